@@ -1,0 +1,22 @@
+"""numod: a tensor and module runtime in pure Python, compiled by Numba. `import numod as torch` should run a model file."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+
+from . import autograd, dtypes
+from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .core import *  # noqa: F403  public names of core, by its __all__
+from .core import methods as _methods
+from .core.printing import get_printoptions, set_printoptions
+from .core.random import (
+    bernoulli, default_generator, get_rng_state, initial_seed, normal, rand, rand_like, randint, randint_like, randn, randn_like, randperm, seed, set_rng_state,
+)
+from .device import Size
+from .device.device import Device as device
+from .device.threads import get_num_threads, set_num_threads
+from .dtypes import dtype, finfo, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
+from .dtypes import promote_types, can_cast
+
+globals().update(_methods.functions)
+globals().update(bool=dtypes.bool_, float=float32, double=float64, long=int64, int=int32, short=int16)

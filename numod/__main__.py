@@ -1,0 +1,37 @@
+"""The command line, `python -m numod COMMAND`. Only the dispatch: a command is a module with `add_command`, which registers its options."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from numod import demo
+
+COMMANDS = (demo,)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command named by `arguments` (None: those of the process) and give its exit code. Bad arguments exit with code 2."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130  # what a shell reports for a program ended by Ctrl-C
+    except BrokenPipeError:  # the reader has left, as `| head` does; Python must not stumble over it again at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m numod", description="numod: small networks in Python, compiled by Numba.")
+    subcommands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    for command in COMMANDS:
+        command.add_command(subcommands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""Gradients: the tape, backward over it, modes, user-written functions, and checks. Formulas of gradients are in `ops`."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+
+from ..core.tensor import Tensor
+from . import tape
+from .engine import backward, grad
+from .function import Function
+from .gradcheck import gradcheck, gradgradcheck
+from .modes import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from .tape import Handle, hooks_of
+
+__all__ = [
+    "Function", "Handle", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled",
+    "no_grad", "set_grad_enabled", "tape",
+]
+
+
+def _backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: object = None) -> None:
+    """Add the gradients of this tensor to `.grad` of the leaves it was computed from. See `numod.autograd.backward`."""
+    backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+def _register_hook(self: Tensor, hook: Callable) -> Handle:
+    """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the gradient."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self.grad_fn is not None:
+        return Handle.add(hooks_of(self._node).tensor.setdefault(self._output, {}), hook)
+    if self._hooks is None:
+        self._hooks = {}
+    return Handle.add(self._hooks, hook)
+
+
+def _retain_grad(self: Tensor) -> None:
+    """Keep the gradient of a computed tensor in `.grad`."""
+    if not self.requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if self.grad_fn is not None and not self._retains_grad:
+        self._retains_grad = True
+        hooks_of(self._node).retain[self._output] = weakref.ref(self)
+
+
+Tensor.backward, Tensor.register_hook, Tensor.retain_grad = _backward, _register_hook, _retain_grad

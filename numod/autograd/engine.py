@@ -1,0 +1,214 @@
+"""Backward: the walk over the tape, from results to leaves. No recursion, so a chain may be as long as memory allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from ..core.apply import state
+from ..core.creation import ones_like
+from ..core.tensor import Tensor
+from .modes import set_grad_enabled
+from .tape import Node, edge_to
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor], grad_tensors: object = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: object = None
+) -> None:
+    """Add the gradients of `tensors` (sums weighted by `grad_tensors`) to `.grad` of the leaves, or of `inputs` alone.
+
+    Raises RuntimeError where a tensor needs no gradient, is no scalar and has no weight, or the graph was freed.
+    """
+    tensors = _tuple(tensors)
+    wanted = None if inputs is None else _tuple(inputs)
+    if wanted is not None and not wanted:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    _walk(tensors, _seeds(tensors, grad_tensors), bool(create_graph if retain_graph is None else retain_graph), create_graph, wanted, True)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: object = None, retain_graph: bool | None = None,
+    create_graph: bool = False, allow_unused: bool | None = None, materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of `outputs` with respect to `inputs`, leaving `.grad` alone. Raises RuntimeError for an input not used, unless allowed."""
+    outputs, inputs = _tuple(outputs), _tuple(inputs)
+    for each in inputs:
+        if not each.requires_grad:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+    retain = create_graph if retain_graph is None else retain_graph
+    found = _walk(outputs, _seeds(outputs, grad_outputs), retain, create_graph, inputs, False)
+    if not (allow_unused or materialize_grads) and any(each is None for each in found):
+        raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.")
+    return tuple(each.new_zeros(each.shape) if gradient is None and materialize_grads else gradient for each, gradient in zip(inputs, found))
+
+
+def _tuple(value: object) -> tuple:
+    return (value,) if isinstance(value, Tensor) else tuple(value)
+
+
+def _seeds(tensors: tuple[Tensor, ...], weights: object) -> list[Tensor]:
+    weights = [None] * len(tensors) if weights is None else list(_tuple(weights))
+    if len(weights) != len(tensors):
+        raise RuntimeError(f"got {len(tensors)} tensors and {len(weights)} gradients")
+    seeds = []
+    for each, weight in zip(tensors, weights):
+        if not each.requires_grad:
+            raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn; set requires_grad=True on an input, or leave no_grad()")
+        if weight is None:
+            if each.numel() != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs; reduce the tensor (.sum(), .mean()) or pass its gradient")
+            weight = ones_like(each)
+        elif weight.shape != each.shape:
+            raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {weight.shape} and output[0] has a shape of {each.shape}.")
+        seeds.append(weight)
+    return seeds
+
+
+class _Walk:
+    """One backward pass: gradients waiting per node, in the order of the nodes' numbers, and what was caught for `inputs`."""
+
+    def __init__(self, wanted: tuple[Tensor, ...] | None, accumulate: bool, create_graph: bool) -> None:
+        self.heap: list[tuple[int, Node]] = []
+        self.pending: dict[Node, list[Tensor | None]] = {}
+        self.accumulate, self.create_graph = accumulate, create_graph
+        self.given: set[int] = set()  # storages someone else holds, which no leaf may take as its own
+        self.catch: dict[tuple[int, int], list[int]] = {}
+        self.caught: list[Tensor | None] = [None] * len(wanted or ())
+        self.wanted = wanted
+        for k, each in enumerate(wanted or ()):
+            target, number = edge_to(each)
+            self.catch.setdefault((id(target), number), []).append(k)
+        self.leaves: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def send(self, edge: tuple, gradient: Tensor) -> None:
+        """A gradient on its way to a node or leaf."""
+        target, number = edge
+        if isinstance(target, Tensor):
+            known = self.leaves.get(id(target))
+            self.leaves[id(target)] = (target, gradient if known is None else known[1] + gradient)
+            return
+        waiting = self.pending.get(target)
+        if waiting is None:
+            waiting = self.pending[target] = [None] * len(target.outputs)
+            heappush(self.heap, (-target.sequence, target))
+        waiting[number] = gradient if waiting[number] is None else waiting[number] + gradient
+
+    def note(self, target: object, number: int, gradient: Tensor) -> None:
+        """Remember the gradient if it is one of those asked for."""
+        for k in self.catch.get((id(target), number), ()):
+            self.caught[k] = gradient
+
+    def finish(self) -> None:
+        """Give the leaves their gradients."""
+        for leaf, gradient in self.leaves.values():
+            gradient = self._hooked(leaf, gradient)
+            self.note(leaf, 0, gradient)
+            if self.accumulate and (self.wanted is None or (id(leaf), 0) in self.catch):
+                accumulate(leaf, gradient, self)
+
+    def _hooked(self, leaf: Tensor, gradient: Tensor) -> Tensor:
+        if leaf._hooks is None:
+            return gradient
+        for hook in list(leaf._hooks.values()):
+            self.given.add(id(gradient._storage))
+            gradient = _replaced(hook(gradient), gradient)
+        return gradient
+
+
+def _walk(tensors: tuple, seeds: list[Tensor], retain: bool, create_graph: bool, wanted: tuple | None, into_leaves: bool) -> list[Tensor | None]:
+    walk = _Walk(wanted, into_leaves, create_graph)
+    with set_grad_enabled(create_graph):
+        for each, seed in zip(tensors, seeds):
+            walk.given.add(id(seed._storage))
+            walk.send(edge_to(each), seed)
+        while walk.heap:
+            node = heappop(walk.heap)[1]
+            grads = walk.pending.pop(node)
+            if node.hooks is not None:
+                grads = _before(node, grads, walk)
+            if walk.catch:
+                for number, gradient in enumerate(grads):
+                    if gradient is not None:
+                        walk.note(node, number, gradient)
+            for position, gradient in _backward_of(node, grads):
+                if gradient is not None:
+                    walk.send(node.edges[position], gradient)
+            if not retain:
+                node.release()
+        walk.finish()
+        if walk.accumulate and wanted is not None:
+            for each, gradient in zip(wanted, walk.caught):
+                if gradient is not None and each._node is not None:
+                    accumulate(each, gradient, walk)
+    return walk.caught
+
+
+def _backward_of(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor | None]]:
+    """The node's gradients, in the shapes and dtypes of its inputs, after its own hooks."""
+    if all(gradient is None for gradient in grads):
+        return []
+    if grads[0] is None and node.op is not None:
+        layout = node.outputs[0]
+        grads[0] = next(each for each in grads if each is not None).new_zeros(layout.shape, dtype=layout.dtype)
+    found = []
+    for position, gradient in node.backward(grads):
+        layout = node.layouts[position]
+        if gradient is None or node.edges[position] is None:
+            continue
+        if gradient._layout.shape != layout.shape:
+            gradient = gradient.sum_to_size(layout.shape)
+        if gradient._layout.dtype is not layout.dtype:
+            gradient = gradient.to(layout.dtype)
+        if gradient._layout.device is not layout.device:
+            gradient = gradient.to(device=layout.device)
+        found.append((position, gradient))
+    if node.hooks is not None and node.hooks.after:
+        found = _after(node, grads, found)
+    return found
+
+
+def _before(node: Node, grads: list[Tensor | None], walk: _Walk) -> list[Tensor | None]:
+    for hook in list(node.hooks.before.values()):
+        replaced = hook(tuple(grads))
+        grads = grads if replaced is None else list(replaced)
+    for number, hooks in node.hooks.tensor.items():
+        for hook in list(hooks.values()):
+            if grads[number] is not None:
+                walk.given.add(id(grads[number]._storage))
+                grads[number] = _replaced(hook(grads[number]), grads[number])
+    for number, reference in node.hooks.retain.items():
+        tensor = reference()
+        if tensor is not None and grads[number] is not None:
+            walk.given.add(id(grads[number]._storage))
+            tensor._grad = grads[number] if tensor._grad is None else tensor._grad + grads[number]
+    return grads
+
+
+def _after(node: Node, grads: list, found: list[tuple[int, Tensor | None]]) -> list[tuple[int, Tensor | None]]:
+    inputs: list[Tensor | None] = [None] * len(node.edges)
+    for position, gradient in found:
+        inputs[position] = gradient
+    for hook in list(node.hooks.after.values()):
+        replaced = hook(tuple(inputs), tuple(grads))
+        inputs = inputs if replaced is None else list(replaced)
+    return [(position, gradient) for position, gradient in enumerate(inputs) if gradient is not None]
+
+
+def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:
+    if result is None:
+        return gradient
+    if result.shape != gradient.shape:
+        raise RuntimeError(f"hook has changed the size of value: {tuple(gradient.shape)} to {tuple(result.shape)}")
+    return result
+
+
+def accumulate(leaf: Tensor, gradient: Tensor, walk: _Walk) -> None:
+    """Add a gradient to `leaf.grad`. The first is taken as it is where nobody else holds its memory, else copied."""
+    if leaf._grad is not None:
+        leaf._grad = leaf._grad + gradient if state.grad_enabled else leaf._grad.add_(gradient)
+        return
+    if not state.grad_enabled:
+        shared = id(gradient._storage) in walk.given or gradient._base is not None or not gradient._layout.dense
+        gradient = gradient.contiguous().clone() if shared and gradient._layout.dense else gradient.contiguous().detach() if shared else gradient
+        walk.given.add(id(gradient._storage))
+    leaf._grad = gradient

@@ -1,0 +1,149 @@
+"""`autograd.Function`: operations whose gradient the user writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..core.apply import state
+from ..core.tensor import Tensor
+from .modes import no_grad
+from .tape import Node, edge_to, stale
+
+
+class Context:
+    """What `forward` hands to `backward`: saved tensors and whatever else it sets."""
+
+    def __init__(self) -> None:
+        self._saved: tuple = ()
+        self._node: FunctionNode | None = None
+        self.needs_input_grad: tuple[bool, ...] = ()
+        self._dirty: tuple = ()
+        self._no_gradient: set[int] = set()
+        self._materialize = True
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for backward; writes to them in between are noticed."""
+        self._saved = tensors
+
+    @property
+    def saved_tensors(self) -> tuple:
+        """The kept tensors. Raises RuntimeError where they were freed or have been written to."""
+        return self._saved if self._node is None else self._node.unpack()
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """These inputs were written in place and are returned."""
+        self._dirty = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """These results have no gradient."""
+        self._no_gradient = {id(each) for each in tensors}
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward sees zeros (default) or None for results without gradient."""
+        self._materialize = value
+
+
+class FunctionNode(Node):
+    """The tape's node of a Function call."""
+
+    __slots__ = ("function", "_dtypes")
+
+    def __init__(self, function: type, context: Context, edges: tuple, layouts: tuple, outputs: tuple) -> None:
+        super().__init__(None, edges, layouts, outputs)
+        self.function, self.context = function, context
+
+    def keep(self, results: tuple) -> None:
+        """Remember what was saved, results by themselves (not through their node, which would keep itself alive)."""
+        ids = {id(each): k for k, each in enumerate(results)}
+        self.kept = tuple(
+            (each.detach(), ids[id(each)]) if id(each) in ids else (each, None) for each in self.context._saved
+        )
+        self.versions = tuple(None if each is None else each._storage.version for each, _ in self.kept)
+        self.context._saved, self.context._node = (), self
+
+    def unpack(self) -> tuple:
+        if self.kept is None:
+            return super().unpack()
+        found = []
+        for (each, number), version in zip(self.kept, self.versions):
+            if each is not None and each._storage.version != version:
+                raise stale(each, version, each._node)
+            if number is not None:
+                each = each._alias()
+                each._node, each._output, each._requires_grad = self, number, True
+            found.append(each)
+        return tuple(found)
+
+    def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
+        if self.context._materialize:
+            like = next(each for each in grads if each is not None)
+            grads = [like.new_zeros(shape.shape, dtype=shape.dtype) if each is None else each for each, shape in zip(grads, self.outputs)]
+        results = self.function.backward(self.context, *grads)
+        results = results if isinstance(results, tuple) else (results,)
+        if len(results) > len(self.edges) and all(each is None for each in results[len(self.edges) :]):
+            results = results[: len(self.edges)]
+        if len(results) != len(self.edges):
+            raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {len(self.edges)}, got {len(results)})")
+        for position, gradient in enumerate(results):
+            if gradient is not None and self.edges[position] is not None:
+                if not isinstance(gradient, Tensor):
+                    raise TypeError(f"function {self.name()}: expected Variable or None (got {type(gradient).__name__}) for input {position}")
+                yield position, gradient
+
+    def name(self) -> str:
+        """The Function's name and Backward."""
+        return f"{self.function.__name__}Backward"
+
+
+class Function:
+    """Base of operations with a hand-written gradient: static `forward(ctx, ...)` and `backward(ctx, *grads)`; call `apply`.
+
+    `forward` may also leave `ctx` out, if `setup_context(ctx, inputs, output)` is defined.
+    """
+
+    @staticmethod
+    def forward(*arguments: object, **named: object) -> object:
+        """The results. To be defined."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def backward(ctx: Context, *grads: Tensor) -> object:
+        """One gradient (or None) per argument of forward. To be defined."""
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+
+    setup_context = None
+
+    @classmethod
+    def apply(cls, *arguments: object) -> object:
+        """Run `forward` without recording, and record this one node."""
+        context = Context()
+        edges = tuple(map(edge_to, arguments)) if state.grad_enabled else (None,) * len(arguments)
+        context.needs_input_grad = tuple(edge is not None for edge in edges)
+        with no_grad():
+            if cls.setup_context is not None:
+                outputs = cls.forward(*arguments)
+                cls.setup_context(context, arguments, outputs)
+            else:
+                outputs = cls.forward(context, *arguments)
+        single = not isinstance(outputs, tuple)
+        results = (outputs,) if single else outputs
+        if any(edge is not None for edge in edges):
+            results = _recorded(cls, context, arguments, edges, results)
+        return results[0] if single else results
+
+
+def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, results: tuple) -> tuple:
+    """The results with their node. An input that forward returns unchanged comes back as a new object."""
+    inputs = {id(each) for each in arguments if isinstance(each, Tensor)}
+    dirty = {id(each) for each in context._dirty}
+    fresh = tuple(each.view(each.shape) if isinstance(each, Tensor) and id(each) in inputs - dirty else each for each in results)
+    node = FunctionNode(
+        cls, context, edges, tuple(each._layout if isinstance(each, Tensor) else None for each in arguments),
+        tuple(each._layout if isinstance(each, Tensor) else None for each in fresh),
+    )
+    node.keep(results)
+    for number, (each, original) in enumerate(zip(fresh, results)):
+        if isinstance(each, Tensor) and each._layout.dtype.is_floating_point and id(original) not in context._no_gradient:
+            each._base = None if id(original) not in dirty else each._base
+            each._node, each._output, each._requires_grad = node, number, True
+    return fresh

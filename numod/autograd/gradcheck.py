@@ -1,0 +1,98 @@
+"""gradcheck and gradgradcheck: the tape's gradients against finite differences, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..core.creation import ones_like
+from ..core.random import Generator, rand
+from ..core.tensor import Tensor
+from .engine import grad
+from .modes import enable_grad, no_grad
+
+
+class GradcheckError(RuntimeError):
+    """The two gradients differ."""
+
+
+def _tensors(values: object) -> tuple[Tensor, ...]:
+    return (values,) if isinstance(values, Tensor) else tuple(each for each in values if isinstance(each, Tensor))
+
+
+def gradcheck(
+    func: Callable, inputs: Tensor | Sequence, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+) -> bool:
+    """Whether the gradients of `func` with respect to its float64 inputs that require them agree with central differences.
+
+    Raises GradcheckError naming the input, the place and both values, or returns False without `raise_exception`.
+    """
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    checked = [k for k, each in enumerate(inputs) if isinstance(each, Tensor) and each.requires_grad]
+    if not checked:
+        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the inputs have requires_grad=True.")
+    outputs = [each for each in _tensors(func(*inputs)) if each.requires_grad]
+    try:
+        for number in range(len(outputs)):
+            for position in checked:
+                _compare(func, inputs, number, position, eps, atol, rtol)
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def _compare(func: Callable, inputs: tuple, number: int, position: int, eps: float, atol: float, rtol: float) -> None:
+    """One output against one input, column by column of the Jacobian."""
+    def output() -> Tensor:
+        return [each for each in _tensors(func(*inputs)) if each.dtype.is_floating_point][number]
+
+    result = output()
+    analytic = []
+    for place in range(result.numel()):
+        seed = result.new_zeros(result.numel())
+        seed[place] = 1
+        (gradient,) = grad(result, [inputs[position]], seed.reshape(result.shape), retain_graph=True, allow_unused=True)
+        analytic.append([0.0] * inputs[position].numel() if gradient is None else gradient.reshape(-1).tolist())
+    with no_grad():
+        point = inputs[position]
+        values = point.detach().reshape(-1).tolist()
+        for column in range(point.numel()):
+            sides = []
+            for shift in (eps, -eps):
+                moved = list(values)
+                moved[column] += shift
+                point.detach().copy_(point.new_tensor(moved).reshape(point.shape))
+                sides.append(output().reshape(-1).tolist())
+            point.detach().copy_(point.new_tensor(values).reshape(point.shape))
+            for place, (up, down) in enumerate(zip(*sides)):
+                numeric = (up - down) / (2 * eps)
+                if not abs(numeric - analytic[place][column]) <= atol + rtol * abs(numeric):
+                    raise GradcheckError(
+                        f"Jacobian mismatch for output {number} with respect to input {position}, at [{column}, {place}]: "
+                        f"numerical {numeric}, analytical {analytic[place][column]}"
+                    )
+
+
+def gradgradcheck(
+    func: Callable, inputs: Tensor | Sequence, grad_outputs: Tensor | Sequence | None = None, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """gradcheck of the gradient: second-order gradients against differences of first-order ones."""
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outputs = [each for each in _tensors(func(*inputs)) if each.requires_grad]
+    if grad_outputs is None:
+        generator = Generator().manual_seed(0)
+        weights = tuple((rand(each.shape, dtype=each.dtype, generator=generator) + 0.5 * ones_like(each)).requires_grad_() for each in outputs)
+    else:
+        weights = _tensors(grad_outputs)
+
+    def first_order(*arguments: object) -> tuple[Tensor, ...]:
+        given, seeds = arguments[: len(inputs)], arguments[len(inputs) :]
+        with enable_grad():
+            results = [each for each in _tensors(func(*given)) if each.requires_grad]
+            wanted = [each for each in given if isinstance(each, Tensor) and each.requires_grad]
+            found = grad(results, wanted, seeds, create_graph=True, allow_unused=True)
+        return tuple(each for each in found if each is not None and each.requires_grad)
+
+    return gradcheck(first_order, (*inputs, *weights), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)

@@ -1,0 +1,116 @@
+"""Whether the tape records: no_grad, enable_grad, set_grad_enabled, inference_mode. Per thread; each is a context and a decorator."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+
+from ..core.apply import state
+
+
+def is_grad_enabled() -> bool:
+    """Whether the tape records on this thread."""
+    return state.grad_enabled
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether results on this thread are inference tensors."""
+    return state.inference
+
+
+class _Mode:
+    """Enter sets the thread's state, leave restores it. As a decorator, around every call (around every step of a generator)."""
+
+    enabled, inference = True, False
+
+    def __enter__(self) -> None:
+        self._before = (state.grad_enabled, state.inference)
+        self._set()
+
+    def _set(self) -> None:
+        state.grad_enabled = self.enabled
+
+    def __exit__(self, *exception: object) -> None:
+        state.grad_enabled, state.inference = self._before
+
+    def _again(self) -> _Mode:
+        """A fresh context with the same setting, for nested and concurrent calls."""
+        return type(self)()
+
+    def __call__(self, function: Callable) -> Callable:
+        if inspect.isgeneratorfunction(function):
+            return _around_steps(self, function)
+
+        @functools.wraps(function)
+        def wrapped(*arguments: object, **named: object) -> object:
+            with self._again():
+                return function(*arguments, **named)
+
+        return wrapped
+
+    def __new__(cls, function: Callable | None = None) -> object:
+        self = object.__new__(cls)
+        return self(function) if callable(function) else self
+
+
+def _around_steps(mode: _Mode, function: Callable) -> Callable:
+    @functools.wraps(function)
+    def wrapped(*arguments: object, **named: object) -> object:
+        steps = function(*arguments, **named)
+        sent = None
+        while True:
+            with mode._again():
+                try:
+                    value = steps.send(sent)
+                except StopIteration as stop:
+                    return stop.value
+            sent = yield value
+
+    return wrapped
+
+
+class no_grad(_Mode):  # noqa: N801  PyTorch's name
+    """The tape does not record: results need no gradient."""
+
+    enabled = False
+
+
+class enable_grad(_Mode):  # noqa: N801
+    """The tape records, also inside `no_grad`."""
+
+
+class set_grad_enabled(_Mode):  # noqa: N801
+    """The tape records or not, as `mode` says; works at once as a function, and as a context."""
+
+    def __new__(cls, mode: bool) -> set_grad_enabled:
+        self = object.__new__(cls)
+        self.enabled = bool(mode)
+        self._before = (state.grad_enabled, state.inference)
+        state.grad_enabled = self.enabled
+        return self
+
+    def __enter__(self) -> None:
+        state.grad_enabled = self.enabled
+
+    def _again(self) -> set_grad_enabled:
+        return set_grad_enabled(self.enabled)
+
+    def __call__(self, function: Callable) -> Callable:
+        state.grad_enabled = self._before[0]  # as a decorator it acts in the call, not where it is written
+        return super().__call__(function)
+
+
+class inference_mode(_Mode):  # noqa: N801
+    """No recording, and results that can never take part in a recorded computation."""
+
+    def __new__(cls, mode: bool | Callable = True) -> object:
+        self = object.__new__(cls)
+        self.mode = True if callable(mode) else bool(mode)
+        return self(mode) if callable(mode) else self
+
+    def _set(self) -> None:
+        state.grad_enabled, state.inference = not self.mode and state.grad_enabled, self.mode
+
+    def _again(self) -> inference_mode:
+        return inference_mode(self.mode)

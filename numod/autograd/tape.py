@@ -1,0 +1,301 @@
+"""The tape: what each op leaves behind so that its gradient can be computed. Not the walk over it (`engine`), nor the formulas (`ops`)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+
+from ..core import apply as waist
+from ..core.tensor import Tensor
+from ..ops.op import Op
+from ..ops.view import spread
+
+_sequence = itertools.count(1)
+
+
+class Node:
+    """A recorded op. `edges`: for each input None, (node, output number), or (leaf tensor, 0). `layouts`: those of the inputs.
+
+    Nodes are numbered as they are made, so an edge always leads to a smaller number.
+    """
+
+    __slots__ = ("sequence", "edges", "layouts", "outputs", "op", "parameters", "recipe", "kept", "versions", "out", "metadata", "hooks", "context")
+
+    def __init__(self, op: Op | None, edges: tuple, layouts: tuple, outputs: tuple) -> None:
+        self.sequence = next(_sequence)
+        self.op, self.edges, self.layouts, self.outputs = op, edges, layouts, outputs
+        self.hooks: SimpleNamespace | None = None
+
+    def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
+        """(input position, gradient) for each input that wants one, given the gradients of the results."""
+        kept = self.unpack()
+        for position, function, sources in self.recipe.calls:
+            arguments = []
+            for kind, where in sources:
+                if kind == "g":
+                    arguments.append(grads[where])
+                elif kind == "input":
+                    arguments.append(kept[where])
+                elif kind == "parameter":
+                    arguments.append(self.parameters[where])
+                elif kind == "out":
+                    arguments.append(self._result())
+                else:
+                    arguments.append(self.layouts if kind == "layouts" else self.layouts[position])
+            yield position, function(*arguments)
+
+    def unpack(self) -> tuple:
+        """The kept inputs. Raises RuntimeError where they were freed or have been written to since."""
+        if self.kept is None:
+            raise RuntimeError(
+                "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
+                "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
+                "need to backward through the graph a second time or if you need to access saved tensors after calling backward."
+            )
+        for each, version in zip(self.kept, self.versions):
+            if version is not None and each._storage.version != version:
+                raise stale(each, version, each._node)
+        return self.kept
+
+    def _result(self) -> Tensor:
+        result, version = self.out
+        if result._storage.version != version:
+            raise stale(result, version, self)
+        fresh = result._alias()  # the result itself would keep this node, and the node it, alive
+        fresh._node, fresh._output, fresh._requires_grad = self, 0, True
+        return fresh
+
+    def release(self) -> None:
+        """Free what was kept."""
+        self.kept = self.out = None
+
+    def name(self) -> str:
+        """PyTorch's name of the node, such as AddBackward0."""
+        return type(self).__name__ if self.op is None else _title(self.op.name) + "Backward0"
+
+    @property
+    def next_functions(self) -> tuple:
+        """The nodes gradients flow to next, with the output they belong to."""
+        return tuple((None, 0) if edge is None else (AccumulateGrad(edge[0]) if isinstance(edge[0], Tensor) else edge[0], edge[1]) for edge in self.edges)
+
+    def register_hook(self, hook: Callable) -> Handle:
+        """Call `hook(grad_inputs, grad_outputs)` after this node's gradient is computed; a tuple it returns replaces grad_inputs."""
+        return Handle.add(hooks_of(self).after, hook)
+
+    def register_prehook(self, hook: Callable) -> Handle:
+        """Call `hook(grad_outputs)` before; a tuple it returns replaces them."""
+        return Handle.add(hooks_of(self).before, hook)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class AccumulateGrad:
+    """The end of a graph at a leaf, as `next_functions` shows it."""
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+        self.next_functions = ()
+
+    def name(self) -> str:
+        """Its name in PyTorch."""
+        return "AccumulateGrad"
+
+
+class Handle:
+    """Removes a hook: `handle.remove()`, or leaving a `with` block."""
+
+    def __init__(self, hooks: dict, key: int) -> None:
+        self._hooks, self._key = hooks, key
+
+    _keys = itertools.count()
+
+    @classmethod
+    def add(cls, hooks: dict, hook: Callable) -> Handle:
+        """Add `hook` to a table of hooks."""
+        key = next(cls._keys)
+        hooks[key] = hook
+        return cls(hooks, key)
+
+    def remove(self) -> None:
+        """Remove the hook; again does nothing."""
+        self._hooks.pop(self._key, None)
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+
+def hooks_of(node: Node) -> SimpleNamespace:
+    """The node's hooks: `tensor` (per output number), `retain` (output number to tensor), `before` and `after`."""
+    if node.hooks is None:
+        node.hooks = SimpleNamespace(tensor={}, retain={}, before={}, after={})
+    return node.hooks
+
+
+def edge_to(each: object) -> tuple | None:
+    """Where the gradient of an input goes."""
+    if not isinstance(each, Tensor):
+        return None
+    node = each._node if each._base is None else each.grad_fn
+    if node is not None:
+        return node, each._output
+    return (each, 0) if each._requires_grad else None
+
+
+def make_node(op: Op, inputs: tuple, parameters: tuple, outputs: tuple) -> Node:
+    """A node for `op(inputs)` that keeps what its gradients need."""
+    edges = tuple(map(edge_to, inputs))
+    node = Node(op, edges, tuple([each._layout if isinstance(each, Tensor) else None for each in inputs]), outputs)
+    node.parameters = parameters
+    node.recipe = recipe = op.recipe(tuple([edge is not None for edge in edges]))
+    node.kept = tuple([inputs[k] for k in recipe.keep])
+    node.versions = tuple([each._storage.version if isinstance(each, Tensor) else None for each in node.kept])
+    node.out = None
+    for each in node.kept:
+        if isinstance(each, Tensor) and each._inference:
+            raise RuntimeError("Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in autograd.")
+    return node
+
+
+def record(op: Op, inputs: tuple, parameters: tuple, outputs: tuple[Tensor, ...]) -> None:
+    """Give the outputs of an op their node."""
+    floating = [each for each in outputs if each._layout.dtype.is_floating_point]
+    if not floating:
+        return
+    node = make_node(op, inputs, parameters, tuple([each._layout for each in outputs]))
+    for number, each in enumerate(outputs):
+        if each._layout.dtype.is_floating_point:
+            each._node, each._output, each._requires_grad = node, number, True
+    if node.recipe.keep_out:
+        node.out = (outputs[0].detach(), outputs[0]._storage.version)
+
+
+def record_into(op: Op, inputs: tuple, parameters: tuple, targets: tuple[Tensor, ...]) -> None:
+    """Record an op that wrote over its targets. Written through a view, the base gets a node that replaces that part of its gradient."""
+    if not op.differentiable:
+        return
+    node = make_node(op, inputs, parameters, tuple(each._layout for each in targets))
+    node.versions = tuple(_before(each, version, targets) for each, version in zip(node.kept, node.versions))
+    if node.recipe.keep_out:
+        node.out = (targets[0].detach(), targets[0]._storage.version)
+    for number, target in enumerate(targets):
+        if target._base is None:
+            target._node, target._output, target._requires_grad = node, number, True
+        else:
+            base = target._base
+            base._node, base._output, base._requires_grad = PartNode(base, target, node, number), 0, True
+            renew(target)
+
+
+def _before(each: object, version: int | None, targets: tuple[Tensor, ...]) -> int | None:
+    """A kept input that was itself written over was right one version ago."""
+    return version - 1 if isinstance(each, Tensor) and any(each._storage is target._storage for target in targets) else version
+
+
+def before_write(target: Tensor) -> None:
+    """Refuse in-place writes the tape cannot represent, in PyTorch's words."""
+    if target._layout.overlapping:
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    if not waist.state.grad_enabled:
+        if target._inference is False:
+            return
+        if not waist.state.inference:
+            raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor first.")
+        return
+    if target._inference and not waist.state.inference:
+        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor first.")
+    base = target._base
+    if base is None:
+        if target._requires_grad and target._node is None:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
+    elif target._requires_grad and target._node is None:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
+    elif base._requires_grad and base._node is None:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
+    elif target._unrecorded:
+        raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded.")
+
+
+class PartNode(Node):
+    """The node of a base written through a view: the view's part of the gradient goes through the op, the rest to the old base."""
+
+    __slots__ = ("part", "inner", "number")
+
+    def __init__(self, base: Tensor, view: Tensor, inner: Node, number: int) -> None:
+        old = (base._node, base._output) if base._node is not None else None
+        super().__init__(None, (old, *inner.edges), (base._layout, *inner.layouts), (base._layout,))
+        self.part, self.inner, self.number = _part(base, view), inner, number
+
+    def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
+        whole = self.layouts[0]
+        rest = spread(grads[0], whole, whole.shape, whole.strides, 0)
+        part = rest.as_strided(*self.part)
+        for position, gradient in self.inner.backward([None] * self.number + [part.clone()]):
+            yield position + 1, gradient
+        if self.edges[0] is not None:
+            part.zero_()
+            yield 0, rest
+
+    def release(self) -> None:
+        """Free what the inner node kept."""
+        self.inner.release()
+
+    def name(self) -> str:
+        """PyTorch's name for it."""
+        return "CopySlices"
+
+
+class ViewNode(Node):
+    """The node of a view made anew after a write through the base or another view: the base's gradient is zero but for this part."""
+
+    __slots__ = ("part",)
+
+    def __init__(self, base: Tensor, view: Tensor) -> None:
+        super().__init__(None, ((base._node, base._output),), (base._layout,), (view._layout,))
+        self.part = _part(base, view)
+
+    def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
+        yield 0, spread(grads[0], self.layouts[0], *self.part)
+
+    def release(self) -> None:
+        """It keeps nothing."""
+
+    def name(self) -> str:
+        """PyTorch's name for it."""
+        return "AsStridedBackward0"
+
+
+def _part(base: Tensor, view: Tensor) -> tuple:
+    """Where a view lies in its base: shape, strides, offset from the base's first element."""
+    return tuple(view._layout.shape), view._layout.strides, view._offset - base._offset
+
+
+def renew(view: Tensor) -> None:
+    """Bring a view's node up to date with its base."""
+    view._seen = view._storage.version
+    if view._base._node is not None:
+        view._node, view._output, view._requires_grad = ViewNode(view._base, view), 0, True
+
+
+def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
+    """The error for a kept tensor that was written to."""
+    made = f", which is output {each._output} of {node.name()}," if node is not None else ""
+    return RuntimeError(
+        f"one of the variables needed for gradient computation has been modified by an inplace operation: [numod.{each.dtype.short}Tensor {list(each.shape)}]"
+        f"{made} is at version {each._storage.version}; expected version {version} instead. Hint: use an out-of-place operation there, or clone() before writing."
+    )
+
+
+def _title(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+waist.record, waist.record_into, waist.before_write = record, record_into, before_write
+Tensor._renew = staticmethod(renew)

@@ -1,0 +1,27 @@
+"""Every environment variable numod reads, in one place. Not a settings object: values are read when first needed."""
+
+from __future__ import annotations
+
+import os
+
+
+def cache_dir() -> str | None:
+    """Folder of compiled kernels: NUMOD_CACHE_DIR, else the user's cache folder. None (memory only) where NUMOD_CACHE_DIR is empty."""
+    chosen = os.environ.get("NUMOD_CACHE_DIR")
+    if chosen is not None:
+        return chosen or None
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "numod") if os.path.isabs(base) else None
+
+
+def num_threads() -> int:
+    """Threads a parallel kernel may use: NUMOD_NUM_THREADS, else the processors this process may run on."""
+    chosen = os.environ.get("NUMOD_NUM_THREADS", "")
+    if chosen.isdigit() and int(chosen) > 0:
+        return int(chosen)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cuda_simulator() -> bool:
+    """Whether Numba's CUDA simulator was asked for (NUMBA_ENABLE_CUDASIM=1), so that CUDA kernels run in Python."""
+    return os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")

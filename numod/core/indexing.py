@@ -1,0 +1,207 @@
+"""`x[index]` and `x[index] = value`. Ints, slices, None and Ellipsis make views; index tensors and masks become linear indices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import dtypes
+from ..ops import view as v
+from .apply import apply
+from .creation import arange, as_tensor, tensor
+from .functions import _places_of, check_bounds, copy_, expand, index_add_, index_copy_, index_select, reshape, select, unsqueeze
+from .tensor import Tensor
+
+
+def getitem(self: Tensor, index: object) -> Tensor:
+    """Element, view or copy, as NumPy and PyTorch have it."""
+    if isinstance(index, int) and not isinstance(index, bool):
+        if not self.ndim:
+            raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a Python number")
+        return select(self, 0, index)
+    view, tensors = _basic(self, index)
+    return _gathered(view, tensors) if tensors else view
+
+
+def setitem(self: Tensor, index: object, value: object) -> None:
+    """Write into the elements that `index` names; `value` broadcasts and is converted."""
+    view, tensors = _basic(self, index)
+    value = value if isinstance(value, Tensor) else as_tensor(value, device=self.device)
+    value = value if value.dtype is self.dtype else value.to(self.dtype)
+    value = value if value.device is self.device else value.to(device=self.device)
+    if not tensors:
+        copy_(view, _without_leading_ones(value, view.ndim))
+    else:
+        put(view, tensors, value, accumulate=False)
+
+
+def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
+    while value.ndim > ndim and value.shape[0] == 1:
+        value = value.squeeze(0)
+    if value.ndim > ndim:
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of {ndim} dimensions")
+    return value
+
+
+def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
+    """The view that the basic parts make, and the index tensors left, by dimension of that view."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    items = [_as_index(each, self) for each in items]
+    used = sum(1 if not isinstance(each, Tensor) or each.dtype is not dtypes.bool_ else each.ndim for each in items if each is not None and each is not Ellipsis)
+    if used > self.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {self.ndim}")
+    if any(each is Ellipsis for each in items):
+        where = next(k for k, each in enumerate(items) if each is Ellipsis)
+        if sum(each is Ellipsis for each in items) > 1:
+            raise IndexError("an index can only have a single ellipsis ('...')")
+        items[where : where + 1] = [slice(None)] * (self.ndim - used)
+    result, dim, tensors = self, 0, {}
+    for each in items:
+        if each is None:
+            result, dim = unsqueeze(result, dim), dim + 1
+        elif isinstance(each, bool):
+            result, tensors[dim] = unsqueeze(result, dim), arange(int(each), device=self.device)
+            dim += 1
+        elif isinstance(each, int):
+            result = _select(result, dim, each, self)
+        elif isinstance(each, slice):
+            result, dim = _slice(result, dim, each), dim + 1
+        elif each.dtype is dtypes.bool_:
+            result, tensors[dim] = _masked(result, dim, each)
+            dim += 1
+        else:
+            tensors[dim] = check_bounds("index", each.to(dtypes.int64), result.shape[dim], dim, negative=True)
+            dim += 1
+    if result is self and not tensors:
+        result = self.view(self.shape)
+    return result, tensors
+
+
+def _as_index(each: object, self: Tensor) -> object:
+    """An index item in one of the forms None, Ellipsis, bool, int, slice or tensor."""
+    if each is None or each is Ellipsis or isinstance(each, (bool, slice)):
+        return each
+    if isinstance(each, (list, tuple, np.ndarray)):
+        each = tensor(each, device=self.device) if len(each) else tensor(each, dtype=dtypes.int64, device=self.device)
+    if isinstance(each, Tensor):
+        if each.dtype.is_floating_point:
+            raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {each.dtype}; convert with .long()")
+        if each.dtype is dtypes.uint8:
+            return each.to(dtypes.bool_)
+        return each if each.device is self.device else each.to(device=self.device)
+    try:
+        return each.__index__()
+    except AttributeError:
+        raise TypeError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})") from None
+
+
+def _select(result: Tensor, dim: int, index: int, self: Tensor) -> Tensor:
+    n = result.shape[dim]
+    if not -n <= index < n:
+        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {n}")
+    return apply(v.select, (result,), (dim, index % n))
+
+
+def _slice(result: Tensor, dim: int, each: slice) -> Tensor:
+    bounds = [int(b) if isinstance(b, Tensor) else b for b in (each.start, each.stop, each.step)]
+    if bounds[2] is not None and bounds[2] <= 0:
+        raise ValueError("step must be greater than zero; use flip() for the reverse order")
+    start, stop, step = slice(*bounds).indices(result.shape[dim])
+    if start == 0 and step == 1 and stop == result.shape[dim]:
+        return result
+    return apply(v.slice_, (result,), (dim, start, max(0, -(-(stop - start) // step)), step))
+
+
+def _masked(result: Tensor, dim: int, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The masked dimensions as one, and the places in it."""
+    covered = result.shape[dim : dim + mask.ndim]
+    if covered != mask.shape:
+        at = next(d for d, (a, b) in enumerate(zip(mask.shape, covered)) if a != b)
+        raise IndexError(f"The shape of the mask {list(mask.shape)} at index {at} does not match the shape of the indexed tensor {list(result.shape)} at index {dim + at}")
+    places = _places_of(mask)
+    if mask.ndim == 0:
+        return unsqueeze(result, dim), places
+    if mask.ndim == 1:
+        return result, places
+    return result, Multi(places, mask.ndim)
+
+
+class Multi:
+    """Flat places in several dimensions at once, of a mask."""
+
+    def __init__(self, places: Tensor, ndim: int) -> None:
+        self.places, self.ndim = places, ndim
+
+
+def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[list[int], Tensor, int]:
+    """(indexed dimensions, linear index over them, where the result's index dimensions stand)."""
+    parts, dims, shift = [], [], 0
+    for dim, each in sorted(tensors.items()):
+        covered = list(range(dim + shift, dim + shift + (each.ndim if isinstance(each, Multi) else 1)))
+        shift += len(covered) - 1
+        dims += covered
+        places = each.places if isinstance(each, Multi) else each
+        parts.append((places, int(np.prod([view.shape[d] for d in covered], dtype=np.int64))))
+    linear = None
+    for places, size in parts:
+        if linear is not None:
+            try:
+                linear = linear * size + places
+            except RuntimeError:
+                shapes = ", ".join(str(list(each.shape)) for each, _ in parts)
+                raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
+        else:
+            linear = places
+    adjacent = dims == list(range(dims[0], dims[0] + len(dims)))
+    return dims, linear, dims[0] if adjacent else 0
+
+
+def _gathered(view: Tensor, tensors: dict) -> Tensor:
+    dims, linear, place = _plan(view, tensors)
+    rest = [d for d in range(view.ndim) if d not in dims]
+    front = view.permute([*dims, *rest]) if dims != list(range(len(dims))) else view
+    tail = tuple(view.shape[d] for d in rest)
+    count = int(np.prod([view.shape[d] for d in dims], dtype=np.int64))
+    found = index_select(reshape(front, (count, *tail)), 0, reshape(linear, -1))
+    found = reshape(found, (*linear.shape, *tail))
+    if place == 0:
+        return found
+    before = list(range(linear.ndim, linear.ndim + place))
+    return found.permute([*before, *range(linear.ndim), *range(linear.ndim + place, found.ndim)])
+
+
+def put(view: Tensor, tensors: dict, value: Tensor, accumulate: bool) -> None:
+    """Write (or add) `value` at the elements that index tensors name."""
+    dims, linear, place = _plan(view, tensors)
+    rest = [d for d in range(view.ndim) if d not in dims]
+    shape = [view.shape[d] for d in rest]
+    expected = (*shape[:place], *linear.shape, *shape[place:])
+    value = expand(_without_leading_ones(value, len(expected)), expected)
+    front = [*range(place, place + linear.ndim), *range(place), *range(place + linear.ndim, len(expected))]
+    value = reshape(value.permute(front), (linear.numel(), *shape))
+    write = index_add_ if accumulate else index_copy_
+    target = view.permute([*dims, *rest]) if dims != list(range(len(dims))) else view
+    count = int(np.prod([view.shape[d] for d in dims], dtype=np.int64))
+    if target._layout.dense:
+        write(target.view(count, *shape), 0, reshape(linear, -1), value.contiguous())
+        return
+    dense = reshape(target.clone().contiguous(), (count, *shape))
+    write(dense, 0, reshape(linear, -1), value.contiguous())
+    copy_(target, reshape(dense, target.shape))
+
+
+def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:
+    """self[indices] = values, or += with `accumulate` (repeated indices add up)."""
+    view, tensors = _basic(self, tuple(indices))
+    put(view, tensors, values, accumulate)
+    return self
+
+
+def places(self: Tensor, shape: tuple, strides: tuple, offset: int) -> Tensor:
+    """Storage places, relative to the first element, of a strided window: int64 of `shape`."""
+    total = tensor(offset, device=self.device)
+    for d, (n, s) in enumerate(zip(shape, strides)):
+        total = total + (arange(n, device=self.device) * s).reshape([n] + [1] * (len(shape) - 1 - d))
+    return total.expand(shape)
+
+
+Tensor.__getitem__, Tensor.__setitem__, Tensor.index_put_, Tensor._places = getitem, setitem, index_put_, places

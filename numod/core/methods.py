@@ -1,0 +1,280 @@
+"""Tensor's methods and operators: a table from names to functions. Nothing is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import dtypes
+from ..ops import table as t
+from . import creation, functions as f, transfer  # noqa: F401  transfer adds its methods
+from .apply import apply, apply_into
+from .printing import format_tensor
+from .tensor import Tensor
+
+# rows that are a method and a function as they stand: name -> name in the table
+POINTWISE = {
+    name: name for name in """abs neg square reciprocal exp exp2 expm1 log log2 log10 log1p logaddexp sqrt rsqrt xlogy sin cos tan asin acos atan atan2 sinh cosh tanh
+    asinh acosh atanh hypot sinc deg2rad rad2deg erf erfc erfinv sigmoid sign floor ceil trunc frac copysign heaviside isnan isfinite isinf isposinf
+    isneginf signbit maximum minimum fmax fmin clamp_min clamp_max lerp addcmul addcdiv mul eq ne lt le gt ge logical_and logical_or logical_xor logical_not bitwise_and
+    bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift relu""".split()
+}
+ALIASES = {
+    "absolute": "abs", "negative": "neg", "multiply": "mul", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "fix": "trunc",
+    "expit": "sigmoid", "sgn": "sign",
+}
+FUNCTIONS = {
+    name: getattr(f, name) for name in """add sub pow div floor_divide remainder fmod clamp round where nan_to_num bitwise_not logit masked_fill equal isclose allclose
+    clone reshape permute transpose movedim broadcast_to unsqueeze squeeze flatten unflatten ravel narrow select as_strided diagonal split chunk unbind cat stack flip roll
+    sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp norm count_nonzero cumsum matmul bmm mv dot outer addmm softmax log_softmax gather index_select
+    masked_select nonzero""".split()
+}
+FUNCTIONS |= {
+    "subtract": f.sub, "divide": f.div, "true_divide": f.div, "clip": f.clamp, "swapaxes": f.transpose, "swapdims": f.transpose, "moveaxis": f.movedim, "t": f.t_,
+    "prod": f.prod_, "any": f.any_, "all": f.all_, "mm": f.mm_, "concat": f.cat, "concatenate": f.cat, "permute": f.permute, "argwhere": f.nonzero,
+}
+_ONLY_FUNCTIONS = {"cat", "stack", "concat", "concatenate", "where"}
+METHODS = {name: function for name, function in FUNCTIONS.items() if name not in _ONLY_FUNCTIONS} | {
+    name: getattr(f, name) for name in "to view contiguous copy_ expand expand_as sum_to_size repeat index_add_ index_copy_ index_fill_ scatter_ scatter_add_".split()
+}
+
+
+def _row(row: object) -> Callable:
+    """A pointwise row as a function with `out`."""
+
+    def function(*inputs: object, out: Tensor | None = None, **named: object) -> Tensor:
+        if named:
+            inputs += tuple(named.pop(name) for name in row.inputs[len(inputs) :] if name in named)
+        if named:
+            raise TypeError(f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; it takes {', '.join(row.inputs)}")
+        return row(*inputs) if out is None else f.write_out(row, inputs, out)
+
+    function.__name__ = function.__qualname__ = row.name
+    function.__doc__ = f"{row.name}({', '.join(row.inputs)}), element by element, with broadcasting and type promotion."
+    return function
+
+
+def _unary(row: object) -> Callable:
+    """The method of a row of one input: as thin as it gets."""
+
+    def method(self: Tensor) -> Tensor:
+        return apply(row, (self,))
+
+    method.__name__, method.__doc__ = row.name, f"{row.name} of every element."
+    return method
+
+
+def _in_place(row: object) -> Callable:
+    """`tensor.row_(...)`: the result written over the tensor."""
+
+    def method(self: Tensor, *others: object) -> Tensor:
+        missing = len(row.inputs) - 1 - len(others)
+        if missing:
+            if not 0 < missing <= len(row.defaults):
+                raise TypeError(f"{row.name}_() takes ({', '.join(row.inputs[1:])}), got {len(others)} arguments")
+            others += row.defaults[-missing:]
+        apply_into(row, (self, *others), (self,))
+        return self
+
+    method.__name__, method.__doc__ = f"{row.name}_", f"In-place {row.name}."
+    return method
+
+
+functions: dict[str, Callable] = {name: _row(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()} | FUNCTIONS
+
+for _name, _source in (POINTWISE | ALIASES).items():
+    _formula = t.rows[_source]
+    setattr(Tensor, _name, _unary(_formula) if len(_formula.inputs) == 1 else functions[_name])
+    if _formula.result != "bool":
+        setattr(Tensor, f"{_name}_", _in_place(_formula))
+for _name, _function in METHODS.items():
+    setattr(Tensor, _name, _function)
+
+# ---- in-place forms that take more than the row
+
+
+def _scaled(row: object, sign: int) -> Callable:
+    def method(self: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+        if alpha == 1:
+            apply_into(row, (self, other), (self,))
+        else:
+            apply_into(t.add_scaled, (self, other, sign * alpha), (self,))
+        return self
+
+    return method
+
+
+def _divide(self: Tensor, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
+    row = {None: t.div, "floor": t.floor_divide, "trunc": t.trunc_divide}[rounding_mode]
+    apply_into(row, (self, other if rounding_mode is None else f._divisor(self, other)), (self,))
+    return self
+
+
+def _clamp(self: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:  # noqa: A002
+    if min is not None:
+        apply_into(t.clamp_min, (self, min), (self,))
+    if max is not None:
+        apply_into(t.clamp_max, (self, max), (self,))
+    return self
+
+
+def _fill(self: Tensor, value: Tensor | float) -> Tensor:
+    """Every element becomes `value`."""
+    apply_into(t.fill, (value,), (self,), (self.dtype, self.device, tuple(self.shape)))
+    return self
+
+
+def _masked_fill(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
+    """`value` where mask, in place."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    apply_into(t.where, (mask, value, self), (self,), (self.dtype,))
+    return self
+
+
+def _addcmul(row: object) -> Callable:
+    def method(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+        apply_into(row, (self, tensor1, tensor2, value), (self,))
+        return self
+
+    return method
+
+
+def _via_copy(function: Callable) -> Callable:
+    """An in-place form by computing and copying, for ops whose loop cannot overwrite its input."""
+
+    def method(self: Tensor, *arguments: object, **named: object) -> Tensor:
+        return f.copy_(self, function(self, *arguments, **named))
+
+    return method
+
+
+def _functional(name: str) -> Callable:
+    """The out-of-place form of an in-place write."""
+
+    def function(input: Tensor, *arguments: object, **named: object) -> Tensor:  # noqa: A002
+        return getattr(f._dense_copy(input), f"{name}_")(*arguments, **named)
+
+    function.__name__, function.__doc__ = name, f"A copy of `input` after {name}_."
+    return function
+
+
+_IN_PLACE = {
+    "add_": _scaled(t.add, 1), "sub_": _scaled(t.sub, -1), "div_": _divide, "clamp_": _clamp, "clip_": _clamp, "fill_": _fill, "masked_fill_": _masked_fill,
+    "addcmul_": _addcmul(t.addcmul), "addcdiv_": _addcmul(t.addcdiv), "round_": _in_place(t.round), "bitwise_not_": _via_copy(f.bitwise_not),
+    "floor_divide_": lambda self, other: _divide(self, other, rounding_mode="floor"), "pow_": _via_copy(f.pow),
+    "remainder_": lambda self, other: _in_place(t.remainder)(self, f._divisor(self, other)), "fmod_": lambda self, other: _in_place(t.fmod)(self, f._divisor(self, other)),
+    "zero_": lambda self: _fill(self, 0), "nan_to_num_": _via_copy(f.nan_to_num), "cumsum_": _via_copy(f.cumsum), "logit_": _via_copy(f.logit),
+    "index_put": lambda self, indices, values, accumulate=False: self.clone().index_put_(indices, values, accumulate),
+}
+for _name, _function in _IN_PLACE.items():
+    setattr(Tensor, _name, _function)
+for _name in ("index_add", "index_copy", "index_fill", "scatter", "scatter_add"):
+    functions[_name] = _functional(_name)
+    setattr(Tensor, _name, functions[_name])
+
+# ---- operators
+
+
+def _operator(row: object) -> Callable:
+    def method(self: Tensor, other: object) -> Tensor:
+        try:
+            return apply(row, (self, other))
+        except TypeError:
+            if isinstance(other, (Tensor, int, float, bool)) or dtypes_number(other):
+                raise
+            return NotImplemented
+
+    return method
+
+
+def _reflected(row: object) -> Callable:
+    def method(self: Tensor, other: object) -> Tensor:
+        return apply(row, (other, self)) if dtypes_number(other) else NotImplemented
+
+    return method
+
+
+def dtypes_number(value: object) -> bool:
+    """Whether a value can stand beside a tensor as a number."""
+    try:
+        dtypes.scalar_category(type(value))
+    except TypeError:
+        return False
+    return True
+
+
+def _other_way(function: Callable) -> Callable:
+    return lambda self, other: function(other, self) if isinstance(other, Tensor) or dtypes_number(other) else NotImplemented
+
+
+def _same_way(function: Callable) -> Callable:
+    return lambda self, other: function(self, other) if isinstance(other, Tensor) or dtypes_number(other) else NotImplemented
+
+
+for _name, _formula in {
+    "add": t.add, "mul": t.mul, "truediv": t.div, "lt": t.lt, "le": t.le, "gt": t.gt, "ge": t.ge, "eq": t.eq, "ne": t.ne,
+    "and": t.bitwise_and, "or": t.bitwise_or, "xor": t.bitwise_xor, "lshift": t.bitwise_left_shift, "rshift": t.bitwise_right_shift,
+}.items():
+    setattr(Tensor, f"__{_name}__", _operator(_formula))
+    if _formula.result != "bool":
+        setattr(Tensor, f"__r{_name}__", _reflected(_formula))
+for _name, _function in {"sub": f.sub, "floordiv": f.floor_divide, "mod": f.remainder, "pow": f.pow, "matmul": f.matmul}.items():
+    setattr(Tensor, f"__{_name}__", _same_way(_function))
+    setattr(Tensor, f"__r{_name}__", _other_way(_function))
+for _name, _target in {"add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_", "mod": "remainder_", "pow": "pow_",
+                       "and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_", "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_"}.items():
+    setattr(Tensor, f"__i{_name}__", getattr(Tensor, _target))
+
+Tensor.__matmul__ = _same_way(f.matmul)
+Tensor.__neg__, Tensor.__abs__, Tensor.__pos__ = _unary(t.neg), _unary(t.abs), lambda self: self
+Tensor.__invert__ = f.bitwise_not
+Tensor.__repr__ = lambda self: format_tensor(self, dtypes.get_default_dtype().name)
+Tensor.__format__ = lambda self, spec: self.item().__format__(spec) if self.ndim == 0 and spec else repr(self)
+Tensor.__contains__ = lambda self, value: bool((self == value).any())
+
+
+def _truth(self: Tensor) -> bool:
+    if self.numel() != 1:
+        raise RuntimeError(
+            "Boolean value of Tensor with no values is ambiguous" if not self.numel() else "Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()"
+        )
+    return bool(self.item())
+
+
+def _index(self: Tensor) -> int:
+    if self.numel() != 1 or self.dtype.is_floating_point:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(self.item())
+
+
+def _iterate(self: Tensor) -> object:
+    if not self.ndim:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+Tensor.__bool__, Tensor.__index__, Tensor.__iter__ = _truth, _index, _iterate
+Tensor.__int__, Tensor.__float__ = lambda self: int(self.item()), lambda self: float(self.item())
+Tensor.__setattr__ = object.__setattr__
+
+# ---- small conveniences
+
+for _name, _kind in {"float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool"}.items():
+    setattr(Tensor, _name, (lambda kind: lambda self: f.to(self, kind))(dtypes.ALL[_kind]))
+Tensor.cpu = lambda self: f.to(self, device="cpu")
+Tensor.cuda = lambda self, device=None: f.to(self, device="cuda" if device is None else device)
+Tensor.type_as = lambda self, other: f.to(self, other.dtype)
+Tensor.view_as = lambda self, other: f.view(self, other.shape)
+Tensor.reshape_as = lambda self, other: f.reshape(self, other.shape)
+Tensor.new_zeros = lambda self, *size, dtype=None, device=None, requires_grad=False: creation.zeros(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+Tensor.new_ones = lambda self, *size, dtype=None, device=None, requires_grad=False: creation.ones(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+Tensor.new_empty = lambda self, *size, dtype=None, device=None, requires_grad=False: creation.empty(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+Tensor.new_full = lambda self, size, value, dtype=None, device=None: creation.full(size, value, dtype=dtype or self.dtype, device=device or self.device)
+Tensor.new_tensor = lambda self, data, dtype=None, device=None: creation.tensor(data, dtype=dtype or self.dtype, device=device or self.device)
+Tensor.new_arange = lambda self, n: creation.arange(n, device=self.device)
+Tensor.new_identity = lambda self, n: creation.eye(n, dtype=dtypes.bool_, device=self.device)
+Tensor.T = property(lambda self: f.permute(self, list(range(self.ndim))[::-1]))
+Tensor.mT = property(lambda self: f.transpose(self, -2, -1))
+Tensor.H = property(lambda self: f.t_(self))
+Tensor.real = property(lambda self: self)

@@ -1,0 +1,171 @@
+"""The text of a tensor, character for character as PyTorch prints it. Not a parser, and not the place where values are read:
+a tensor is anything with `shape`, `dtype`, `device`, the gradient attributes and `detach().cpu().numpy()`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass
+class _Options:
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+@dataclass
+class _Layout:
+    """What the whole tensor has in common: the width of a number, and whether the middle of long dimensions is left out."""
+
+    width: int
+    summarised: bool
+
+
+_PROFILES = {"default": _Options(), "short": _Options(precision=2, edgeitems=2), "full": _Options(threshold=math.inf)}
+_PREFIX = "tensor("
+_ELLIPSIS = "..."
+_UNMARKED_DTYPES = ("int64", "bool")  # what literals of int and bool give, so that the text reads back as the same tensor
+_options = _Options()
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Set how tensors print.
+
+    precision: digits after the point. threshold: the number of elements above which a tensor is summarised.
+    edgeitems: elements shown at each end of a summarised dimension. linewidth: characters in a line.
+    profile: "default", "short" or "full", applied before the other arguments; like PyTorch, another name changes nothing.
+    sci_mode: True or False to force scientific notation on or off; None, also when left out, decides for each tensor.
+    """
+    chosen = asdict(_PROFILES.get(profile, _options))
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    chosen.update({name: value for name, value in given.items() if value is not None}, sci_mode=sci_mode)
+    for name, value in chosen.items():
+        setattr(_options, name, value)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """The options in force, by name: a copy, so that writing to it changes nothing."""
+    return asdict(_options)
+
+
+def format_tensor(tensor: Any, default_dtype: str = "float32") -> str:
+    """What `repr(tensor)` shows; the dtype is left out where it is `default_dtype`, int64 or bool."""
+    body = _PREFIX + _body(tensor)
+    used = len(body) - body.rfind("\n") + 1  # PyTorch counts two characters too many here, and so where it wraps
+    for suffix in _suffixes(tensor, default_dtype):
+        if used + len(suffix) + 2 > _options.linewidth:
+            body += ",\n" + " " * len(_PREFIX) + suffix
+            used = len(_PREFIX) + len(suffix)
+        else:
+            body += ", " + suffix
+            used += len(suffix) + 2
+    return body + ")"
+
+
+def _body(tensor: Any) -> str:
+    if tensor.device.type == "meta":
+        return _ELLIPSIS
+    if tensor.numel() == 0:
+        return "[]"
+    values = tensor.detach().cpu().numpy()
+    summarised = tensor.numel() > _options.threshold
+    if summarised:  # before any formatting, so that the cost is that of what is shown
+        values = _keep_edges(values)
+    texts, width = _float_texts(values) if tensor.dtype.is_floating_point else _exact_texts(values)
+    return _join(iter(texts), tuple(tensor.shape), _Layout(width, summarised), len(_PREFIX))
+
+
+def _suffixes(tensor: Any, default_dtype: str) -> list[str]:
+    """The keyword arguments after the values, in PyTorch's order."""
+    name, meta, empty = str(tensor.dtype).split(".")[-1], tensor.device.type == "meta", tensor.numel() == 0
+    # With no values to see, int and bool do not go without saying.
+    unmarked = (default_dtype,) if meta or empty else (default_dtype, *_UNMARKED_DTYPES)
+    suffixes = []
+    if tensor.device.type != "cpu":
+        suffixes.append(f"device='{tensor.device}'")
+    if meta or (tensor.ndim != 1 if empty else not _options.edgeitems):
+        suffixes.append(f"size={tuple(tensor.shape)}")
+    if name not in unmarked:
+        suffixes.append(f"dtype={tensor.dtype}")
+    if tensor.grad_fn is not None:
+        suffixes.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    elif tensor.requires_grad:
+        suffixes.append("requires_grad=True")
+    return suffixes
+
+
+def _keep_edges(values: np.ndarray) -> np.ndarray:
+    """The elements that a summary shows: both ends of each long dimension."""
+    edge = _options.edgeitems
+    kept = [[*range(edge), *range(n - edge, n)] if n > 2 * edge else range(n) for n in values.shape]
+    return np.asarray(values[np.ix_(*kept)])
+
+
+def _exact_texts(values: np.ndarray) -> tuple[list[str], int]:
+    """The texts of integers or booleans, and the width of their column."""
+    texts = [str(value) for value in values.ravel().tolist()]
+    return texts, max(map(len, texts), default=1)
+
+
+def _float_texts(values: np.ndarray) -> tuple[list[str], int]:
+    """The texts of floating numbers, and the width of their column, which zeros, infinities and NaN do not widen."""
+    flat = values.ravel().astype(np.float64)
+    measured = np.isfinite(flat) & (flat != 0)
+    style, whole = _float_style(np.abs(flat[measured]))
+    # "1." and not "1": a whole number of a floating dtype has to look different from an integer.
+    texts = [format(value, style) + ("." if whole and math.isfinite(value) else "") for value in flat.tolist()]
+    return texts, max((len(texts[place]) for place in np.flatnonzero(measured)), default=1)
+
+
+def _float_style(magnitudes: np.ndarray) -> tuple[str, bool]:
+    """The format for finite non-zero numbers of these sizes, and whether it shows them as whole numbers."""
+    if magnitudes.size == 0:
+        return ".0f", True
+    smallest, largest = float(magnitudes.min()), float(magnitudes.max())
+    whole = bool((magnitudes == np.floor(magnitudes)).all())
+    # A common fixed point would show the smallest as zero or give the largest a very long text.
+    scientific = _options.sci_mode
+    if scientific is None:
+        scientific = largest / smallest > 1000 or largest > 1e8 or smallest < 1e-4
+    if scientific:
+        return f".{_options.precision}e", False
+    return (".0f", True) if whole else (f".{_options.precision}f", False)
+
+
+def _join(texts: Iterator[str], shape: tuple[int, ...], layout: _Layout, indent: int) -> str:
+    """The nested brackets around the next texts, for a tensor of `shape`; `indent` is the column of the first bracket."""
+    if not shape:
+        return next(texts).rjust(layout.width)
+    cut = layout.summarised and shape[0] > 2 * _options.edgeitems
+    count = 2 * _options.edgeitems if cut else shape[0]
+    inner = shape[1:]
+    parts = [_join(texts, inner, layout, indent + 1) for _ in range(count)]
+    if cut:
+        # PyTorch writes two spaces before the dots of a row, unless they stand alone.
+        parts.insert(_options.edgeitems, " " + _ELLIPSIS if parts and not inner else _ELLIPSIS)
+    return "[" + _separate(parts, len(shape), layout.width, indent) + "]"
+
+
+def _separate(parts: list[str], ndim: int, width: int, indent: int) -> str:
+    """Commas and line breaks between the parts of one dimension, of which `ndim - 1` are inside: as many lines apart."""
+    margin = " " * (indent + 1)
+    if ndim > 1:
+        return ("," + "\n" * (ndim - 1) + margin).join(parts)
+    per_line = max(1, (_options.linewidth - indent) // (width + 2))
+    lines = [", ".join(parts[start : start + per_line]) for start in range(0, len(parts), per_line)]
+    return (",\n" + margin).join(lines)

@@ -1,0 +1,206 @@
+"""Random tensors and `Generator`. Numbers are a function of (seed, offset, place), so a seed means the same everywhere (see `ops.table`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from .. import dtypes
+from ..device.device import Device
+from ..dtypes import dtype as DType
+from ..ops import table as t
+from .apply import apply_into
+from .creation import _shape, constant, tensor
+from .tensor import Tensor
+
+
+class Generator:
+    """A stream of Philox random numbers: a seed, and an offset that every draw moves on."""
+
+    def __init__(self, device: Device | str = "cpu") -> None:
+        self.device = Device(device)
+        self._seed, self._offset = 0x5EED, 0
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start anew from `seed` (any 64-bit integer)."""
+        if not isinstance(seed, int) or not -(1 << 63) <= seed < 1 << 64:
+            raise RuntimeError(f"manual_seed expected an integer of 64 bits, got {seed!r}")
+        self._seed, self._offset = (seed + (1 << 63)) % (1 << 64) - (1 << 63), 0
+        return self
+
+    def seed(self) -> int:
+        """Start anew from a seed of the system, which is returned."""
+        self.manual_seed(int.from_bytes(os.urandom(8), "little", signed=True))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """The seed of the stream."""
+        return self._seed
+
+    def get_state(self) -> Tensor:
+        """Seed and offset, as an int64 tensor."""
+        return tensor([self._seed, self._offset], dtype=dtypes.int64)
+
+    def set_state(self, state: Tensor) -> Generator:
+        """Continue where `get_state` was called."""
+        if not isinstance(state, Tensor) or state.shape != (2,):
+            raise TypeError("set_state expects what get_state gave: an int64 tensor of 2 elements")
+        self._seed, self._offset = state.tolist()
+        return self
+
+    def draw(self, count: int) -> tuple[int, Draw]:
+        """(seed, offset) of a draw of `count` elements."""
+        offset = Draw(self._offset)
+        offset.generator, offset.count = self, count
+        self._offset += count
+        return self._seed, offset
+
+    def __reduce__(self) -> tuple:
+        return _restored, (str(self.device), self._seed, self._offset)
+
+
+class Draw(int):
+    """An offset that knows its generator, so that a recorded program can draw anew."""
+
+    generator: Generator
+    count: int
+
+
+def _restored(device: str, seed: int, offset: int) -> Generator:
+    generator = Generator(device)
+    generator._seed, generator._offset = seed, offset
+    return generator
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator of all devices."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed the default generator from the system and return the seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The default generator's seed."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """The default generator's state."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Set the default generator's state."""
+    default_generator.set_state(new_state)
+
+
+def _drawn(op: object, numbers: tuple, shape: tuple, generator: Generator | None, dtype: DType | None, device: object, requires_grad: bool) -> Tensor:
+    count = 1
+    for n in shape:
+        count *= n
+    return constant(op, (*(generator or default_generator).draw(count), *numbers), shape, dtype, device, requires_grad)
+
+
+def rand(*size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+    """Uniform in [0, 1)."""
+    return _drawn(t.uniform, (0.0, 1.0), _shape(size, "rand"), generator, dtype, device, requires_grad)
+
+
+def randn(*size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+    """Standard normal."""
+    return _drawn(t.normal, (0.0, 1.0), _shape(size, "randn"), generator, dtype, device, requires_grad)
+
+
+def normal(mean: float, std: float, size: Sequence[int], *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+    """Normal with the given mean and standard deviation."""
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    return _drawn(t.normal, (float(mean), float(std)), _shape((size,), "normal"), generator, dtype, device, False)
+
+
+def randint(*bounds: object, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, **named: object) -> Tensor:
+    """Integers in [low, high): randint(high, size) or randint(low, high, size)."""
+    names = ("high", "size") if len(bounds) + len(named) == 2 else ("low", "high", "size")
+    given = {"low": 0, **dict(zip(names, bounds)), **named}
+    low, high = given["low"], given["high"]
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    return _drawn(t.randint, (low, high - low), _shape((given["size"],), "randint"), generator, dtype or dtypes.int64, device, False)
+
+
+def randperm(n: int, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+    """A random order of 0 .. n-1: the order of n random 64-bit keys."""
+    import numpy as np
+
+    if n < 0:
+        raise RuntimeError(f"n must be non-negative, got {n}")
+    keys = _drawn(t.randint, (0, (1 << 62)), (n,), generator, dtypes.int64, None, False)
+    order = np.argsort(keys.numpy(), kind="stable").astype((dtype or dtypes.int64).numpy)
+    return tensor(order, device=device)
+
+
+def rand_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
+    """Uniform in [0, 1), shaped like `input`."""
+    return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+
+
+def randn_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
+    """Standard normal, shaped like `input`."""
+    return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+
+
+def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:  # noqa: A002
+    """Integers in [low, high), or [0, low), shaped like `input`."""
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
+
+
+def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:  # noqa: A002
+    """1 with the probability the element gives, else 0."""
+    return t.bernoulli(input, *(generator or default_generator).draw(input.numel()))
+
+
+def _fill(self: Tensor, op: object, numbers: tuple, generator: Generator | None) -> Tensor:
+    apply_into(op, (*(generator or default_generator).draw(self.numel()), *numbers), (self,), (self.dtype, self.device, tuple(self.shape)))
+    return self
+
+
+def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with uniform numbers in [a, b)."""
+    if a > b:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
+    return _fill(self, t.uniform, (float(a), float(b)), generator)
+
+
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with normal numbers."""
+    if std < 0:
+        raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")
+    return _fill(self, t.normal, (float(mean), float(std)), generator)
+
+
+def random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: Generator | None = None) -> Tensor:
+    """Fill with integers in [low, high); `random_(high)` starts at 0; without bounds, up to what the dtype holds exactly."""
+    if high is None and low:
+        low, high = 0, low
+    if high is None:
+        high = 1 << {4: 24, 8: 53}[self.itemsize] if self.dtype.is_floating_point else 2 if self.dtype is dtypes.bool_ else dtypes.iinfo(self.dtype).max
+    return _fill(self, t.randint, (low, high - low), generator)
+
+
+def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill with 1 with probability `p`, else 0."""
+    seed, offset = (generator or default_generator).draw(self.numel())
+    apply_into(t.bernoulli, (float(p), seed, offset), (self,), (self.dtype, self.device, tuple(self.shape)))
+    return self
+
+
+for _method in (uniform_, normal_, random_, bernoulli_):
+    setattr(Tensor, _method.__name__, _method)
+Tensor.bernoulli = bernoulli

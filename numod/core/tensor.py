@@ -1,0 +1,262 @@
+"""Tensor: a window on a storage, with what the tape needs to know. Not its operations: other files of `core` add the methods.
+
+Fields: `_storage` (shared with views), `_layout`, `_offset` (elements into the storage); and where they are not the defaults below, `_node`
+and `_output` (the tape's node that made it, and which of its results it is), `_base` (the tensor it is a view of).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..device import Layout, Size, Storage
+from ..device.device import Device
+from ..dtypes import dtype as DType
+
+
+class Tensor:
+    """An n-dimensional array of one dtype on one device, recorded on the tape where a gradient is wanted.
+
+    Made by the creation functions (`numod.tensor`, `numod.zeros`, ...). `Tensor(2, 3)` is uninitialised, `Tensor([1, 2])` holds the values.
+    """
+
+    _requires_grad = False
+    _grad: Tensor | None = None
+    _node: object | None = None
+    _output = 0
+    _base: Tensor | None = None
+    _hooks: dict | None = None
+    _inference = False
+    _retains_grad = False
+    _seen = 0  # of a view: the storage's version when its node was last made
+    _unrecorded = False  # of a view: made where the tape did not record
+    __array_priority__ = 1000  # NumPy leaves `array + tensor` to us
+
+    def __new__(cls, *arguments: object, **options: object) -> Tensor:
+        return cls._legacy(*arguments, **options)
+
+    _legacy: Callable  # set by `creation`
+
+    # ---- what it is
+
+    @property
+    def shape(self) -> Size:
+        """Sizes of the dimensions."""
+        return self._layout.shape
+
+    def size(self, dim: int | None = None) -> Size | int:
+        """All sizes, or the size of one dimension."""
+        return self._layout.shape if dim is None else self._layout.shape[_dim(dim, self)]
+
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
+        """Steps between neighbours along the dimensions, in elements."""
+        return self._layout.strides if dim is None else self._layout.strides[_dim(dim, self)]
+
+    def storage_offset(self) -> int:
+        """Where the first element lies in the storage, in elements."""
+        return self._offset
+
+    @property
+    def dtype(self) -> DType:
+        """The type of the elements."""
+        return self._layout.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the elements are."""
+        return self._layout.device
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._layout.ndim
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self._layout.ndim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._layout.size
+
+    nelement = numel
+    ndimension = dim
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self._layout.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._layout.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._layout.size * self._layout.dtype.itemsize
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        return self._layout.dense
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a floating one."""
+        return self._layout.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        """False: there are no complex dtypes."""
+        return False
+
+    def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers."""
+        return self._layout.dtype.is_signed
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is on a CUDA device."""
+        return self._layout.device.type == "cuda"
+
+    def is_inference(self) -> bool:
+        """Whether it was made in inference mode."""
+        return self._inference
+
+    @property
+    def _version(self) -> int:
+        """Number of in-place writes to the storage."""
+        return self._storage.version
+
+    def data_ptr(self) -> int:
+        """Address of the first element."""
+        return _address(self._storage.data) + self._offset * self._layout.dtype.itemsize
+
+    # ---- the tape's side
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow here. May be set on leaves of floating dtype."""
+        return self._requires_grad or self.grad_fn is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self.grad_fn is not None and not value:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't "
+                "require differentiation use var_no_grad = var.detach()."
+            )
+        if value and not self._layout.dtype.is_floating_point:
+            raise RuntimeError(f"only Tensors of floating point dtype can require gradients, got {self._layout.dtype}")
+        if value and self._inference:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Clone it first.")
+        self._requires_grad = bool(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set `requires_grad` and return self."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it was made by the user, or needs no gradient."""
+        return self.grad_fn is None
+
+    @property
+    def grad_fn(self) -> object | None:
+        """The tape's node that made this tensor; None for leaves."""
+        if self._base is not None and self._seen != self._storage.version:
+            Tensor._renew(self)
+        return self._node
+
+    _renew: Callable  # makes a view's node anew after writes to its storage; set by `autograd`
+
+    @property
+    def output_nr(self) -> int:
+        """Which of its node's results it is."""
+        return self._output
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient of a leaf (or of a tensor that retains it)."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+            if value.shape != self.shape:
+                raise RuntimeError(f"assigned grad has data of a different size, {tuple(value.shape)}, than the tensor, {tuple(self.shape)}")
+            if value.dtype is not self.dtype or value.device is not self.device:
+                raise RuntimeError(f"assigned grad is {value.dtype} on {value.device}; the tensor is {self.dtype} on {self.device}")
+        self._grad = value
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether a computed tensor keeps its gradient."""
+        return self._retains_grad
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without history. Assigning swaps memory, shape and dtype and keeps the tensor's identity."""
+        return self._alias(Tensor)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"data must be a Tensor, got {type(value).__name__}")
+        if self._requires_grad and not value.dtype.is_floating_point:
+            raise RuntimeError(f"data set to a tensor that requires gradients must be floating point, got {value.dtype}")
+        version = self._storage.version
+        self._storage, self._layout, self._offset = value._storage, value._layout, value._offset
+        self._storage.version = max(version, self._storage.version) + 1  # what backward kept of the old value is stale
+
+    def _alias(self, cls: type | None = None) -> Tensor:
+        """The same memory and version counter as a new object without history."""
+        result = object.__new__(cls or Tensor)
+        result._storage, result._layout, result._offset = self._storage, self._layout, self._offset
+        return result
+
+    def detach(self) -> Tensor:
+        """The same memory, cut from the tape."""
+        result = self._alias(Tensor)
+        result._inference = self._inference
+        return result
+
+    def detach_(self) -> Tensor:
+        """Cut this tensor itself from the tape."""
+        if self._base is not None:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead")
+        self._node, self._requires_grad = None, False
+        return self
+
+    # ---- protocols
+
+    def __len__(self) -> int:
+        if not self._layout.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._layout.shape[0]
+
+    __hash__ = object.__hash__
+
+    def __setstate__(self, fields: dict) -> None:
+        self.__dict__.update(fields)
+
+
+def _dim(dim: int, tensor: Tensor) -> int:
+    from ..errors import normalize_dim
+
+    return normalize_dim(dim, tensor._layout.ndim)
+
+
+def _address(data: object) -> int:
+    if isinstance(data, np.ndarray):
+        return data.ctypes.data
+    return data.__cuda_array_interface__["data"][0]
+
+
+def wrap(storage: Storage, layout: Layout, offset: int) -> Tensor:
+    """A tensor over this much of a storage."""
+    result = object.__new__(Tensor)
+    result._storage, result._layout, result._offset = storage, layout, offset
+    return result

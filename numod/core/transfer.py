@@ -1,0 +1,143 @@
+"""Values leave and enter: Python numbers, NumPy, DLPack, other devices, pickles. Each refuses what would silently cut the tape."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import dtypes
+from ..device import Storage
+from ..device.device import Device
+from ..device.layout import layout
+from ..ops.op import Op
+from ..ops.view import View
+from .apply import listeners, state
+from .creation import _from_array
+from .tensor import Tensor, wrap
+
+
+class Move(Op):
+    """A copy on another device. It is recorded like an op, but made by the back ends, not by a kernel."""
+
+    inputs, parameters = ("x",), ("device",)
+    gradients = {"x": lambda g, layout: g.to(device=layout.device)}
+
+
+move_op = Move("to_device")
+
+
+def move(input: Tensor, device: Device) -> Tensor:  # noqa: A002
+    """A dense copy of `input` on `device`."""
+    from . import apply as waist
+
+    source = input.contiguous()
+    shape = layout(source.shape, source.dtype, device)
+    data = source._storage.data[source._offset : source._offset + shape.size]
+    host = source.device.backend.download(data)
+    result = wrap(Storage(device.backend.upload(host if source.device.type != "cpu" or device.type != "cpu" else host.copy())), shape, 0)
+    if state.grad_enabled and input.requires_grad:
+        waist.record(move_op, (input,), (device,), (result,))
+    for listener in listeners:
+        listener(move_op, (input,), (device,), (result,), False)
+    return result
+
+
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """The memory as a NumPy array. Raises RuntimeError for tensors that require gradients and TypeError off the CPU, unless `force` copies."""
+    if force:
+        self = self.detach().cpu()
+    if self.requires_grad:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+    if self.device.type != "cpu":
+        raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+    _refuse_trace("numpy()")
+    size = self._layout.dtype.itemsize
+    array = np.ndarray(self.shape, self._layout.storage, self._storage.data, self._offset * size, tuple(s * size for s in self._layout.strides))
+    return array.view(self._layout.dtype.numpy)
+
+
+def item(self: Tensor) -> float | int | bool:
+    """The value of a tensor of one element, as a Python number."""
+    if self._layout.size != 1:
+        raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+    _refuse_trace("item()")
+    host = self._layout.device.backend.download(self._storage.data[self._offset : self._offset + 1])
+    value = host[0].item()
+    return bool(value) if self._layout.dtype.kind == "b" else value
+
+
+def _refuse_trace(what: str) -> None:
+    for listener in listeners:
+        refuse = getattr(listener, "refuse", None)
+        if refuse is not None:
+            refuse(what)
+
+
+def tolist(self: Tensor) -> list | float | int | bool:
+    """Nested lists of Python numbers."""
+    return self.detach().cpu().numpy().tolist()
+
+
+def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+    """NumPy's protocol. Raises ValueError where `copy=False` cannot be had."""
+    result = self.numpy()
+    if dtype is not None and result.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"a copy is needed to convert {result.dtype} to {np.dtype(dtype)}")
+        return result.astype(dtype)
+    return result.copy() if copy else result
+
+
+def dlpack(self: Tensor, *, stream: object = None, max_version: tuple | None = None, dl_device: tuple | None = None, copy: bool | None = None) -> object:
+    """DLPack's protocol, by way of NumPy. Raises BufferError for tensors that require gradients or are not on the CPU."""
+    if self.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if self.device.type != "cpu":
+        raise BufferError(f"can't export a tensor on {self.device} through DLPack; copy it with .cpu() first")
+    return self.numpy().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    """(DLPack device type, index)."""
+    return (1, 0) if self.device.type == "cpu" else (2, self.device.index)
+
+
+def reduce_ex(self: Tensor, protocol: int) -> tuple:
+    """Pickled as values, strides and flags; shared memory is not kept shared."""
+    if self.grad_fn is not None:
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the pickle protocol at the moment; use .detach()")
+    own = {name: value for name, value in self.__dict__.items() if not name.startswith("_") or name == "_grad"}
+    return _unpickled, (type(self), self.detach().cpu().contiguous().numpy(), str(self.device), self.requires_grad), own or None
+
+
+def _unpickled(cls: type, values: np.ndarray, device: str, requires_grad: bool) -> Tensor:
+    result = _from_array(np.array(values, order="C"), dtypes.from_numpy(values.dtype)).to(device=Device(device))._alias(cls)
+    result._requires_grad = requires_grad
+    return result
+
+
+def deepcopy(self: Tensor, memo: dict) -> Tensor:
+    """A clone of a leaf, with its gradient. A computed tensor gives a detached clone: its history stays with the original."""
+    if id(self) in memo:
+        return memo[id(self)]
+    from copy import deepcopy as copy_of
+
+    result = self.detach().clone()._alias(type(self))
+    result._requires_grad = self._requires_grad and self.is_leaf
+    memo[id(self)] = result
+    result._grad = copy_of(self._grad, memo)
+    for name, value in self.__dict__.items():
+        if not name.startswith("_"):
+            result.__dict__[name] = copy_of(value, memo)
+    return result
+
+
+def apply_view(self: Tensor, op: View, parameters: tuple) -> Tensor:
+    """A view op by object, for gradients of views."""
+    from .apply import apply
+
+    return apply(op, (self,), parameters)
+
+
+Tensor.numpy, Tensor.item, Tensor.tolist, Tensor._view = numpy, item, tolist, apply_view
+Tensor.__array__, Tensor.__dlpack__, Tensor.__dlpack_device__ = array, dlpack, dlpack_device
+Tensor.__reduce_ex__, Tensor.__deepcopy__ = reduce_ex, deepcopy

@@ -1,0 +1,100 @@
+"""The CPU back end: NumPy buffers and the project's only `njit`. Not what kernels do, nor when they are built."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from . import threads
+
+empty = np.empty
+LOOP, PARALLEL_LOOP, FLAT = "range({0})", "prange({0})", False
+_ready = False
+
+
+def upload(host: np.ndarray) -> np.ndarray:
+    """The buffer of a flat host array: itself."""
+    return host
+
+
+def download(buffer: np.ndarray) -> np.ndarray:
+    """The host array of a buffer: itself."""
+    return buffer
+
+
+@functools.cache
+def identity() -> str:
+    """What compiled code depends on: Numba's and llvmlite's versions, the CPU's name and features."""
+    import llvmlite
+    import llvmlite.binding as llvm
+    import numba
+
+    flags = f"{numba.config.CPU_NAME or llvm.get_host_cpu_name()} {numba.config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()}"
+    return f"cpu numba {numba.__version__} llvmlite {llvmlite.__version__} {flags} opt {numba.config.OPT}"
+
+
+def namespace() -> dict[str, object]:
+    """Names a kernel's source may use: types that cast, `prange`, and the decorator of helper functions."""
+    import numba
+    import numba.extending
+    from numba import types
+
+    names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64", "uintp", "float32", "float64")}
+    return {**names, "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
+
+
+def choose(make: Callable[[bool], Callable], work: int, divisible: bool) -> Callable:
+    """The launcher for `work` elements of a kernel that `make(parallel)` builds: serial, or behind the threads' gate."""
+    return threads.choose(make, work) if divisible else make(False)
+
+
+def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object) -> Callable:  # noqa: A001
+    """A native function of flat arrays and numbers, for one signature such as `float32[], int64`.
+
+    The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher.
+    """
+    _prepare()
+    from numba import njit
+
+    dispatcher = njit(parallel=parallel, nogil=True, fastmath=set(fastmath), error_model="numpy", boundscheck=False, no_cfunc_wrapper=True)(function)
+    dispatcher._cache = cache
+    entry = dispatcher.compile(_signature(signature))
+    cache.keep(dispatcher)
+    return entry
+
+
+def assembly(dispatcher: object) -> str:
+    """The machine code of a kernel that this process compiled, as text."""
+    return next(iter(dispatcher.inspect_asm().values()))
+
+
+def _signature(text: str) -> tuple:
+    from numba import types
+
+    def parse(item: str) -> object:
+        return types.Array(getattr(types, item[:-2]), 1, "C") if item.endswith("[]") else getattr(types, item)
+
+    return tuple(parse(item) for item in text.split(", ") if item)
+
+
+def _prepare() -> None:
+    """Number this process's compiled functions from a random start.
+
+    Numba's symbol names carry a counter that forked processes share, so that two of them can cache different bodies under one name.
+    """
+    global _ready
+    if not _ready:
+        _ready = True
+        _renumber()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_renumber)
+
+
+def _renumber() -> None:
+    from numba.core.bytecode import FunctionIdentity
+
+    FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(6), "little"))

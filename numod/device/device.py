@@ -1,0 +1,73 @@
+"""`numod.device`: a device type and an index. Not its memory or kernels: `backend` gives the module that has those."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from . import cpu
+
+_TYPES = ("cpu", "cuda")
+_known: dict[tuple[str, int | None], Device] = {}
+
+
+class Device:
+    """A place for tensors: `device("cpu")`, `device("cuda", 0)`, `device("cuda:0")`. Equal devices are one object.
+
+    Raises RuntimeError for an unknown type or a malformed index.
+    """
+
+    __slots__ = ("type", "index", "_backend", "empty")
+
+    def __new__(cls, type: str | int | Device = "cpu", index: int | None = None) -> Device:  # noqa: A002  PyTorch's name
+        if isinstance(type, Device):
+            return type
+        known = _known.get((type, index))
+        return known if known is not None else cls._create(*_parse(type, index))
+
+    @classmethod
+    def _create(cls, kind: str, index: int | None) -> Device:
+        self = _known.get((kind, index))
+        if self is None:
+            self = object.__new__(cls)
+            self.type, self.index, self._backend = kind, index, None
+            self.empty = cpu.empty if kind == "cpu" else self._empty_elsewhere
+            _known[kind, index] = self
+        return self
+
+    @property
+    def backend(self) -> ModuleType:
+        """The module that holds this device's memory and compiles its kernels."""
+        if self._backend is None:
+            self._backend = cpu if self.type == "cpu" else importlib.import_module(f"{__package__}.{self.type}")
+        return self._backend
+
+    def _empty_elsewhere(self, count: int, storage_dtype: object) -> object:
+        return self.backend.empty(count, storage_dtype)
+
+    def __repr__(self) -> str:
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{index})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self) -> tuple:
+        return Device, (self.type, self.index)
+
+
+def _parse(kind: str | int, index: int | None) -> tuple[str, int | None]:
+    """Type and index in normal form: the one CPU has no index, a CUDA device always has one."""
+    if isinstance(kind, int) and not isinstance(kind, bool):
+        kind, index = "cuda", kind
+    if not isinstance(kind, str):
+        raise TypeError(f"device() expects a string or an int, got {type(kind).__name__}")
+    name, colon, number = kind.partition(":")
+    if colon and (index is not None or not number.isdigit()):
+        raise RuntimeError(f"Invalid device string: '{kind}'; expected a form such as 'cpu', 'cuda' or 'cuda:0'")
+    if name not in _TYPES:
+        raise RuntimeError(f"Expected one of {', '.join(_TYPES)} device type at start of device string: {kind}")
+    index = int(number) if colon else index
+    if name == "cpu":
+        return name, None
+    return name, index or 0

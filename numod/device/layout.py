@@ -1,0 +1,103 @@
+"""Layout: everything about a tensor but its bytes and where they start. Layouts are interned, so that plans can be keyed by identity."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..dtypes import dtype as DType
+from .device import Device
+
+_LIMIT = 1 << 14  # interned layouts kept; past it the table starts anew, and only speed is lost
+_interned: dict[tuple, Layout] = {}
+
+
+class Size(tuple):
+    """The shape of a tensor: a tuple of ints that prints as PyTorch's."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Product of the sizes: the number of elements."""
+        return prod(self)
+
+    def __repr__(self) -> str:
+        return f"numod.Size({list(self)})"
+
+    def __add__(self, other: tuple) -> Size:
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __getitem__(self, item: int | slice) -> int | Size:
+        found = tuple.__getitem__(self, item)
+        return Size(found) if isinstance(item, slice) else found
+
+
+class Layout:
+    """Shape, strides (in elements), dtype and device of a tensor.
+
+    `dense`: row-major without gaps. `packed`: without gaps in some order of the dimensions. Make one with `layout()`.
+    """
+
+    __slots__ = ("shape", "strides", "dtype", "device", "ndim", "size", "dense", "packed", "storage", "__weakref__")
+
+    def __init__(self, shape: Size, strides: tuple[int, ...], dtype: DType, device: Device) -> None:
+        self.shape, self.strides, self.dtype, self.device = shape, strides, dtype, device
+        self.ndim, self.size, self.storage = len(shape), prod(shape), dtype.storage
+        self.dense = self.size == 0 or _same_walk(shape, strides, dense_strides(shape))
+        self.packed = self.dense or _is_packed(shape, strides)
+
+    def with_(self, shape: tuple | None = None, strides: tuple | None = None, dtype: DType | None = None, device: Device | None = None) -> Layout:
+        """This layout with something replaced; a new shape or device without strides is dense."""
+        if shape is None and device is None and strides is None:
+            strides = self.strides
+        return layout(self.shape if shape is None else shape, dtype or self.dtype, device or self.device, strides)
+
+    @property
+    def extent(self) -> int:
+        """Elements of storage from the first to the last one touched."""
+        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides)) if self.size else 0
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether two indices may share an element (an expanded tensor). Exact for expanded and sliced tensors, else cautious."""
+        reach = 0
+        for stride, n in sorted((s, n) for n, s in zip(self.shape, self.strides) if n > 1):
+            if stride <= reach:
+                return self.size > 0
+            reach += stride * (n - 1)
+        return False
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Row-major strides in elements; sizes of 0 count as 1, as in PyTorch."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n or 1
+    return tuple(reversed(strides))
+
+
+def layout(shape: tuple[int, ...], dtype: DType, device: Device, strides: tuple[int, ...] | None = None) -> Layout:
+    """The interned layout of these properties; dense where no strides are given."""
+    key = (shape, strides, dtype, device)
+    found = _interned.get(key)
+    if found is None:
+        if len(_interned) >= _LIMIT:
+            _interned.clear()
+        size = Size(shape)
+        steps = dense_strides(size) if strides is None else tuple(strides)
+        found = _interned.setdefault((size, steps, dtype, device), None) or Layout(size, steps, dtype, device)
+        _interned[key] = _interned[size, steps, dtype, device] = found
+    return found
+
+
+def _same_walk(shape: tuple, strides: tuple, wanted: tuple) -> bool:
+    return all(s == w or n == 1 for n, s, w in zip(shape, strides, wanted))
+
+
+def _is_packed(shape: tuple, strides: tuple) -> bool:
+    step = 1
+    for stride, n in sorted((s, n) for n, s in zip(shape, strides) if n > 1):
+        if stride != step:
+            return False
+        step *= n
+    return True

@@ -1,0 +1,13 @@
+"""Storage: the flat buffer that a tensor and its views share, and the count of writes to it. Not shape or dtype: see `layout`."""
+
+from __future__ import annotations
+
+
+class Storage:
+    """`data` is a one-dimensional buffer of the back end (a NumPy array on the CPU); `version` grows with every in-place write."""
+
+    __slots__ = ("data", "version", "__weakref__")
+
+    def __init__(self, data: object) -> None:
+        self.data = data
+        self.version = 0

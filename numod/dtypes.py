@@ -1,0 +1,162 @@
+"""The dtype table, a row per dtype, and PyTorch's type promotion. Not where values are converted: that is `ops.pointwise`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class dtype:
+    """An element type. `numpy` is the type users see; `storage` the type kernels read (bool is stored as bytes)."""
+
+    __slots__ = ("name", "numpy", "storage", "kind", "itemsize", "is_floating_point", "is_signed", "is_complex", "short")
+
+    def __init__(self, name: str, kind: str, numpy: object, storage: object, short: str) -> None:
+        self.name, self.kind, self.short = name, kind, short
+        self.numpy, self.storage = np.dtype(numpy), np.dtype(storage)
+        self.itemsize = self.storage.itemsize
+        self.is_floating_point = kind == "f"
+        self.is_signed = kind in "fi"
+        self.is_complex = False
+
+    def __repr__(self) -> str:
+        return f"numod.{self.name}"
+
+    def __reduce__(self) -> tuple:
+        return _by_name, (self.name,)
+
+    def to_complex(self) -> dtype:
+        raise TypeError(f"{self!r} has no complex counterpart: numod has no complex dtypes")
+
+
+# name, kind (b bool, u unsigned, i signed, f float), what NumPy shows, what kernels read, PyTorch's short name
+_ROWS = [
+    dtype("bool", "b", np.bool_, np.uint8, "Bool"),
+    dtype("uint8", "u", np.uint8, np.uint8, "Byte"),
+    dtype("int8", "i", np.int8, np.int8, "Char"),
+    dtype("int16", "i", np.int16, np.int16, "Short"),
+    dtype("int32", "i", np.int32, np.int32, "Int"),
+    dtype("int64", "i", np.int64, np.int64, "Long"),
+    dtype("float32", "f", np.float32, np.float32, "Float"),
+    dtype("float64", "f", np.float64, np.float64, "Double"),
+]
+ALL = {row.name: row for row in _ROWS}
+bool_, uint8, int8, int16, int32, int64, float32, float64 = _ROWS
+_FROM_NUMPY = {row.numpy: row for row in _ROWS}
+_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}
+_SCALAR_CATEGORY = {bool: 0, int: 1, float: 2}
+_default = float32
+
+
+def _by_name(name: str) -> dtype:
+    return ALL[name]
+
+
+def get_default_dtype() -> dtype:
+    """The floating dtype of new tensors made from Python floats."""
+    return _default
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Make `d` the dtype of new floating tensors. Raises TypeError unless it is a floating dtype."""
+    global _default
+    if not (isinstance(d, dtype) and d.is_floating_point):
+        raise TypeError(f"only floating-point types are supported as the default type, got {d!r}; try numod.float64")
+    _default = d
+
+
+def from_numpy(numpy_dtype: object) -> dtype:
+    """The dtype of a NumPy dtype. Raises TypeError, naming the supported ones, where numod has none."""
+    numpy_dtype = np.dtype(numpy_dtype).newbyteorder("=")
+    try:
+        return _FROM_NUMPY[numpy_dtype]
+    except KeyError:
+        supported = ", ".join(ALL)
+        raise TypeError(f"can't convert numpy dtype {numpy_dtype} to a numod dtype. The supported types are: {supported}.") from None
+
+
+def of_scalar(value: object) -> dtype:
+    """The dtype a Python number takes as a tensor of its own."""
+    return of_scalar_type(type(value))
+
+
+def of_scalar_type(kind: type) -> dtype:
+    """As `of_scalar`, from the number's type. NumPy scalars count as the Python number they are nearest to."""
+    category = scalar_category(kind)
+    return (bool_, int64, _default)[category]
+
+
+def scalar_category(kind: type) -> int:
+    """0 bool, 1 integer, 2 float. Raises TypeError where `kind` is no number type."""
+    category = _SCALAR_CATEGORY.get(kind)
+    if category is None:
+        for base, category in ((np.bool_, 0), (bool, 0), (np.integer, 1), (int, 1), (np.floating, 2), (float, 2)):
+            if issubclass(kind, base):
+                return category
+        raise TypeError(f"expected a Tensor or a number, got {kind.__name__}")
+    return category
+
+
+def promote_types(first: dtype, second: dtype) -> dtype:
+    """The smallest dtype both fit in, by PyTorch's table (an integer never widens a float)."""
+    if first is second:
+        return first
+    low, high = sorted((first, second), key=_order)
+    if _CATEGORY[high.kind] > _CATEGORY[low.kind]:
+        return high
+    if "u" in (low.kind, high.kind):  # uint8 with a signed integer: int8 cannot hold 255
+        return int16 if high is int8 else high
+    return high
+
+
+def _order(row: dtype) -> tuple:
+    return _CATEGORY[row.kind], row.itemsize, row.kind == "i"
+
+
+def result_type(dimensioned: list[dtype], zero_dimensional: list[dtype], scalars: list[type]) -> dtype:
+    """PyTorch's promotion: tensors with dimensions decide; zero-dimensional ones, then Python numbers, only raise the category."""
+    result = None
+    for group in (dimensioned, zero_dimensional, [of_scalar_type(kind) for kind in scalars]):
+        group_result = None
+        for each in group:
+            group_result = each if group_result is None else promote_types(group_result, each)
+        if group_result is None:
+            continue
+        if result is None or _CATEGORY[group_result.kind] > _CATEGORY[result.kind]:
+            result = group_result
+    return result
+
+
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether a result of dtype `from_` may be written into a tensor of dtype `to`: the category may not sink."""
+    return _CATEGORY[to.kind] >= _CATEGORY[from_.kind]
+
+
+class _Info:
+    """The limits of a dtype, with the names of `numpy.finfo` and `numpy.iinfo`."""
+
+    def __init__(self, kind: dtype | None = None) -> None:
+        kind = kind or _default
+        if kind.kind not in self._kinds:
+            raise TypeError(f"{type(self).__name__} does not describe {kind!r}; use numod.{self._other}")
+        info = self._source(kind.numpy)
+        self.dtype, self.bits = kind.name, info.bits
+        for name, convert in self._fields.items():
+            setattr(self, name, convert(getattr(info, name)))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)}" for name in self._fields)
+        return f"{type(self).__name__}({fields}, dtype={self.dtype})"
+
+
+class finfo(_Info):
+    """Limits of a floating dtype: resolution, min, max, eps, smallest_normal, tiny."""
+
+    _kinds, _other, _source = "f", "iinfo", staticmethod(np.finfo)
+    _fields = dict.fromkeys(("resolution", "min", "max", "eps", "smallest_normal", "tiny"), float)
+
+
+class iinfo(_Info):
+    """Limits of an integer dtype: min, max."""
+
+    _kinds, _other, _source = "iu", "finfo", staticmethod(np.iinfo)
+    _fields = dict.fromkeys(("min", "max"), int)

@@ -1,0 +1,32 @@
+"""Error texts used from more than one place. Not an exception hierarchy: numod raises PyTorch's exception types."""
+
+from __future__ import annotations
+
+
+def shapes(*arrays: object) -> str:
+    """The shapes of tensors (or layouts) as they appear in messages, `(2, 3) and (4, 5)`."""
+    return " and ".join(str(tuple(array.shape)) for array in arrays)
+
+
+def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:
+    """`dim` counted from the front. Raises IndexError where it lies outside `[-ndim, ndim)`; a scalar counts as one dimension."""
+    if not isinstance(dim, int):
+        try:
+            dim = dim.__index__()
+        except AttributeError:
+            raise TypeError(f"{what} must be an int, got {type(dim).__name__}") from None
+    limit = ndim or 1
+    if not -limit <= dim < limit:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})")
+    return dim % limit
+
+
+def normalize_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """Distinct dimensions counted from the front; None means all of them. Raises IndexError and RuntimeError (repeated) as PyTorch does."""
+    if dims is None:
+        return tuple(range(ndim))
+    dims = (dims,) if not isinstance(dims, (tuple, list)) else dims
+    result = tuple(normalize_dim(dim, ndim) for dim in dims)
+    if len(set(result)) != len(result):
+        raise RuntimeError(f"dims {tuple(dims)} name a dimension twice; each may appear once")
+    return tuple(dim for dim in result if ndim)

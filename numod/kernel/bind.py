@@ -1,0 +1,90 @@
+"""Bind kernels to a target: Python functions to source text with typed literals and the target's loops, then to launchers.
+
+A structured op writes its kernel once, as a function over flat arrays. In it `parallel_range(n)` is a loop whose turns are independent: it
+becomes `range(n)`, `prange(n)` or a grid-stride loop of GPU threads. A float literal takes the kernel's `real` type, because Numba would
+compute in float64. A kernel calls only `math` functions, casts, and functions of `kernel.scalar`, whose text becomes part of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import re
+import textwrap
+from collections.abc import Callable
+from functools import lru_cache
+
+from ..dtypes import dtype as DType
+from . import build as builder
+from . import scalar
+
+_MATH = sorted(name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)))
+
+
+def launcher(device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset = builder.FAST_POINTWISE) -> Callable:
+    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid as `work` (elements of simple work) demands."""
+    backend = device.backend
+
+    def make(parallel: bool) -> Callable:
+        return _built(backend, name, source, signature, real, parallel, fastmath)
+
+    return backend.choose(make, work, "parallel_range(" in source)
+
+
+@lru_cache(maxsize=None)
+def _built(backend: object, name: str, source: str, signature: str, real: DType, parallel: bool, fastmath: frozenset) -> Callable:
+    text = _complete(backend, source, real, parallel)
+    return builder.build(backend, name, text, signature, parallel, fastmath).launch
+
+
+@lru_cache(maxsize=None)
+def source_of(function: Callable) -> str:
+    """A kernel function's text, renamed `kernel`, without docstring, with its float literals typed."""
+    return _rewrite(function, "kernel")
+
+
+def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
+    """Imports, the helpers the source uses, and the source with this target's loops."""
+    loop = backend.PARALLEL_LOOP if parallel else backend.LOOP
+    helpers = "".join(f"@device_function\n{text}\n" for text in _helpers(source))
+    text = helpers + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: loop.format(found[1]), source)
+    used = [name for name in _MATH if re.search(rf"\b{name}\(", text)]
+    header = f"from math import {', '.join(used)}\n" if used else ""
+    return f"{header}real = {real.name if real.kind == 'f' else 'float64'}\n{text}"
+
+
+def _helpers(source: str) -> list[str]:
+    """Texts of the `kernel.scalar` functions that `source` calls, directly or through each other, callees first."""
+    found: dict[str, str] = {}
+
+    def collect(text: str) -> None:
+        for name, function in scalar.functions.items():
+            if name not in found and re.search(rf"\b{name}\(", text):
+                helper = _rewrite(function, name)
+                collect(helper.split("\n", 1)[1])
+                found[name] = helper
+
+    collect(source)
+    return list(found.values())
+
+
+@lru_cache(maxsize=None)
+def _rewrite(function: Callable, name: str) -> str:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    definition = tree.body[0]
+    definition.name, definition.decorator_list, definition.returns = name, [], None
+    for argument in definition.args.args:
+        argument.annotation = None
+    if isinstance(definition.body[0], ast.Expr) and isinstance(definition.body[0].value, ast.Constant):
+        del definition.body[0]
+    return ast.unparse(ast.fix_missing_locations(_TypedLiterals().visit(tree))) + "\n"
+
+
+class _TypedLiterals(ast.NodeTransformer):
+    """0.5 -> real(0.5)."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        if not isinstance(node.value, float):
+            return node
+        return ast.Call(func=ast.Name(id="real", ctx=ast.Load()), args=[node], keywords=[])

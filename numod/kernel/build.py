@@ -1,0 +1,168 @@
+"""Build kernels: source text to native code, once per machine. The only place that caches compiled code.
+
+Numba's own cache key omits flags, constants, globals and callees. Here a kernel's key is the sha256 of its whole source (all constants are
+in it), its signature, its flags, the versions of numod, Numba and llvmlite and the processor's features. An entry is one file, written to a
+temporary name and renamed, with a digest of its content in front; so any number of processes can fill one folder, and a torn or damaged
+entry is compiled again. Where no folder is writable, kernels live in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import os
+import pickle
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .. import config
+
+VERSION = "1"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
+FAST_POINTWISE = frozenset({"contract"})
+FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
+_lock = threading.RLock()
+_built: dict[str, Kernel] = {}
+
+
+@dataclass
+class Statistics:
+    """Kernels this process compiled and loaded, with the seconds each took."""
+
+    compiled: int = 0
+    compile_seconds: float = 0.0
+    loaded: int = 0
+    load_seconds: float = 0.0
+
+
+statistics = Statistics()
+listeners: list[Callable[[Kernel], None]] = []
+
+
+@dataclass(slots=True)
+class Kernel:
+    """A built kernel: call `launch(*flat arrays, *numbers)`. `source` is what was compiled, `cached` whether it came from the disk."""
+
+    name: str
+    source: str
+    signature: str
+    parallel: bool
+    key: str
+    launch: Callable | None = None
+    cached: bool = False
+    seconds: float = 0.0
+    dispatcher: object = field(default=None, repr=False)
+
+
+def build(backend: object, name: str, source: str, signature: str, parallel: bool = False, fastmath: frozenset = FAST_POINTWISE) -> Kernel:
+    """The kernel of `source`, which defines a function `kernel`, compiled for `signature` (`float32[], int64`) on `backend`."""
+    flags = f"{signature}|{parallel}|{sorted(fastmath)}"
+    key = hashlib.sha256("\n".join((VERSION, _package_version(), backend.identity(), flags, source)).encode()).hexdigest()
+    with _lock:
+        if key not in _built:
+            _built[key] = _make(backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath)
+        return _built[key]
+
+
+def kernels() -> list[Kernel]:
+    """All kernels of this process, in the order they were built."""
+    return list(_built.values())
+
+
+def _make(backend: object, kernel: Kernel, fastmath: frozenset) -> Kernel:
+    start = time.perf_counter()
+    cache = _Cache(kernel, _folder())
+    namespace = {**backend.namespace(), "__name__": __name__}
+    text = kernel.source.replace("def kernel(", f"def {kernel.name}(", 1)
+    filename = f"<numod {kernel.name}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)  # tracebacks and profilers can show the source
+    exec(compile(text, filename, "exec"), namespace)  # noqa: S102  this is the compiler
+    kernel.launch = backend.compile(namespace[kernel.name], kernel.signature, kernel.parallel, fastmath, cache)
+    kernel.cached, kernel.seconds = cache.hit, time.perf_counter() - start
+    if kernel.cached:
+        statistics.loaded += 1
+        statistics.load_seconds += kernel.seconds
+    else:
+        statistics.compiled += 1
+        statistics.compile_seconds += kernel.seconds
+    for listener in listeners:
+        listener(kernel)
+    return kernel
+
+
+class _Cache:
+    """What Numba asks of a function's cache, kept in one file per kernel. Any failure to read or write is a miss, never an error."""
+
+    def __init__(self, kernel: Kernel, folder: str | None) -> None:
+        self.kernel = kernel
+        self.path = folder and os.path.join(folder, f"{kernel.name}_{kernel.key[16:]}.kernel")
+        self.hit = False
+
+    def load_overload(self, signature: object, target: object) -> object:
+        from numba.core.compiler import CompileResult
+
+        target.refresh()
+        payload = _read(self.path) if self.path else None
+        if payload is None:
+            return None
+        try:
+            result = CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: S301  our own digest, our own folder
+        except Exception:  # noqa: BLE001  an entry that does not load is compiled again, whatever is wrong with it
+            return None
+        self.hit = True
+        return result
+
+    def save_overload(self, signature: object, result: object) -> None:
+        from numba.core.serialize import dumps
+
+        if self.path and not result.library.has_dynamic_globals:
+            _write(self.path, dumps(result._reduce()))
+
+    def keep(self, dispatcher: object) -> None:
+        """Hold what owns the native code for as long as the kernel lives."""
+        self.kernel.dispatcher = dispatcher
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            digest, payload = file.read(32), file.read()
+    except OSError:
+        return None
+    return payload if hashlib.sha256(payload).digest() == digest else None
+
+
+def _write(path: str, payload: bytes) -> None:
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), suffix=".tmp")
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(payload).digest() + payload)
+        os.replace(temporary, path)
+    except OSError:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def _folder() -> str | None:
+    """The cache folder, made where it is missing. None where it cannot be used, or where others could plant code in it."""
+    folder = config.cache_dir()
+    if folder is None:
+        return None
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        state = os.stat(folder)
+    except OSError:
+        return None
+    if hasattr(os, "getuid") and (state.st_uid not in (os.getuid(), 0) or state.st_mode & stat.S_IWOTH):
+        return None
+    return folder
+
+
+def _package_version() -> str:
+    from .. import __version__
+
+    return __version__

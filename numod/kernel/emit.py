@@ -1,0 +1,357 @@
+"""Source text of pointwise loops. The one code generator: an eager op is a graph of one row, a compiled group a graph of many.
+
+Layout rule. After `collapse`, a loop has outer dimensions (unravelled from `row`) and one inner dimension of size `n`. Along it each
+tensor steps by 1 (class "1"), stays (class "0") or steps by a stride given at run time (class "s"); the classes are part of the source,
+so that LLVM sees constant steps and vectorises. A loop of rank 1 with classes 0 and 1 is the dense loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..dtypes import dtype as DType
+from .expression import Call, Constant, Expression, Symbol, as_expression, topological
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a loop: a tensor's elements, or a number (`tensor` false; passed as float64 or int64). `integer` numbers stay int64."""
+
+    name: str
+    dtype: DType
+    tensor: bool = True
+    condition: bool = False
+    integer: bool = False
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result of a loop: written to a tensor of its own, or over input `over`."""
+
+    expression: Expression
+    dtype: DType
+    over: str | None = None
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What one fused loop computes, in compute dtype `dtype`."""
+
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    dtype: DType
+
+    def written(self) -> list[str]:
+        """Names of the result arrays that are arguments of their own, in order."""
+        return [f"out{k}" for k, output in enumerate(self.outputs) if output.over is None]
+
+
+def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+    """Shape and strides (one list per tensor) with sizes of 1 dropped and dimensions merged wherever all tensors allow it."""
+    sizes: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis, n in enumerate(shape):
+        if n == 1:
+            continue
+        if sizes and all(s[-1] == each[axis] * n for s, each in zip(steps, strides)):
+            sizes[-1] *= n
+            for s, each in zip(steps, strides):
+                s[-1] = each[axis]
+            continue
+        sizes.append(n)
+        for s, each in zip(steps, strides):
+            s.append(each[axis])
+    return (sizes, steps) if sizes else ([1], [[0] for _ in strides])
+
+
+def classes_of(inner: Sequence[int]) -> str:
+    """The class of each tensor's inner stride: "0", "1" or "s"."""
+    return "".join(str(step) if step in (0, 1) else "s" for step in inner)
+
+
+def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str]:
+    """Source and signature of a loop. Arguments: input tensors, results, numbers, then n, and for strided loops the geometry (see `geometry`).
+
+    `flat` gives one loop over all elements (GPU threads); else outer rows and a contiguous inner loop.
+    """
+    tensors = [each for each in loop.inputs if each.tensor]
+    numbers = [each for each in loop.inputs if not each.tensor]
+    arrays = [each.name for each in tensors] + loop.written()
+    arguments = arrays + [each.name for each in numbers] + ["n"]
+    types = [f"{each.dtype.storage.name}[]" for each in tensors] + [f"{o.dtype.storage.name}[]" for o in loop.outputs if o.over is None]
+    types += ["int64" if each.dtype.kind != "f" else "float64" for each in numbers] + ["int64"]
+    dense = rank == 1 and "s" not in classes
+    if not dense:
+        extra = _geometry_names(arrays, classes, rank)
+        arguments += extra
+        types += ["int64"] * len(extra)
+    lines = [f"def kernel({', '.join(arguments)}):"]
+    lines += [f"    {each.name}_ = {_cast(loop.dtype, each.name, each)}" for each in numbers]
+    places = dict(zip(arrays, classes))
+    head, indent, position = _dense_head() if dense else _strided_head(arrays, classes, rank, flat)
+    index = {name: position(name, kind) for name, kind in places.items()}
+    body = _body(loop, index)
+    if not dense and any(re.search(r"\bindex\b", line) for line in body):
+        head.append(f"{indent}index = row * n + inner")
+    return "\n".join(lines + head + [indent + line for line in body]) + "\n", ", ".join(types)
+
+
+def geometry(sizes: Sequence[int], steps: Sequence[Sequence[int]], classes: str) -> tuple[int, ...]:
+    """The numbers a strided loop takes after n: rows, outer sizes, then per tensor its outer strides and, in class "s", its inner stride."""
+    rows = 1
+    for n in sizes[:-1]:
+        rows *= n
+    numbers = [rows, *sizes[1:-1]]
+    for step, kind in zip(steps, classes):
+        numbers += [*step[:-1], *([step[-1]] if kind == "s" else [])]
+    return tuple(numbers)
+
+
+def _geometry_names(arrays: list[str], classes: str, rank: int) -> list[str]:
+    names = ["rows"] + [f"size{k}" for k in range(1, rank - 1)]
+    for array, kind in zip(arrays, classes):
+        names += [f"{array}_{k}" for k in range(rank - 1)] + ([f"{array}_n"] if kind == "s" else [])
+    return names
+
+
+def _dense_head() -> tuple[list[str], str, object]:
+    return ["    for index in parallel_range(n):"], " " * 8, lambda name, kind: "0" if kind == "0" else "index"
+
+
+def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tuple[list[str], str, object]:
+    """Loop headers, the body's indentation, and how a tensor's element is addressed there."""
+    if flat:
+        lines = ["    for place in parallel_range(rows * n):", "        row = place // n", "        inner = place % n"]
+    else:
+        lines = ["    for place in parallel_range(rows):", "        row = int64(place)"]  # prange counts in uint64, which would turn // into floats
+    rest = "row"
+    for k in range(rank - 2, -1, -1):
+        lines.append(f"        i{k} = {rest}" + (f" % size{k}" if k else ""))
+        if k:
+            lines.append(f"        rest{k} = {rest} // size{k}")
+            rest = f"rest{k}"
+    for array in arrays:
+        terms = [f"i{k} * {array}_{k}" for k in range(rank - 1)]
+        lines.append(f"        {array}_base = {' + '.join(terms) or '0'}")
+    if not flat:
+        lines.append("        for inner in range(n):")
+
+    def position(name: str, kind: str) -> str:
+        step = {"0": "", "1": " + inner", "s": f" + inner * {name}_n"}[kind]
+        return f"uintp({name}_base{step})"  # unsigned, so that no test for a negative index is compiled
+
+    return lines, " " * (8 if flat else 12), position
+
+
+def _cast(dtype: DType, text: str, each: Input | None = None) -> str:
+    """Text that converts a value to how `dtype` is computed with."""
+    if each is not None and each.condition:
+        return f"({text} != 0)"
+    if each is not None and each.integer:
+        return text
+    return f"boolean({text})" if dtype.kind == "b" else f"{dtype.name}({text})"
+
+
+def _load(dtype: DType, each: Input, index: str) -> str:
+    """Text that reads an element as the compute dtype."""
+    text = f"{each.name}[{index}]"
+    if each.dtype.kind == "b" or each.condition:
+        text = f"({text} != 0)"
+        if each.condition or dtype.kind == "b":
+            return text
+    return _cast(dtype, text, each)
+
+
+class _Writer:
+    """Turns expressions into lines, one per call, equal lines once. `symbols` maps an input's name to (text, kind).
+
+    A kind is "value" (of the compute dtype), "truth" (a boolean) or "integer" (int64).
+    """
+
+    def __init__(self, dtype: DType, symbols: dict[str, tuple[str, str]], letter: str = "t") -> None:
+        self.dtype, self.symbols, self.letter = dtype, symbols, letter
+        self.lines: list[str] = []
+        self._variables: dict[int, tuple[str, str]] = {}
+        self._known: dict[str, str] = {}
+        self._alive: list[Expression] = []  # expanded formulas: their ids must stay theirs
+
+    def write(self, root: Expression, kind: str = "value") -> str:
+        """The variable that holds `root`, after writing what it needs."""
+        self._visit(root)
+        return self._as(root, kind)
+
+    def _visit(self, root: Expression) -> None:
+        self._alive.append(root)
+        for node in topological([root]):
+            if id(node) not in self._variables:
+                self._variables[id(node)] = self._node(node)
+
+    def _node(self, node: Expression) -> tuple[str, str]:
+        if isinstance(node, Symbol):
+            text, kind = self.symbols[node.name]
+            return (text if text.isidentifier() else self._define(text)), kind
+        if isinstance(node, Constant):
+            return self._define(_cast(self.dtype, _literal(node.value))), "value"
+        return self._call(node)
+
+    def _call(self, node: Call) -> tuple[str, str]:
+        formula = node.formula
+        body = formula.integer if formula.integer is not None and self.dtype.kind != "f" else formula.body
+        if callable(body):
+            inner = as_expression(body(*node.arguments))
+            self._visit(inner)
+            return self._variables[id(inner)]
+        names = {
+            name: self._as(argument, "truth" if name in formula.conditions else "integer" if name in formula.integers else "value")
+            for name, argument in zip(formula.inputs, node.arguments)
+        }
+        text = re.sub(r"\b(condition|x|y|z)\b", lambda found: names[found[0]], body)
+        if formula.result == "bool":
+            return self._define(f"boolean({text})"), "truth"
+        return self._define(_cast(self.dtype, text)), "value"
+
+    def _as(self, node: Expression, kind: str) -> str:
+        variable, has = self._variables[id(node)]
+        if has == kind or kind == "integer":
+            return variable
+        return self._define(f"({variable} != 0)" if kind == "truth" else _cast(self.dtype, variable))
+
+    def _define(self, text: str) -> str:
+        if text not in self._known:
+            self._known[text] = f"{self.letter}{len(self._known)}"
+            self.lines.append(f"{self._known[text]} = {text}")
+        return self._known[text]
+
+
+def _body(loop: Loop, index: dict[str, str]) -> list[str]:
+    """Loads, one line per call, stores."""
+    symbols = {}
+    for each in loop.inputs:
+        kind = "truth" if each.condition else "integer" if each.integer else "value"
+        symbols[each.name] = (_load(loop.dtype, each, index[each.name]) if each.tensor else f"{each.name}_"), kind
+    writer = _Writer(loop.dtype, symbols)
+    values = [writer.write(output.expression, "truth" if output.dtype.kind == "b" else "value") for output in loop.outputs]
+    written = iter(loop.written())
+    targets = [output.over or next(written) for output in loop.outputs]
+    return writer.lines + [
+        f"{target}[{index[target]}] = {_stored(value, output.dtype, loop.dtype)}" for target, value, output in zip(targets, values, loop.outputs)
+    ]
+
+
+def _stored(value: str, dtype: DType, computed: DType) -> str:
+    """Text that converts a computed value to what the buffer of `dtype` holds."""
+    if dtype.kind == "b":
+        return f"uint8({value})"
+    return value if dtype is computed else _cast(dtype, value)
+
+
+def _literal(value: float | bool) -> str:
+    text = repr(value)
+    return {"inf": "1e400", "-inf": "-1e400", "nan": "(1e400 - 1e400)"}.get(text, text)
+
+
+BLOCK = 512  # elements summed in the compute dtype before they join the wide accumulator: the error grows with neither
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction: `each` maps an element (symbol x), `combine` joins (a, b), `finish` maps the total (symbols a and n) to the result.
+
+    Elements are combined in `dtype`, totals in `wide`, which a second stage may read back as partial results.
+    """
+
+    each: Expression
+    combine: Expression
+    finish: Expression
+    identity: float | int | bool
+    source: DType
+    dtype: DType
+    wide: DType
+    result: DType
+
+
+def fold_rows(fold: Fold, inner: str, kept: int, reduced: int) -> tuple[str, str]:
+    """Reduce, element by element, along the dimensions of each output. Parallel over outputs and chunks of the innermost reduced dimension.
+
+    Arguments: x, out, outs, n, chunk, chunks, count (elements per output), rows, the sizes of `kept` and `reduced` outer dimensions
+    (the first of each left out), their strides, and the inner stride in class "s".
+    """
+    names = ["outs", "n", "chunk", "chunks", "count", "rows", *[f"size{k}" for k in range(1, kept)], *[f"length{k}" for k in range(1, reduced)]]
+    names += [f"step{k}" for k in range(kept)] + [f"walk{k}" for k in range(reduced)] + (["x_n"] if inner == "s" else [])
+    step = {"0": "base", "1": "base + inner", "s": "base + inner * x_n"}[inner]
+    lines = [f"def kernel(x, out, {', '.join(names)}):", "    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
+    lines += ["        start = (task % chunks) * chunk", "        stop = min(start + chunk, n)", "        output = task // chunks"]
+    lines += _unravel("output", "i", [f"size{k}" for k in range(1, kept)], kept, " " * 8)
+    lines += [f"        origin = {_dot('i', 'step', kept)}", f"        total = {_cast(fold.wide, _literal(fold.identity))}"]
+    lines += ["        for row in range(rows):"]
+    lines += _unravel("row", "j", [f"length{k}" for k in range(1, reduced)], reduced, " " * 12)
+    lines += [f"            base = origin + {_dot('j', 'walk', reduced)}", f"            for low in range(start, stop, {BLOCK}):"]
+    lines += [f"                part = {_cast(fold.dtype, _literal(fold.identity))}", f"                for inner in range(low, min(low + {BLOCK}, stop)):"]
+    lines += [" " * 20 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype)]
+    lines += [" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)]
+    lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
+    types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
+    return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def fold_columns(fold: Fold, kept: int) -> tuple[str, str]:
+    """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache while rows stream by.
+
+    Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count, sizes and strides of
+    the `kept` outer dimensions.
+    """
+    names = ["rows", "n", "length", "walk", "tile", "tiles", "count", *[f"size{k}" for k in range(1, kept)], *[f"step{k}" for k in range(kept)]]
+    lines = [f"def kernel(x, scratch, out, {', '.join(names)}):", "    for place in parallel_range(rows * tiles):", "        task = int64(place)"]
+    lines += ["        start = (task % tiles) * tile", "        stop = min(start + tile, n)", "        output = task // tiles"]
+    lines += _unravel("output", "i", [f"size{k}" for k in range(1, kept)], kept, " " * 8)
+    lines += [f"        origin = {_dot('i', 'step', kept)}", "        for inner in range(start, stop):"]
+    lines += [f"            scratch[uintp(output * n + inner)] = {_stored(_cast(fold.wide, _literal(fold.identity)), fold.wide, fold.wide)}"]
+    lines += ["        for row in range(length):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
+    lines += [f"                total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
+    lines += [" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)]
+    lines += [f"                scratch[uintp(output * n + inner)] = {_stored('total', fold.wide, fold.wide)}", "        for inner in range(start, stop):"]
+    lines += [f"            total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
+    lines += [" " * 12 + line for line in _finished(fold, "total", "out[uintp(output * n + inner)]")]
+    types = [f"{each.storage.name}[]" for each in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
+    return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def _unravel(flat: str, index: str, sizes: list[str], rank: int, indent: str) -> list[str]:
+    """Lines that split `flat` into index0 .. index(rank-1); the first dimension's size is not needed."""
+    lines, rest = [], flat
+    for k in range(rank - 1, -1, -1):
+        lines.append(f"{indent}{index}{k} = {rest}" + (f" % {sizes[k - 1]}" if k else ""))
+        if k:
+            lines.append(f"{indent}{index}_rest{k} = {rest} // {sizes[k - 1]}")
+            rest = f"{index}_rest{k}"
+    return lines
+
+
+def _dot(index: str, step: str, rank: int) -> str:
+    return " + ".join(f"{index}{k} * {step}{k}" for k in range(rank)) or "0"
+
+
+def _read(text: str, dtype: DType) -> str:
+    return f"({text} != 0)" if dtype.kind == "b" else text
+
+
+def _folded(fold: Fold, index: str, total: str, dtype: DType) -> list[str]:
+    """Lines that read an element, map it and combine it into `total`."""
+    writer = _Writer(fold.dtype, {"x": (_load(fold.dtype, Input("x", fold.source), index), "value")})
+    value = writer.write(fold.each, "value")
+    return writer.lines + _combined(fold, total, value, dtype)
+
+
+def _combined(fold: Fold, total: str, value: str, dtype: DType) -> list[str]:
+    letter = "c" if dtype is fold.dtype else "w"  # a variable of two types would make Numba compute in the wider one
+    writer = _Writer(dtype, {"a": (total, "value"), "b": (_cast(dtype, value), "value")}, letter)
+    result = writer.write(fold.combine)
+    return [*writer.lines, f"{total} = {result}"]
+
+
+def _finished(fold: Fold, total: str, target: str) -> list[str]:
+    writer = _Writer(fold.wide, {"a": (total, "value"), "n": (_cast(fold.wide, "count"), "value")}, "f")
+    result = writer.write(fold.finish)
+    return [*writer.lines, f"{target} = {_stored(result, fold.result, fold.wide)}"]

@@ -1,0 +1,207 @@
+"""Formulas as graphs: what a row's lambda becomes, and its derivative. Not text (see `emit`) and not arrays.
+
+A `Formula` is a named scalar function. Its body is either the text of one target operation (`"x + y"`) or a lambda over other formulas.
+Called with expressions, a formula gives an expression; so the same lambda serves as forward pass, gradient, and gradient of the gradient.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+vocabulary: dict[str, Formula] = {}  # the formulas that operators and other rows refer to by name
+
+
+class Expression:
+    """A node of a formula: a `Symbol`, a `Constant` or a `Call`. Arithmetic and comparison operators build further nodes."""
+
+    __slots__ = ()
+
+    def __add__(self, other: object) -> Expression:
+        return vocabulary["add"](self, other)
+
+    def __radd__(self, other: object) -> Expression:
+        return vocabulary["add"](other, self)
+
+    def __sub__(self, other: object) -> Expression:
+        return vocabulary["sub"](self, other)
+
+    def __rsub__(self, other: object) -> Expression:
+        return vocabulary["sub"](other, self)
+
+    def __mul__(self, other: object) -> Expression:
+        return vocabulary["mul"](self, other)
+
+    def __rmul__(self, other: object) -> Expression:
+        return vocabulary["mul"](other, self)
+
+    def __truediv__(self, other: object) -> Expression:
+        return vocabulary["div"](self, other)
+
+    def __rtruediv__(self, other: object) -> Expression:
+        return vocabulary["div"](other, self)
+
+    def __pow__(self, other: object) -> Expression:
+        return vocabulary["pow"](self, other)
+
+    def __neg__(self) -> Expression:
+        return vocabulary["neg"](self)
+
+    def __abs__(self) -> Expression:
+        return vocabulary["abs"](self)
+
+    def __lt__(self, other: object) -> Expression:
+        return vocabulary["lt"](self, other)
+
+    def __le__(self, other: object) -> Expression:
+        return vocabulary["le"](self, other)
+
+    def __gt__(self, other: object) -> Expression:
+        return vocabulary["gt"](self, other)
+
+    def __ge__(self, other: object) -> Expression:
+        return vocabulary["ge"](self, other)
+
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+        return vocabulary["eq"](self, other)
+
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+        return vocabulary["ne"](self, other)
+
+    def __and__(self, other: object) -> Expression:
+        return vocabulary["logical_and"](self, other)
+
+    def __or__(self, other: object) -> Expression:
+        return vocabulary["logical_or"](self, other)
+
+    def __invert__(self) -> Expression:
+        return vocabulary["logical_not"](self)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise TypeError("a formula has no truth value: it is compiled without branches; write where(condition, a, b)")
+
+
+class Symbol(Expression):
+    """An input of a formula."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Constant(Expression):
+    """A number in a formula. It takes the formula's dtype, so that float32 stays float32."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: float | bool) -> None:
+        self.value = value
+
+
+class Call(Expression):
+    """A formula applied to expressions."""
+
+    __slots__ = ("formula", "arguments")
+
+    def __init__(self, formula: Formula, arguments: tuple[Expression, ...]) -> None:
+        self.formula, self.arguments = formula, arguments
+
+
+class Formula:
+    """A scalar function by name. `derivatives` maps an input's name to `lambda g, <inputs or out>: gradient` over formulas.
+
+    `result`: "same" (dtype of the inputs), "float" (integers become the default float) or "bool". `conditions`: inputs that are truth values.
+    `integers`: inputs that stay int64. `integer`: the body for integer dtypes, where it differs. Without `derivatives` a lambda is differentiated symbolically; a text without them has no gradient.
+    """
+
+    def __init__(
+        self, name: str, body: str | Callable, derivatives: dict[str, Callable], result: str = "same", integer: str | Callable | None = None,
+        conditions: tuple[str, ...] = (), integers: tuple[str, ...] = (), inputs: tuple[str, ...] | None = None,
+    ) -> None:
+        self.name, self.body, self.derivatives = name, body, derivatives
+        self.result, self.integer, self.conditions, self.integers = result, integer, conditions, integers
+        self.inputs = inputs if inputs is not None else _text_inputs(body) if isinstance(body, str) else parameter_names(body)
+        self.opaque = isinstance(body, str) or bool(derivatives) or integer is not None
+
+    def express(self, *arguments: object) -> Expression:
+        """This formula applied to expressions or numbers. A lambda without derivatives of its own is expanded at once."""
+        arguments = tuple(a if isinstance(a, Expression) else Constant(a) for a in arguments)
+        return Call(self, arguments) if self.opaque else as_expression(self.body(*arguments))
+
+    def gradient(self, name: str, g: Expression, arguments: tuple[Expression, ...], out: Expression) -> Expression | None:
+        """The gradient with respect to input `name`, given the gradient `g` of the result; None where there is none."""
+        rule = self.derivatives.get(name)
+        if rule is not None:
+            known = {"g": g, "out": out, **dict(zip(self.inputs, arguments))}
+            return as_expression(rule(*(known[each] for each in parameter_names(rule))))
+        if callable(self.body):
+            symbols = tuple(Symbol(each) for each in self.inputs)
+            found = differentiate(as_expression(self.body(*symbols)), g).get(symbols[self.inputs.index(name)])
+            return None if found is None else substitute(found, dict(zip(symbols, arguments)))
+        return None
+
+
+def as_expression(value: object) -> Expression:
+    """Numbers become constants."""
+    return value if isinstance(value, Expression) else Constant(value)
+
+
+def parameter_names(function: Callable) -> tuple[str, ...]:
+    """The names of a plain function's parameters. (`inspect` would cost more than the rest of the import.)"""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount]
+
+
+def _text_inputs(text: str) -> tuple[str, ...]:
+    return tuple(sorted(set(re.findall(r"\b(?:condition|[xyz])\b", text)), key="condition x y z".split().index))
+
+
+def topological(roots: Iterable[Expression]) -> list[Expression]:
+    """All nodes below `roots`, arguments before the calls that use them."""
+    order: list[Expression] = []
+    seen: set[int] = set()
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((a, False) for a in reversed(getattr(node, "arguments", ())) if id(a) not in seen)
+    return order
+
+
+def substitute(root: Expression, replacements: dict[Expression, Expression]) -> Expression:
+    """`root` with some nodes replaced by others (compared by identity)."""
+    done: dict[int, Expression] = {id(old): new for old, new in replacements.items()}
+    for node in topological([root]):
+        if id(node) not in done:
+            same = not isinstance(node, Call)
+            done[id(node)] = node if same else Call(node.formula, tuple(done[id(a)] for a in node.arguments))
+    return done[id(root)]
+
+
+def differentiate(output: Expression, g: Expression) -> dict[Expression, Expression]:
+    """Reverse mode over one formula: the gradient of `output` with respect to every node below it, given its own gradient `g`."""
+    adjoints: dict[Expression, Expression] = {output: g}
+    for node in reversed(topological([output])):
+        if not isinstance(node, Call) or node not in adjoints or node.formula.result == "bool":
+            continue
+        for name, argument in zip(node.formula.inputs, node.arguments):
+            if isinstance(argument, Constant) or name in node.formula.conditions:
+                continue
+            term = node.formula.gradient(name, adjoints[node], node.arguments, node)
+            if term is None:
+                raise TypeError(f"formula {node.formula.name} has no derivative with respect to {name}")
+            adjoints[argument] = adjoints[argument] + term if argument in adjoints else term
+    return adjoints
+
+
+def uses(root: Expression, symbols: dict[str, Expression]) -> set[str]:
+    """Which of the named symbols occur in `root`."""
+    below = {id(node) for node in topological([root])}
+    return {name for name, symbol in symbols.items() if id(symbol) in below}

@@ -1,0 +1,127 @@
+"""Scalar functions that kernels call besides `math`: random bits, and mathematics that `math` lacks. Their text becomes part of each kernel.
+
+Written for every target: plain arithmetic, no arrays, no exceptions. Float literals take the kernel's `real` type.
+"""
+
+from __future__ import annotations
+
+functions: dict[str, object] = {}
+
+
+def scalar(function: object) -> object:
+    """Make a function callable from kernels."""
+    functions[function.__name__] = function
+    return function
+
+
+@scalar
+def philox(seed, counter, lane):
+    """Word `lane` of the 128 random bits of Philox4x32-10 for (seed, counter). Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011."""
+    key0 = uint64(seed) & uint64(0xFFFFFFFF)
+    key1 = (uint64(seed) >> uint64(32)) & uint64(0xFFFFFFFF)
+    c0 = uint64(counter) & uint64(0xFFFFFFFF)
+    c1 = (uint64(counter) >> uint64(32)) & uint64(0xFFFFFFFF)
+    c2 = uint64(0)
+    c3 = uint64(0)
+    for _ in range(10):
+        product0 = uint64(0xD2511F53) * c0
+        product1 = uint64(0xCD9E8D57) * c2
+        c0 = (product1 >> uint64(32)) ^ c1 ^ key0
+        c1 = product1 & uint64(0xFFFFFFFF)
+        c2 = (product0 >> uint64(32)) ^ c3 ^ key1
+        c3 = product0 & uint64(0xFFFFFFFF)
+        key0 = (key0 + uint64(0x9E3779B9)) & uint64(0xFFFFFFFF)
+        key1 = (key1 + uint64(0xBB67AE85)) & uint64(0xFFFFFFFF)
+    if lane == 0:
+        return c0
+    if lane == 1:
+        return c1
+    return c2 if lane == 2 else c3
+
+
+@scalar
+def random_word(seed, offset, index):
+    """32 random bits for element `index` of a tensor: word index % 4 of counter offset + index // 4."""
+    return philox(seed, int64(offset) + int64(index) // 4, int64(index) % 4)
+
+
+@scalar
+def random_pair(seed, offset, index):
+    """64 random bits for element `index`: two words of counter offset + index."""
+    high = philox(seed, int64(offset) + int64(index), 0)
+    low = philox(seed, int64(offset) + int64(index), 1)
+    return (high << uint64(32)) | low
+
+
+@scalar
+def random_uniform(seed, offset, index):
+    """A number in [0, 1): a multiple of 2^-24, exact in float32."""
+    return real(int64(random_word(seed, offset, index) >> uint64(8))) * 5.9604644775390625e-08
+
+
+@scalar
+def random_normal(seed, offset, index):
+    """A standard normal number (Box and Muller, 1958), from two words of counter offset + index."""
+    u = (real(int64(philox(seed, int64(offset) + int64(index), 0) >> uint64(8))) + 0.5) * 5.9604644775390625e-08
+    v = real(int64(philox(seed, int64(offset) + int64(index), 1) >> uint64(8))) * 5.9604644775390625e-08
+    return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v)
+
+
+@scalar
+def random_below(seed, offset, index, bound):
+    """An integer in [0, bound): 64 random bits modulo bound (bias below bound / 2^64)."""
+    return int64((random_pair(seed, offset, index) >> uint64(1)) % uint64(bound))
+
+
+@scalar
+def erfinv(x):
+    """Inverse error function: Winitzki's approximation (2008), then Newton steps with the true erf; exact to rounding inside (-1, 1)."""
+    if x <= -1.0 or x >= 1.0 or x != x:
+        return copysign(real(1e400), x) if (x == 1.0 or x == -1.0) else real(1e400) - real(1e400)
+    logarithm = log1p(-x * x)
+    middle = 4.330746750799873 + 0.5 * logarithm
+    value = copysign(sqrt(sqrt(middle * middle - logarithm * 6.802721088435375) - middle), x)
+    for _ in range(3):
+        error = erf(value) - x if fabs(x) < 0.5 else copysign((1.0 - fabs(x)) - erfc(fabs(value)), x)
+        value = value - error * 0.886226925452758 * exp(value * value)
+    return value
+
+
+@scalar
+def round_even(x):
+    """Nearest integer, halves to even, the sign of zero kept."""
+    low = floor(x)
+    part = x - low
+    up = part > 0.5 or (part == 0.5 and low - 2.0 * floor(0.5 * low) != 0.0)
+    return copysign(low + 1.0 if up else low, x)
+
+
+@scalar
+def floor_quotient(x, y):
+    """Quotient rounded towards minus infinity, exact where it is an integer; x / 0 is an infinity or NaN, as in PyTorch."""
+    if y == 0.0:
+        return x / y
+    part = fmod(x, y)
+    quotient = (x - part) / y
+    if part != 0.0 and (y < 0.0) != (part < 0.0):
+        quotient = quotient - 1.0
+    if quotient == 0.0:
+        return copysign(real(0.0), x / y)
+    low = floor(quotient)
+    return low + 1.0 if quotient - low > 0.5 else low
+
+
+@scalar
+def modulus(x, y):
+    """Remainder with the sign of the divisor."""
+    part = fmod(x, y)
+    return part + y if part != 0.0 and (y < 0.0) != (part < 0.0) else part
+
+
+@scalar
+def truncated(x, y):
+    """Integer quotient rounded towards zero; 0 where the divisor is 0 (the caller refuses that first)."""
+    if y == 0:
+        return 0 * x
+    quotient = x // y
+    return quotient + 1 if quotient < 0 and quotient * y != x else quotient

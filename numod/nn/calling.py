@@ -1,0 +1,236 @@
+"""Calling a module that has hooks: its forward, and its part of the backward pass, between the hooks that want to see them.
+
+A module without hooks never comes here. Where hooks are kept, and what they may do, is in `hooks.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..autograd import Function, is_grad_enabled
+from ..core import Tensor, zeros
+from . import hooks
+
+if TYPE_CHECKING:
+    from .module import Module
+
+
+def watch_calls(module: Module) -> bool:
+    """Whether a call of `module` concerns any hook."""
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+        or hooks.forward or hooks.forward_pre or hooks.backward or hooks.backward_pre
+    )  # fmt: skip
+
+
+def call(module: Module, args: tuple, kwargs: dict) -> Any:
+    """`module.forward(*args, **kwargs)` with every hook in its place."""
+    watched = _Call(module, args, kwargs)
+    try:
+        return watched.run()
+    except Exception:
+        watched.run_always_called()
+        raise
+
+
+class _Call:
+    """One call of a module that has hooks: its arguments and result as the hooks have left them so far."""
+
+    def __init__(self, module: Module, args: tuple, kwargs: dict) -> None:
+        self.module, self.args, self.kwargs, self.result = module, args, kwargs, None
+        self.seen: set[int] = set()  # hooks with `always_call` that have had their call
+
+    def run(self) -> Any:
+        self.run_pre_hooks()
+        watcher = None
+        if hooks.backward or hooks.backward_pre or self.module._backward_hooks or self.module._backward_pre_hooks:
+            watcher = _BackwardWatcher(self.module)
+            self.args = watcher.watch_input(self.args)
+        self.result = self.module.forward(*self.args, **self.kwargs)
+        for number, hook in self.forward_hooks():
+            self.seen.add(number)
+            self.run_forward_hook(number, hook)
+        return watcher.watch_output(self.result) if watcher else self.result
+
+    def run_pre_hooks(self) -> None:
+        for number, hook in [*hooks.forward_pre.items(), *self.module._forward_pre_hooks.items()]:
+            if number in self.module._forward_pre_hooks_with_kwargs:
+                self.take_args_and_kwargs(hook(self.module, self.args, self.kwargs))
+            else:
+                args = hook(self.module, self.args)
+                self.args = self.args if args is None else args if isinstance(args, tuple) else (args,)
+
+    def take_args_and_kwargs(self, replacement: Any) -> None:
+        if replacement is None:
+            return
+        if not (isinstance(replacement, tuple) and len(replacement) == 2):
+            raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {replacement}.")
+        self.args, self.kwargs = replacement
+
+    def forward_hooks(self) -> list[tuple[int, Callable]]:
+        return [*hooks.forward.items(), *self.module._forward_hooks.items()]
+
+    def run_forward_hook(self, number: int, hook: Callable) -> None:
+        if number in self.module._forward_hooks_with_kwargs or number in hooks.forward_with_kwargs:
+            replacement = hook(self.module, self.args, self.kwargs, self.result)
+        else:
+            replacement = hook(self.module, self.args, self.result)
+        if replacement is not None:
+            self.result = replacement
+
+    def run_always_called(self) -> None:
+        """After an error: the hooks that asked to be called whatever happens. Their own errors become warnings."""
+        for number, hook in self.forward_hooks():
+            always = number in self.module._forward_hooks_always_called or number in hooks.forward_always_called
+            if always and number not in self.seen:
+                try:
+                    self.run_forward_hook(number, hook)
+                except Exception as error:
+                    message = "module forward hook with ``always_call=True`` raised an exception that was silenced as another error"
+                    warnings.warn(f"{message} was raised in forward: {error}", stacklevel=4)
+
+
+# ---- the backward call -------------------------------------------------------------------------------------------------
+
+
+class BackwardHookFunction(Function):
+    """The identity. On the way back `see` is shown the gradients and returns those that go on."""
+
+    @staticmethod
+    def forward(ctx: Any, see: Callable, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.see = see
+        ctx.set_materialize_grads(False)
+        return tuple(tensor._alias() for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple:
+        return None, *ctx.see(gradients)
+
+
+class _BackwardWatcher:
+    """The full backward hooks of one call: an identity before the module, one behind it, and the gradients seen at both.
+
+    The identity behind meets the gradient first and keeps it, since hooks are shown both ends together.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.hooks = [*hooks.backward.values(), *module._backward_hooks.values()]
+        self.pre_hooks = [*hooks.backward_pre.values(), *module._backward_pre_hooks.values()]
+        self.inputs: tuple = ()
+        self.input_places: list[int] = []
+        self.grad_output: tuple | None = None
+
+    def watch_input(self, args: tuple) -> tuple:
+        args, self.input_places = self.watch(args, self.see_grad_input)
+        self.inputs = args
+        self.versions = [args[place]._version for place in self.input_places]
+        return args
+
+    def watch_output(self, result: Any) -> Any:
+        self.refuse_changed_inputs()
+        outputs, rebuild = _open(result)
+        if outputs is None:
+            kind = type(result).__name__
+            message = "backward hooks are called for an output that is a Tensor or a tuple, list or dict of Tensors"
+            warnings.warn(f"{message}, but {type(self.module).__name__} returned {kind}", stacklevel=5)
+            return result
+        self.outputs = len(outputs)
+        watched, self.output_places = self.watch(outputs, self.see_grad_output)
+        self.inputs = tuple(map(_description, self.inputs))  # their memory need not be kept for the way back
+        return rebuild(watched) if self.output_places else result
+
+    def refuse_changed_inputs(self) -> None:
+        # The caller's tensor shares memory with the one the module was given, but would know nothing of the change.
+        if [self.inputs[place]._version for place in self.input_places] != self.versions:
+            raise RuntimeError(
+                f"{type(self.module).__name__} has a full backward hook and modifies its input in place, so the gradient of the input "
+                f"would be lost; use inplace=False, or give it a clone()"
+            )
+
+    def watch(self, values: tuple, see: Callable) -> tuple[tuple, list[int]]:
+        """The values with an identity behind the tensors that need a gradient, and where those are."""
+        places = [place for place, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
+        if not (places and is_grad_enabled()):
+            return values, []
+        values = list(values)
+        for place, tensor in zip(places, BackwardHookFunction.apply(see, *(values[place] for place in places)), strict=True):
+            values[place] = tensor
+        return tuple(values), places
+
+    def see_grad_output(self, gradients: tuple) -> tuple:
+        self.grad_output = _spread(gradients, self.output_places, self.outputs)
+        for hook in self.pre_hooks:
+            self.grad_output = _replaced(self.grad_output, hook(self.module, self.grad_output), "pre hook", "grad_output")
+        passed_on = tuple(self.grad_output[place] for place in self.output_places)
+        if not self.input_places:  # no gradient will arrive at the inputs, so this is the end of the module
+            self.run_hooks((None,) * len(self.inputs), replaceable=False)
+        return passed_on
+
+    def see_grad_input(self, gradients: tuple) -> tuple:
+        if self.grad_output is None:  # reached by another way than the module's output
+            return gradients
+        grad_input = _spread(gradients, self.input_places, len(self.inputs))
+        grad_input = self.run_hooks(tuple(map(_or_zeros, grad_input, self.inputs)))
+        return tuple(grad_input[place] for place in self.input_places)
+
+    def run_hooks(self, grad_input: tuple, replaceable: bool = True) -> tuple:
+        for hook in self.hooks:
+            replacement = hook(self.module, grad_input, self.grad_output)
+            if not replaceable and replacement is not None and any(gradient is not None for gradient in replacement):
+                message = "Backward hook for Modules where no input requires gradient should always return None or None for all gradients."
+                raise RuntimeError(message)
+            grad_input = _replaced(grad_input, replacement, "hook", "grad_input")
+        self.grad_output = None
+        return grad_input
+
+
+def _open(result: Any) -> tuple[tuple | None, Callable]:
+    """A module's output as a tuple of values, and how to make such an output from other values."""
+    if isinstance(result, Tensor):
+        return (result,), lambda values: values[0]
+    if isinstance(result, dict):
+        return tuple(result.values()), lambda values: _with_values(result, values)
+    if isinstance(result, tuple) and hasattr(result, "_fields"):
+        return tuple(result), lambda values: type(result)(*values)
+    if isinstance(result, (tuple, list)):
+        return tuple(result), type(result)
+    return None, tuple
+
+
+def _with_values(result: dict, values: tuple) -> dict:
+    result = copy.copy(result)
+    result.update(zip(result, values, strict=True))
+    return result
+
+
+def _spread(gradients: tuple, places: list[int], size: int) -> tuple:
+    """The gradients in their places among `size` values, None elsewhere."""
+    result: list[Tensor | None] = [None] * size
+    for place, gradient in zip(places, gradients, strict=True):
+        result[place] = gradient
+    return tuple(result)
+
+
+def _description(value: Any) -> tuple | None:
+    return (value.shape, value.dtype, value.device) if isinstance(value, Tensor) else None
+
+
+def _or_zeros(gradient: Tensor | None, description: tuple | None) -> Tensor | None:
+    """Hooks see zeros for a tensor that no gradient reached, and None only for what is not a tensor."""
+    if gradient is not None or description is None:
+        return gradient
+    shape, dtype, device = description
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def _replaced(gradients: tuple, replacement: Any, hook: str, what: str) -> tuple:
+    if replacement is None:
+        return gradients
+    replacement = (replacement,) if isinstance(replacement, Tensor) else tuple(replacement)
+    if len(replacement) != len(gradients):
+        raise RuntimeError(f"Backward {hook} returned an invalid number of {what}, got {len(replacement)}, but expected {len(gradients)}")
+    return replacement

@@ -1,0 +1,208 @@
+"""Hooks: functions that watch a module being called, differentiated, saved, loaded or given parts. One mechanism keeps all kinds.
+
+A hook lives in an ordered dictionary under a number; a handle knows the dictionaries and the number, and takes it out again.
+A kind of hook has one dictionary in each module, and some have one for all modules, whose hooks run first. Here hooks are kept;
+they are run in `calling.py` and `state.py`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .module import Module
+
+__all__ = [
+    "RemovableHandle",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
+
+
+class Hooks(OrderedDict):
+    """The hooks of one kind, by number, in the order they run."""
+
+    in_use = False  # has any hook been set in this process? Until then a call does not look for them
+
+    def __setitem__(self, number: int, hook: Any) -> None:
+        Hooks.in_use = True
+        RemovableHandle.next_id = max(RemovableHandle.next_id, number + 1)  # a hook unpickled keeps its number
+        super().__setitem__(number, hook)
+
+
+KINDS = (
+    "_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs",
+    "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks", "_state_dict_hooks_in_place", "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks", "_load_state_dict_pre_hooks_with_module", "_load_state_dict_post_hooks",
+)  # fmt: skip
+
+
+class RemovableHandle:
+    """Takes a hook out again: `handle.remove()`, or leave the `with` block. Pickled with its module it stays that module's."""
+
+    next_id = 0
+
+    def __init__(self, hooks_dict: dict, *, extra_dict: dict | Sequence[dict] | None = None) -> None:
+        others = () if extra_dict is None else (extra_dict,) if isinstance(extra_dict, dict) else extra_dict
+        self._places = [weakref.ref(hooks) for hooks in (hooks_dict, *others)]
+        self.id = RemovableHandle.next_id
+        RemovableHandle.next_id += 1
+
+    def remove(self) -> None:
+        """Remove the hook; harmless when it has gone already."""
+        for place in self._places:
+            hooks = place()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+    def __getstate__(self) -> tuple:
+        return [place() for place in self._places], self.id
+
+    def __setstate__(self, state: tuple) -> None:
+        places, self.id = state
+        self._places = [weakref.ref(hooks) for hooks in places if hooks is not None]
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
+
+def register(hooks: Hooks, hook: Callable, prepend: bool = False, options: Sequence[tuple[Hooks, bool]] = ()) -> RemovableHandle:
+    """Add `hook`, last or first. An option is where it is noted, and whether it is on."""
+    if not callable(hook):
+        raise TypeError(f"expected a hook that can be called, got {type(hook).__name__}")
+    handle = RemovableHandle(hooks, extra_dict=[noted for noted, _ in options])
+    hooks[handle.id] = hook
+    for noted, on in options:
+        if on:
+            noted[handle.id] = True
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+# ---- hooks of all modules ----------------------------------------------------------------------------------------------
+
+registration = {"parameter": Hooks(), "buffer": Hooks(), "module": Hooks()}
+forward_pre, forward, forward_with_kwargs, forward_always_called = Hooks(), Hooks(), Hooks(), Hooks()
+backward_pre, backward = Hooks(), Hooks()
+
+
+def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:
+    """Call `hook(module, name, parameter)` when any module registers a parameter; what it returns, if anything, is registered instead."""
+    return register(registration["parameter"], hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable) -> RemovableHandle:
+    """Call `hook(module, name, buffer)` when any module registers a buffer; what it returns, if anything, is registered instead."""
+    return register(registration["buffer"], hook)
+
+
+def register_module_module_registration_hook(hook: Callable) -> RemovableHandle:
+    """Call `hook(module, name, submodule)` when any module registers a submodule; what it returns, if anything, is registered instead."""
+    return register(registration["module"], hook)
+
+
+def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
+    """`Module.register_forward_pre_hook` for all modules."""
+    return register(forward_pre, hook)
+
+
+def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+    """`Module.register_forward_hook` for all modules."""
+    options = (forward_with_kwargs, with_kwargs), (forward_always_called, always_call)
+    return register(forward, hook, options=options)
+
+
+def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
+    """`Module.register_full_backward_pre_hook` for all modules."""
+    return register(backward_pre, hook)
+
+
+def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
+    """`Module.register_full_backward_hook` for all modules."""
+    return register(backward, hook)
+
+
+def passed_through(kind: str, module: Module, name: str, value: Any) -> Any:
+    """What the registration hooks of a kind make of `value`."""
+    for hook in registration[kind].values():
+        replacement = hook(module, name, value)
+        value = value if replacement is None else replacement
+    return value
+
+
+# ---- hooks of one module -----------------------------------------------------------------------------------------------
+
+
+class Hookable:
+    """The part of Module that registers hooks. What the hooks see and may change is said here; `calling.py` and `state.py` run them."""
+
+    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+        """Call `hook(module, args)` before `forward`; what it returns, a value or a tuple, replaces the arguments.
+
+        With `with_kwargs` it is `hook(module, args, kwargs)`, returning None or `(args, kwargs)`.
+        """
+        options = [(self._forward_pre_hooks_with_kwargs, with_kwargs)]
+        return register(self._forward_pre_hooks, hook, prepend, options)
+
+    def register_forward_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, args, output)` after `forward`; what it returns, if anything, replaces the output.
+
+        With `with_kwargs` it is `hook(module, args, kwargs, output)`; with `always_call` it is called even after an exception.
+        """
+        options = [(self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call)]
+        return register(self._forward_hooks, hook, prepend, options)
+
+    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` when the gradient of the output is known; a tuple it returns replaces it."""
+        return register(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known; a tuple it returns replaces them.
+
+        Both are tuples, `grad_input` over the positional arguments, with None where one is no tensor. Where no input requires a
+        gradient, all of it is None. The output may be a tensor or a tuple, list or dict of tensors. A module that modifies its
+        input in place raises RuntimeError, since the gradient of the input would be lost.
+        """
+        self._is_full_backward_hook = True
+        return register(self._backward_hooks, hook, prepend)
+
+    def register_backward_hook(self, hook: Callable) -> RemovableHandle:
+        """The old name; the hook is a full backward hook, which is what it was always meant to be."""
+        return self.register_full_backward_hook(hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
+        """Call `hook(module, prefix, keep_vars)` before the module's state is collected."""
+        return register(self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata)` after; it may change the state dict in place and returns None."""
+        return register(self._state_dict_hooks, hook, options=[(self._state_dict_hooks_in_place, True)])
+
+    def _register_state_dict_hook(self, hook: Callable) -> RemovableHandle:
+        return register(self._state_dict_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)` before loading."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> RemovableHandle:
+        return register(self._load_state_dict_pre_hooks, hook, options=[(self._load_state_dict_pre_hooks_with_module, with_module)])
+
+    def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
+        """Call `hook(module, incompatible_keys)` after loading; it may change the lists of `incompatible_keys` in place."""
+        return register(self._load_state_dict_post_hooks, hook)

@@ -1,0 +1,443 @@
+"""Module: the building block of stateful computation. It holds parameters, buffers and other modules, and can be called.
+
+The modules form a tree, and every operation on them is a walk over it. Here is what a module is, and the walks; hooks are in
+`hooks.py` and `calling.py`, the writing and reading of state in `state.py`, moving and converting in `conversion.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Self
+
+from ..core import Tensor
+from . import calling, registry, state
+from .conversion import Convertible
+from .hooks import KINDS, Hookable, Hooks, passed_through
+from .parameter import Buffer, Parameter
+
+__all__ = ["Module"]
+
+
+class Module(Hookable, Convertible):
+    """Base class of all neural network modules.
+
+    Assigning a Parameter, Buffer or Module to an attribute registers it, in `_parameters`, `_buffers` or `_modules`, in the
+    order of assignment; `None` may be registered to hold a place. Call `super().__init__()` before assigning any, and define
+    `forward`. `training` says whether the module is in training or evaluation mode.
+    """
+
+    training: bool
+    call_super_init: bool = False  # whether Module.__init__ passes its arguments on to the next class, for multiple inheritance
+    _version: int = 1  # written to `_metadata`, for `_load_from_state_dict` to know how old a state dict is
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            raise TypeError(_unexpected_arguments(type(self).__name__, args, kwargs))
+        own = self.__dict__
+        own["training"] = True
+        own["_non_persistent_buffers_set"] = set()
+        own["_is_full_backward_hook"] = None
+        for name in registry.NAMES:
+            registry.adopt(self, name, {})
+        for name in KINDS:
+            own[name] = Hooks()
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The computation; to be defined by every subclass. Call the module itself, so that hooks are run."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if Hooks.in_use and calling.watch_calls(self):
+            return calling.call(self, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    # ---- attributes --------------------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if "_modules" not in own:
+            if isinstance(value, (Parameter, Buffer, Module)):
+                kind = "parameters" if isinstance(value, Parameter) else "buffer" if isinstance(value, Buffer) else "module"
+                raise AttributeError(f"cannot assign {kind} before Module.__init__() call; begin __init__ with super().__init__()")
+            super().__setattr__(name, value)
+        elif isinstance(value, Parameter) or name in own["_parameters"]:
+            self._set_parameter(name, value)
+        elif isinstance(value, Module) or name in own["_modules"]:
+            self._set_module(name, value)
+        elif isinstance(value, Buffer) or name in own["_buffers"]:
+            self._set_buffer(name, value)
+        elif isinstance(value, (list, dict)):
+            self._set_container(name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def _set_parameter(self, name: str, value: Any) -> None:
+        if value is not None and not isinstance(value, Parameter):
+            kind = type(value).__name__
+            message = f"cannot assign '{kind}' as parameter '{name}' (nn.Parameter or None expected)"
+            raise TypeError(f"{message}; wrap it in nn.Parameter, or change the values in place: {name}.copy_(...)")
+        self._forget(name, "_parameters")
+        self.register_parameter(name, value)
+
+    def _set_module(self, name: str, value: Any) -> None:
+        if value is not None and not isinstance(value, Module):
+            raise TypeError(f"cannot assign '{type(value).__name__}' as child module '{name}' (nn.Module or None expected); del it first")
+        _check_name("module", name)
+        self._forget(name, "_modules")
+        self._modules[name] = passed_through("module", self, name, value)
+
+    def _set_buffer(self, name: str, value: Any) -> None:
+        if value is not None and not isinstance(value, Tensor):
+            kind = type(value).__name__
+            raise TypeError(f"cannot assign '{kind}' as buffer '{name}' (nn.Buffer, Tensor or None expected); del it first")
+        if value.persistent if isinstance(value, Buffer) else name not in self._non_persistent_buffers_set:
+            self.register_buffer(name, value)
+        else:
+            self.register_buffer(name, value, persistent=False)
+
+    def _set_container(self, name: str, value: list | dict) -> None:
+        if name in registry.NAMES:  # people do replace these
+            registry.adopt(self, name, value)
+            return
+        super().__setattr__(name, value)
+        if type(value) in (list, dict) and not name.startswith("__"):
+            registry.notice_container(self, name, value, (Module, Parameter))
+
+    def _forget(self, name: str, keep: str) -> None:
+        """Remove what `name` was before it became an entry of the registry `keep`."""
+        own = self.__dict__
+        for kind in registry.NAMES:
+            if kind != keep and name in own[kind]:
+                del own[kind][name]
+        own["_non_persistent_buffers_set"].discard(name)
+        if name not in own[keep]:
+            own.pop(name, None)
+
+    def __getattr__(self, name: str) -> Any:
+        """Reached only where ordinary lookup has failed: an entry without its short cut, a failed property, or nothing."""
+        own = self.__dict__
+        for kind in registry.NAMES:
+            if name in own.get(kind, ()):
+                return own[kind][name]
+        if hasattr(type(self), name):
+            return object.__getattribute__(self, name)  # a property that raised AttributeError raises it again, as itself
+        hint = "" if "_modules" in own or name.startswith("__") else "; has super().__init__() been called?"
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
+
+    def __delattr__(self, name: str) -> None:
+        for kind in registry.NAMES:
+            if name in self.__dict__.get(kind, ()):
+                del self.__dict__[kind][name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        super().__delattr__(name)
+
+    def __dir__(self) -> list[str]:
+        names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[:1].isdigit())
+
+    # ---- registration ------------------------------------------------------------------------------------------------
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter, reached as an attribute. None holds the place. Raises KeyError for a bad or taken name."""
+        self._check_entry("parameter", name)
+        if param is not None:
+            if not isinstance(param, Parameter):
+                raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (nn.Parameter or None required)")
+            if param.grad_fn is not None:
+                raise ValueError(
+                    f"Cannot assign non-leaf Tensor to parameter '{name}'. Parameters are made, not computed; "
+                    f"to have '{name}' as a function of another tensor, compute it in forward()."
+                )
+            param = passed_through("parameter", self, name, param)
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is state but not trained. `persistent=False` leaves it out of `state_dict`. None holds the place."""
+        self._check_entry("buffer", name)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required)")
+        self._buffers[name] = passed_through("buffer", self, name, tensor)
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a submodule, reached as an attribute. None holds the place. Raises KeyError for a bad or taken name."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._check_entry("module", name)
+        self._modules[name] = passed_through("module", self, name, module)
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """The same as `add_module`."""
+        self.add_module(name, module)
+
+    def _check_entry(self, kind: str, name: str) -> None:
+        own = self.__dict__
+        if "_modules" not in own:
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call; begin __init__ with super().__init__()")
+        _check_name(kind, name)
+        if name not in own[f"_{kind}s"] and hasattr(self, name):
+            raise KeyError(f"attribute '{name}' already exists")
+
+    # ---- walks -------------------------------------------------------------------------------------------------------
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module and all under it with their dotted names, parents first. `memo` holds those already seen."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """This module and all under it, each once, parents first."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The immediate submodules with their names, each once."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """The immediate submodules, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def _named_members(
+        self, members: Callable[[Module], Iterable[tuple[str, Any]]], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """What `members` gives for each module of the walk, with dotted names, without None."""
+        seen = set()
+        for path, module in self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]:
+            for name, member in members(module):
+                if member is not None and id(member) not in seen:
+                    if remove_duplicate:
+                        seen.add(id(member))
+                    yield f"{path}.{name}" if path else name, member
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """The parameters with their dotted names. A shared one comes once, unless `remove_duplicate=False`."""
+        registry.notice_filled_containers((Module, Parameter))
+        yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters, each once; `recurse=False` leaves the submodules out. What an optimizer is given."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """The buffers with their dotted names. A shared one comes once, unless `remove_duplicate=False`."""
+        yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers, each once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def get_submodule(self, target: str) -> Module:
+        """The module with that dotted name; `""` is this one. Raises AttributeError where the path breaks."""
+        module = self
+        for name in target.split(".") if target else ():
+            module = module._get_part(name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put `module` at a dotted name whose parent exists; with `strict` it must replace a module."""
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if (strict or hasattr(parent, name)) and not isinstance(parent._get_part(name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter with that dotted name. Raises AttributeError where there is none."""
+        path, _, name = target.rpartition(".")
+        parameter = self.get_submodule(path)._get_part(name)
+        if not isinstance(parameter, Parameter):
+            raise AttributeError(f"`{name}` is not an nn.Parameter")
+        return parameter
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer with that dotted name. Raises AttributeError where there is none."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        buffer = module._get_part(name)
+        if name not in module._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return buffer
+
+    def _get_part(self, name: str) -> Any:
+        if not hasattr(self, name):
+            raise AttributeError(f"{self._get_name()} has no attribute `{name}`")
+        return getattr(self, name)
+
+    def apply(self, fn: Callable[[Module], None]) -> Self:
+        """Call `fn` on every submodule, children first, and on this module last."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Set `training` on this module and all under it. Dropout and normalization care."""
+        if not isinstance(mode, bool):
+            raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Self:
+        """The same as `train(False)`."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Let all parameters ask for gradients, or none: `requires_grad_(False)` freezes the module."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or with `set_to_none=False` make them zero."""
+        for parameter in self.parameters():
+            if set_to_none:
+                parameter.grad = None
+            elif parameter.grad is not None:
+                if parameter.grad.requires_grad:
+                    parameter.grad = parameter.grad.detach()
+                parameter.grad.zero_()
+
+    # ---- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
+        """Parameters and persistent buffers under their dotted names, sharing memory with the module.
+
+        They are detached unless `keep_vars`. `destination` is filled and returned where it is given.
+        """
+        return state.collect(self, destination, prefix, keep_vars)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> state.IncompatibleKeys:
+        """Copy values in by name, or with `assign=True` take the tensors of the dictionary themselves, keeping tied ones tied.
+
+        With `strict` the keys must match exactly. Raises one RuntimeError that lists all missing, unexpected and mismatched keys.
+        """
+        return state.load(self, state_dict, strict, assign)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """Write this module's own state, to be overridden by modules that keep it otherwise."""
+        state.save_own(self, destination, prefix, keep_vars)
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        """Read this module's own state, to be overridden by modules that keep it otherwise."""
+        state.load_own(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+
+    @state.left_to_subclasses
+    def get_extra_state(self) -> Any:
+        """What a subclass wants in the state dict besides tensors. Defined together with `set_extra_state`."""
+        raise RuntimeError(f"{type(self).__name__} defines set_extra_state but not get_extra_state; define both")
+
+    @state.left_to_subclasses
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what `get_extra_state` gave."""
+        raise RuntimeError(f"{type(self).__name__} defines get_extra_state but not set_extra_state; define both")
+
+    # ---- copies ------------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        own = dict(self.__dict__)
+        for kind in registry.NAMES:
+            own[kind] = dict(own.get(kind, {}))
+            for name, value in own[kind].items():
+                registry.hide(own, name, value)
+        return own
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        own = self.__dict__
+        own.update(state)
+        for kind in registry.NAMES:
+            registry.adopt(self, kind, own.get(kind, {}))
+        for kind in KINDS:
+            own.setdefault(kind, Hooks())
+        own.setdefault("_non_persistent_buffers_set", set())
+
+    def __deepcopy__(self, memo: dict) -> Self:
+        """A copy with its own tensors. A tensor computed by a graph, kept from a call, is copied without its history."""
+        _detach_computed(self.__dict__, memo)
+        make, arguments, values, *_ = (*self.__reduce_ex__(4), None)
+        result = make(*copy.deepcopy(arguments, memo))
+        memo[id(self)] = result
+        if values is not None:
+            result.__setstate__(copy.deepcopy(values, memo))
+        return result
+
+    # ---- text --------------------------------------------------------------------------------------------------------
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What stands between the brackets of the module's repr; one line, or several."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr().split("\n")
+        children = [f"({name}): {indent(repr(module))}" for name, module in self._modules.items()]
+        if not children and len(extra) == 1:
+            return f"{self._get_name()}({extra[0]})"
+        return "\n  ".join([f"{self._get_name()}(", *(extra if extra != [""] else []), *children]) + "\n)"
+
+
+def indent(text: str) -> str:
+    """`text` with every line but the first moved in by two."""
+    first, *rest = text.split("\n")
+    return "\n".join([first, *("  " + line if line.strip() else "" for line in rest)])
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+    if "." in name:
+        raise KeyError(f"{kind} name can't contain \".\", got: {name}")
+    if name == "":
+        raise KeyError(f'{kind} name can\'t be empty string ""')
+
+
+def _unexpected_arguments(name: str, args: tuple, kwargs: dict[str, Any]) -> str:
+    if kwargs:
+        return f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+    return f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+
+
+def _detach_computed(own: dict[str, Any], memo: dict) -> None:
+    """Enter into a deepcopy's memo, for each tensor with a history held in `own` or a container in it, a copy without one."""
+    seen, waiting = set(), [own]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Tensor):
+            if value.grad_fn is not None and id(value) not in memo:
+                memo[id(value)] = value.detach().clone()
+        elif isinstance(value, (dict, list, tuple)) and id(value) not in seen:
+            seen.add(id(value))
+            waiting.extend(value.values() if isinstance(value, dict) else value)

@@ -1,0 +1,229 @@
+"""What `Module.state_dict` and `Module.load_state_dict` do: write the tree's tensors into one flat dictionary, and read them back.
+
+Keys are the dotted names of `named_parameters` and `named_buffers`, shared tensors under each of their names. Nothing here knows files.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..autograd import no_grad
+from ..core import Tensor
+from .parameter import Parameter
+
+if TYPE_CHECKING:
+    from .module import Module
+
+EXTRA_STATE = "_extra_state"
+
+
+class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    """The keys a load did not find, and those it had no place for."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self.missing_keys or self.unexpected_keys else "<All keys matched successfully>"
+
+    __str__ = __repr__
+
+
+# ---- out ---------------------------------------------------------------------------------------------------------------
+
+
+def collect(module: Module, destination: dict[str, Any] | None, prefix: str, keep_vars: bool) -> dict[str, Any]:
+    """The state of `module` and everything under it, written into `destination`."""
+    if destination is None:
+        destination = OrderedDict()
+        destination._metadata = OrderedDict()
+    metadata = {"version": module._version}
+    if hasattr(destination, "_metadata"):
+        destination._metadata[prefix[:-1]] = metadata
+    for hook in module._state_dict_pre_hooks.values():
+        hook(module, prefix, keep_vars)
+    module._save_to_state_dict(destination, prefix, keep_vars)
+    for name, child in module._modules.items():
+        if child is not None:
+            child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+    return run_post_hooks(module, destination, prefix, metadata) if module._state_dict_hooks else destination
+
+
+def run_post_hooks(module: Module, destination: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    """Public hooks change the dictionary in place; those registered the old, private way may return another."""
+    for number, hook in module._state_dict_hooks.items():
+        replacement = hook(module, destination, prefix, metadata)
+        if replacement is None:
+            continue
+        if number in module._state_dict_hooks_in_place:
+            raise RuntimeError("state_dict post-hook must return None")
+        destination = replacement
+    return destination
+
+
+def save_own(module: Module, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+    """Write the module's own parameters, persistent buffers and extra state, not its children's."""
+    for name, parameter in module._parameters.items():
+        if parameter is not None:
+            destination[prefix + name] = parameter if keep_vars else parameter.detach()
+    for name, buffer in module._buffers.items():
+        if buffer is not None and name not in module._non_persistent_buffers_set:
+            destination[prefix + name] = buffer if keep_vars else buffer.detach()
+    if overrides(module, "get_extra_state"):
+        destination[prefix + EXTRA_STATE] = module.get_extra_state()
+
+
+def own_state(module: Module) -> dict[str, Tensor]:
+    """The module's own parameters and persistent buffers, without the entries that are None."""
+    state = {name: parameter for name, parameter in module._parameters.items() if parameter is not None}
+    hidden = module._non_persistent_buffers_set
+    state.update((name, buffer) for name, buffer in module._buffers.items() if buffer is not None and name not in hidden)
+    return state
+
+
+def left_to_subclasses(method: Callable) -> Callable:
+    """Mark a method that Module only names."""
+    method.left_to_subclasses = True
+    return method
+
+
+def overrides(module: Module, method: str) -> bool:
+    """Whether the module's class has its own `method` in place of Module's."""
+    return not hasattr(getattr(type(module), method), "left_to_subclasses")
+
+
+# ---- in ----------------------------------------------------------------------------------------------------------------
+
+
+def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
+    """Fill `module` from `state_dict`, which is left as it is. Every mismatch is found before one error lists them all."""
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+    state = OrderedDict(state_dict)
+    metadata = getattr(state_dict, "_metadata", None)
+    if metadata is not None:
+        state._metadata = metadata
+    keys, errors = IncompatibleKeys([], []), []
+    _Loading(metadata or {}, assign, keys, errors).fill(module, state, "")
+    if strict:
+        errors[:0] = _describe("Missing", keys.missing_keys) + _describe("Unexpected", keys.unexpected_keys)
+    if errors:
+        raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(module).__name__, "\n\t".join(errors)))
+    return keys
+
+
+def _describe(what: str, keys: list[str]) -> list[str]:
+    return ["{} key(s) in state_dict: {}. ".format(what, ", ".join(f'"{key}"' for key in keys))] if keys else []
+
+
+class _Loading:
+    """One walk over the tree, gathering what did not match."""
+
+    def __init__(self, metadata: Mapping[str, dict], assign: bool, keys: IncompatibleKeys, errors: list[str]) -> None:
+        self.metadata, self.assign, self.keys, self.errors = metadata, assign, keys, errors
+        self.rebound: dict[int, Rebinding] = {}
+
+    def fill(self, module: Module, state: dict[str, Any], prefix: str) -> None:
+        metadata = dict(self.metadata.get(prefix[:-1], {}))  # a copy: the caller's metadata stays the caller's
+        if self.assign:
+            metadata.update(assign_to_params_buffers=True, rebound=self.rebound)
+        module._load_from_state_dict(state, prefix, metadata, True, *self.keys, self.errors)
+        parts = _split(state, prefix)
+        for name, child in module._modules.items():
+            if child is not None:
+                self.fill(child, parts.get(name, {}), f"{prefix}{name}.")
+        for hook in module._load_state_dict_post_hooks.values():
+            if hook(module, self.keys) is not None:
+                raise AssertionError(
+                    "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values; "
+                    "to change incompatible_keys, change its lists in place."
+                )
+
+
+def _split(state: dict[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
+    """The entries of each child, by the child's name. The keys stay whole."""
+    parts: dict[str, dict[str, Any]] = {}
+    for key, value in state.items():
+        name, dot, _ = key[len(prefix) :].partition(".")
+        if dot and key.startswith(prefix):
+            parts.setdefault(name, {})[key] = value
+    return parts
+
+
+def load_own(
+    module: Module, state_dict: dict[str, Any], prefix: str, metadata: dict[str, Any], strict: bool,
+    missing_keys: list[str], unexpected_keys: list[str], errors: list[str],
+) -> None:  # fmt: skip
+    """Fill the module's own parameters, buffers and extra state; note what is missing, unexpected or of the wrong shape."""
+    for number, hook in module._load_state_dict_pre_hooks.items():
+        owner = (module,) if number in module._load_state_dict_pre_hooks_with_module else ()
+        hook(*owner, state_dict, prefix, metadata, strict, missing_keys, unexpected_keys, errors)
+    state = own_state(module)
+    for name, tensor in state.items():
+        if prefix + name in state_dict:
+            _fill_one(module, name, tensor, prefix + name, state_dict[prefix + name], metadata, errors)
+        elif strict:
+            missing_keys.append(prefix + name)
+    _load_extra_state(module, state_dict, prefix + EXTRA_STATE, strict, missing_keys, unexpected_keys)
+    if strict:
+        unexpected_keys.extend(key for key in state_dict if key.startswith(prefix) and not _expected(module, state, key[len(prefix) :]))
+
+
+def _expected(module: Module, state: dict[str, Tensor], name: str) -> bool:
+    """Whether the module, or a child of it, may have a place for `name`."""
+    first, dot, _ = name.partition(".")
+    return first in module._modules if dot else name in state or name == EXTRA_STATE
+
+
+def _load_extra_state(module: Module, state_dict: dict, key: str, strict: bool, missing_keys: list, unexpected_keys: list) -> None:
+    if overrides(module, "set_extra_state"):
+        if key in state_dict:
+            module.set_extra_state(state_dict[key])
+        elif strict:
+            missing_keys.append(key)
+    elif strict and key in state_dict:
+        unexpected_keys.append(key)
+
+
+def _fill_one(module: Module, name: str, tensor: Tensor, key: str, value: Any, metadata: dict[str, Any], errors: list[str]) -> None:
+    if not isinstance(value, Tensor):
+        errors.append(f'While copying the parameter named "{key}", expected a Tensor from checkpoint but received {type(value)}')
+        return
+    if tensor.ndim == 0 and tuple(value.shape) == (1,):
+        value = value[0]  # as checkpoints of old wrote scalars
+    if value.shape != tensor.shape:
+        errors.append(
+            f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+            f"the shape in current model is {tensor.shape}."
+        )
+        return
+    try:
+        if metadata.get("assign_to_params_buffers", False):
+            _rebind(module, name, tensor, value, metadata.setdefault("rebound", {}))
+        else:
+            with no_grad():
+                tensor.copy_(value)
+    except Exception as error:
+        errors.append(
+            f'While copying the parameter named "{key}", whose dimensions in the model are {tensor.shape} and '
+            f"whose dimensions in the checkpoint are {value.shape}, an exception occurred : {error.args}."
+        )
+
+
+class Rebinding:
+    """A tensor that `assign=True` replaces, and every name it had: tied names stay tied, and the last value read is theirs."""
+
+    def __init__(self, replaced: Tensor) -> None:
+        self.replaced = replaced  # kept alive, so that no other tensor takes its id
+        self.places: list[tuple[Module, str]] = []
+
+
+def _rebind(module: Module, name: str, tensor: Tensor, value: Tensor, rebound: dict[int, Rebinding]) -> None:
+    if isinstance(tensor, Parameter):
+        value = value if isinstance(value, Parameter) else Parameter(value, requires_grad=tensor.requires_grad)
+        value.requires_grad_(tensor.requires_grad)
+    rebinding = rebound.setdefault(id(tensor), Rebinding(tensor))
+    rebinding.places.append((module, name))
+    for owner, attribute in rebinding.places:
+        setattr(owner, attribute, value)

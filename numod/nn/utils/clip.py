@@ -1,0 +1,76 @@
+"""Gradient clipping: keep the gradients of a step within a bound. Not scaling of losses, and not a part of the optimizers.
+
+`foreach` is accepted for PyTorch's sake; there is one implementation.
+"""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Iterable
+
+from ...autograd import no_grad
+from ...core import Tensor, stack, tensor
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+
+@no_grad()
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """The norm of all `tensors` as if they were one vector, a scalar on the first one's device. Zero if there are none."""
+    tensors, norm_type = _as_list(tensors), float(norm_type)
+    if not tensors:
+        return tensor(0.0)
+    norms = [each.norm(norm_type).to(tensors[0].device) for each in tensors]
+    total = stack(norms).norm(norm_type)
+    if error_if_nonfinite and not total.isfinite().item():
+        raise RuntimeError(
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. "
+            f"To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+@no_grad()
+def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
+    """Scale the gradients by `max_norm / total_norm` where that is below one."""
+    # The factor is used even where it is one: looking at its value would wait for the device.
+    factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    for gradient in _gradients(parameters):
+        gradient.mul_(factor.to(gradient.device))
+
+
+@no_grad()
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale the gradients so that their norm, all together, is at most `max_norm`. Returns the norm they had."""
+    given = parameters
+    parameters = _as_list(parameters)
+    if isinstance(given, types.GeneratorType) and not parameters:
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
+    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
+    return total
+
+
+@no_grad()
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Keep every element of the gradients within ±clip_value."""
+    bound = float(clip_value)
+    for gradient in _gradients(parameters):
+        gradient.clamp_(min=-bound, max=bound)
+
+
+def _as_list(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [each.grad for each in _as_list(parameters) if each.grad is not None]

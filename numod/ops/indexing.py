@@ -1,0 +1,156 @@
+"""Reading and writing by index tensors along one dimension. Dense tensors seen as (outer, n, inner); indices int64, checked by the caller.
+
+Advanced indexing of several dimensions becomes these by linear indices (`core.indexing`). Every column (outer, inner) is one task, so that
+writes to the same element are made in order, the same on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from .. import dtypes
+from ..device import Layout
+from ..device.layout import layout
+from ..kernel import bind
+from .op import Op, Plan, single_device
+from .softmax import split
+
+
+def gather_kernel(x, index, out, outer, n, inner, m):
+    """out (outer, m, inner) = x (outer, n, inner) at index (outer, m, inner) along n."""
+    for task in parallel_range(outer * m * inner):
+        place = int64(task)
+        out[uintp(place)] = x[uintp(((place // (m * inner)) * n + index[uintp(place)]) * inner + place % inner)]
+
+
+def index_select_kernel(x, index, out, outer, n, inner, m):
+    """out (outer, m, inner) = x (outer, n, inner) at index (m) along n."""
+    for task in parallel_range(outer * m):
+        row = int64(task)
+        source = ((row // m) * n + index[uintp(row % m)]) * inner
+        for k in range(inner):
+            out[uintp(row * inner + k)] = x[uintp(source + k)]
+
+
+def index_add_kernel(x, index, source, outer, n, inner, m):
+    """x (outer, n, inner) += source (outer, m, inner) at index (m) along n."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        column = (place // inner) * n * inner + place % inner
+        base = (place // inner) * m * inner + place % inner
+        for k in range(m):
+            x[uintp(column + index[uintp(k)] * inner)] += source[uintp(base + k * inner)]
+
+
+def index_copy_kernel(x, index, source, outer, n, inner, m):
+    """x (outer, n, inner) = source (outer, m, inner) at index (m) along n; the last of equal indices stays."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        column = (place // inner) * n * inner + place % inner
+        base = (place // inner) * m * inner + place % inner
+        for k in range(m):
+            x[uintp(column + index[uintp(k)] * inner)] = source[uintp(base + k * inner)]
+
+
+def scatter_kernel(x, index, source, outer, n, inner, m):
+    """x (outer, n, inner) = source (outer, m, inner) at index (outer, m, inner) along n."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        column = (place // inner) * n * inner + place % inner
+        base = (place // inner) * m * inner + place % inner
+        for k in range(m):
+            x[uintp(column + index[uintp(base + k * inner)] * inner)] = source[uintp(base + k * inner)]
+
+
+def scatter_add_kernel(x, index, source, outer, n, inner, m):
+    """x (outer, n, inner) += source (outer, m, inner) at index (outer, m, inner) along n."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        column = (place // inner) * n * inner + place % inner
+        base = (place // inner) * m * inner + place % inner
+        for k in range(m):
+            x[uintp(column + index[uintp(base + k * inner)] * inner)] += source[uintp(base + k * inner)]
+
+
+def nonzero_kernel(mask, before, out, n):
+    """out[before[i] - 1] = i for each i where mask; `before` counts the true elements up to and with i."""
+    for task in parallel_range(n):
+        i = int64(task)
+        if mask[uintp(i)] != 0:
+            out[uintp(before[uintp(i)] - 1)] = i
+
+
+class Read(Op):
+    """Elements of a dense x at int64 indices along parameter `dim`."""
+
+    inputs, parameters = ("x", "index"), ("dim",)
+
+    def __init__(self, name: str, kernel: Callable, gradient: Callable) -> None:
+        super().__init__(name)
+        self.kernel, self.gradients = kernel, {"x": gradient}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x, index), (dim,) = arguments, parameters
+        _check_index(self.name, index)
+        shape = index.shape if self.kernel is gather_kernel else x.shape[:dim] + index.shape + x.shape[dim + 1 :]
+        out = layout(tuple(shape), x.dtype, single_device(self.name, [x, index]))
+        if out.size == 0:
+            return Plan((out,), lambda *_: None)
+        outer, n, inner = split(x.shape, dim)
+        m = index.shape[dim] if self.kernel is gather_kernel and index.ndim else prod(index.shape) if self.kernel is index_select_kernel else 1
+        array = f"{x.storage.name}[]"
+        launch = bind.launcher(x.device, self.name, bind.source_of(self.kernel), f"{array}, int64[], {array}, int64, int64, int64, int64", x.dtype, out.size)
+        return Plan((out,), launch, (outer, n, inner, m))
+
+
+class Write(Op):
+    """Write source into a dense x in place, at int64 indices along parameter `dim`. x and source have one dtype."""
+
+    inputs, parameters = ("x", "index", "source"), ("dim",)
+
+    def __init__(self, name: str, kernel: Callable, x_gradient: Callable, source_gradient: Callable) -> None:
+        super().__init__(name)
+        self.kernel, self.gradients = kernel, {"x": x_gradient, "source": source_gradient}
+
+    def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
+        (x, index, source), (dim,) = arguments, parameters
+        _check_index(self.name, index)
+        single_device(self.name, [x, index, source])
+        if x.dtype is not source.dtype:
+            raise RuntimeError(f"{self.name}(): self and source expected to have the same dtype, but got (self) {x.dtype} and (source) {source.dtype}")
+        if source.size == 0 or index.size == 0:
+            return Plan(into, lambda *_: None)
+        outer, n, inner = split(x.shape, dim)
+        array = f"{x.storage.name}[]"
+        signature = f"{array}, int64[], {array}, int64, int64, int64, int64"
+        launch = bind.launcher(x.device, self.name, bind.source_of(self.kernel), signature, x.dtype, source.size)
+        return Plan(into, launch, (outer, n, inner, source.shape[dim] if source.ndim else 1))
+
+
+class Nonzero(Op):
+    """Places of the true elements of a dense bool mask, given their running count; parameter: how many there are."""
+
+    inputs, parameters, gradients, differentiable = ("mask", "before"), ("total",), {}, False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        mask, _ = arguments
+        out = layout((parameters[0],), dtypes.int64, mask.device)
+        if mask.size == 0:
+            return Plan((out,), lambda *_: None)
+        launch = bind.launcher(mask.device, self.name, bind.source_of(nonzero_kernel), "uint8[], int64[], int64[], int64", dtypes.float64, mask.size)
+        return Plan((out,), launch, (mask.size,))
+
+
+def _check_index(name: str, index: Layout) -> None:
+    if index.dtype is not dtypes.int64:
+        raise RuntimeError(f"{name}(): Expected dtype int64 for index, got {index.dtype}; convert with .long()")
+
+
+gather = Read("gather", gather_kernel, lambda g, layout, index, dim: g.new_zeros(layout.shape).scatter_add_(dim, index, g))
+index_select = Read("index_select", index_select_kernel, lambda g, layout, index, dim: g.new_zeros(layout.shape).index_add_(dim, index, g))
+index_add = Write("index_add", index_add_kernel, lambda g: g, lambda g, index, dim: g.index_select(dim, index))
+index_copy = Write("index_copy", index_copy_kernel, lambda g, index, dim: g.index_fill(dim, index, 0), lambda g, index, dim: g.index_select(dim, index))
+scatter = Write("scatter", scatter_kernel, lambda g, index, dim: g.scatter(dim, index, 0), lambda g, index, dim: g.gather(dim, index))
+scatter_add = Write("scatter_add", scatter_add_kernel, lambda g: g, lambda g, index, dim: g.gather(dim, index))
+nonzero = Nonzero("nonzero")

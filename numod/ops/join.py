@@ -1,0 +1,67 @@
+"""Concatenation: each input is copied into its part of the result. Stacking is concatenation of unsqueezed inputs (`core.functions`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import dtypes
+from ..device import Layout
+from ..device.layout import dense_strides, layout
+from ..kernel import emit
+from ..kernel.expression import Symbol
+from .op import Op, Plan, single_device
+from .pointwise import plan_loop
+
+
+class Cat(Op):
+    """Any number of tensors joined along parameter `dim`; dtypes promote. All other sizes must agree (RuntimeError)."""
+
+    parameters = ("dim",)
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (dim,) = parameters
+        first = arguments[0]
+        for k, each in enumerate(arguments):
+            if each.ndim != first.ndim or any(a != b for d, (a, b) in enumerate(zip(each.shape, first.shape)) if d != dim):
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected {tuple(first.shape)} but got {tuple(each.shape)} for tensor number {k} in the list."
+                )
+        result = dtypes.result_type([each.dtype for each in arguments], [], [])
+        sizes = [each.shape[dim] for each in arguments]
+        shape = (*first.shape[:dim], sum(sizes), *first.shape[dim + 1 :])
+        out = layout(shape, result, single_device("cat", list(arguments)))
+        strides = dense_strides(shape)
+        parts, start = [], 0
+        for each in arguments:
+            if each.size:
+                part = layout(tuple(each.shape), result, out.device, strides)
+                parts.append((*_copy(each, part), start * strides[dim]))
+            else:
+                parts.append((None, (), 0))
+            start += each.shape[dim]
+        return Plan((out,), _in_turn(parts))
+
+    def gradient_of(self, position: int) -> Callable:
+        """The part of g that input `position` became."""
+        def part(g: object, layouts: tuple, dim: int) -> object:
+            return g.narrow(dim, sum(each.shape[dim] for each in layouts[:position]), layouts[position].shape[dim])
+
+        return part
+
+
+def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:
+    loop = emit.Loop((emit.Input("x", source.dtype),), (emit.Output(Symbol("x"), part.dtype),), part.dtype)
+    return plan_loop(loop, "copy", source.device, [source], (part,), tuple(source.shape))
+
+
+def _in_turn(parts: list) -> Callable:
+    def launch(*buffers: object) -> None:
+        *sources, out = buffers
+        for source, (run, constants, offset) in zip(sources, parts):
+            if run is not None:
+                run(source, out[offset:], *constants)
+
+    return launch
+
+
+cat = Cat("cat")

@@ -1,0 +1,224 @@
+"""Matrix products: batched `matmul` and `linear`. Shapes of one dimension and their squeezing are the caller's (`core.functions`).
+
+Large products of floats go to NumPy's BLAS, small ones to loops here, where the call itself would cost more than the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from .. import dtypes
+from ..device import Layout
+from ..device.layout import layout
+from ..kernel import bind, build
+from .op import Op, Plan, single_device
+from .pointwise import broadcast_shapes
+
+_SMALL = 1 << 13  # multiply-adds up to which our loops beat the call of BLAS
+
+
+def product_rows(a, b, bias, out, batches, rows, columns, inner, a_batch, a_row, b_batch, b_row):
+    """out (batches, rows, columns) = bias (columns or none) + a (rows, inner; steps a_row, 1) @ b (inner, columns; steps b_row, 1), a row at a time."""
+    for task in parallel_range(batches * rows):
+        place = int64(task)
+        batch = place // rows
+        a_base = batch * a_batch + (place % rows) * a_row
+        b_base = batch * b_batch
+        base = place * columns
+        if bias.size > 0:
+            for j in range(columns):
+                out[uintp(base + j)] = bias[uintp(j)]
+        else:
+            for j in range(columns):
+                out[uintp(base + j)] = 0
+        for k in range(inner):
+            value = a[uintp(a_base + k)]
+            for j in range(columns):
+                out[uintp(base + j)] += value * b[uintp(b_base + k * b_row + j)]
+
+
+def product_dots(a, b, bias, out, batches, rows, columns, inner, a_batch, a_row, b_batch, b_column):
+    """The same where b steps by 1 along `inner` (a transposed matrix): a dot product per element."""
+    for task in parallel_range(batches * rows):
+        place = int64(task)
+        batch = place // rows
+        a_base = batch * a_batch + (place % rows) * a_row
+        for j in range(columns):
+            b_base = batch * b_batch + j * b_column
+            total = a[0] * 0
+            for k in range(inner):
+                total += a[uintp(a_base + k)] * b[uintp(b_base + k)]
+            out[uintp(place * columns + j)] = total + bias[uintp(j)] if bias.size > 0 else total
+
+
+def product_strided(a, b, bias, out, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column):
+    """The same for any steps, each element by itself: the GPU's form, a thread per element."""
+    for task in parallel_range(batches * rows * columns):
+        place = int64(task)
+        j = place % columns
+        i = (place // columns) % rows
+        batch = place // (columns * rows)
+        a_base = batch * a_batch + i * a_row
+        b_base = batch * b_batch + j * b_column
+        total = a[0] * 0
+        for k in range(inner):
+            total += a[uintp(a_base + k * a_column)] * b[uintp(b_base + k * b_row)]
+        out[uintp(place)] = total + bias[uintp(j)] if bias.size > 0 else total
+
+
+def _loops(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
+    """Launcher and constants of our own loops for matrices a and b (last two dimensions) with one batch step each."""
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    (a_row, a_column), (b_row, b_column) = a.strides[-2:], b.strides[-2:]
+    constants = (batches, rows, columns, inner, a_batch, a_row)
+    if not a.device.backend.FLAT and a_column == 1 and b_column == 1:
+        function, constants = product_rows, (*constants, b_batch, b_row)
+    elif not a.device.backend.FLAT and a_column == 1 and b_row == 1:
+        function, constants = product_dots, (*constants, b_batch, b_column)
+    else:
+        function, constants = product_strided, (*constants, a_column, b_batch, b_row, b_column)
+    array = f"{a.storage.name}[]"
+    signature = ", ".join([array] * 4 + ["int64"] * len(constants))
+    work = batches * rows * columns * inner // 4
+    return bind.launcher(a.device, f"{name}_{function.__name__}", bind.source_of(function), signature, a.dtype, work, build.FAST_REDUCTION), constants
+
+
+def _blas(layouts: tuple[Layout, ...]) -> Callable:
+    """A launcher that gives NumPy the matrices in their own strides."""
+    forms = [(each.shape, each.storage, tuple(s * each.dtype.itemsize for s in each.strides)) for each in layouts]
+
+    def launch(*buffers: np.ndarray) -> None:
+        a, b, out = (np.ndarray(shape, storage, data, 0, strides) for (shape, storage, strides), data in zip(forms, buffers))
+        np.matmul(a, b, out)
+
+    return launch
+
+
+class Matmul(Op):
+    """Batched product, (..., M, K) @ (..., K, N) -> (..., M, N); leading dimensions broadcast. Raises RuntimeError for shapes or dtypes that differ."""
+
+    inputs = ("a", "b")
+    gradients = {"a": lambda g, b: g @ b.mT, "b": lambda g, a: a.mT @ g}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        a, b = arguments
+        _check("matmul", a, b, b.shape[-2])
+        batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
+        out = layout((*batch, a.shape[-2], b.shape[-1]), a.dtype, single_device("matmul", [a, b]))
+        if out.size == 0:
+            return Plan((out,), lambda *_: None)
+        if out.device.type == "cpu" and a.dtype.is_floating_point and out.size * a.shape[-1] > _SMALL:
+            return Plan((out,), _blas((a, b, out)))
+        return Plan((out,), _batched(self.name, a, b, out, batch))
+
+
+def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> Callable:
+    """Our loops over batches: one launch where a single step leads from batch to batch, else a launch for each."""
+    from ..kernel import emit
+
+    def steps(each: Layout) -> list[int]:
+        missing = len(batch) - (each.ndim - 2)
+        return [0] * missing + [0 if n == 1 else s for n, s in zip(each.shape[:-2], each.strides[:-2])]
+
+    sizes, (a_steps, b_steps) = emit.collapse(batch, [steps(a), steps(b)])
+    run, constants = _loops(name, a, b, out, sizes[-1], a_steps[-1], b_steps[-1])
+    outer = [range(n) for n in sizes[:-1]]
+    each_out = sizes[-1] * out.shape[-2] * out.shape[-1]
+    empty, storage = a.device.empty, a.storage
+
+    def launch(a_data: object, b_data: object, out_data: object) -> None:
+        bias = empty(0, storage)
+        for number, place in enumerate(np.ndindex(*map(len, outer))):
+            a_at, b_at = (sum(i * s for i, s in zip(place, step)) for step in (a_steps, b_steps))
+            run(a_data[a_at:], b_data[b_at:], bias, out_data[number * each_out :], *constants)
+
+    def launch_once(a_data: object, b_data: object, out_data: object) -> None:
+        run(a_data, b_data, empty(0, storage), out_data, *constants)
+
+    return launch if outer else launch_once
+
+
+class Linear(Op):
+    """x (..., in) @ weight (out, in) transposed + bias (out) -> (..., out). Rows of x must be dense; bias may be None."""
+
+    inputs = ("x", "weight", "bias")
+    gradients = {
+        "x": lambda g, weight: g @ weight,
+        "weight": lambda g, x: _matrix(g).mT @ _matrix(x),
+        "bias": lambda g: _matrix(g).sum(0),
+    }
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        x, weight, bias = arguments
+        _check("linear", x, weight, weight.shape[1], "; weight is (out_features, in_features)")
+        if isinstance(bias, Layout) and (bias.shape != weight.shape[:1] or bias.dtype is not x.dtype):
+            raise RuntimeError(f"linear: bias is {tuple(bias.shape)} {bias.dtype}, expected ({weight.shape[0]},) {x.dtype}")
+        device = single_device("linear", [each for each in arguments if isinstance(each, Layout)])
+        out = layout((*x.shape[:-1], weight.shape[0]), x.dtype, device)
+        if out.size == 0:
+            return Plan((out,), lambda *_: None)
+        rows = prod(x.shape[:-1])
+        matrix = layout((rows, x.shape[-1]), x.dtype, device)
+        transposed = layout(tuple(reversed(weight.shape)), x.dtype, device, tuple(reversed(weight.strides)))
+        large = device.type == "cpu" and x.dtype.is_floating_point and out.size * x.shape[-1] > _SMALL
+        result = layout((rows, weight.shape[0]), x.dtype, device)
+        return Plan((out,), (_linear_blas if large else _linear_loops)(matrix, transposed, result, isinstance(bias, Layout)))
+
+
+def _linear_loops(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> Callable:
+    run, constants = _loops("linear", x, weight, out, 1, 0, 0)
+    empty, storage = x.device.empty, x.storage
+
+    def with_bias(x_data: object, weight_data: object, bias_data: object, out_data: object) -> None:
+        run(x_data, weight_data, bias_data, out_data, *constants)
+
+    def without(x_data: object, weight_data: object, out_data: object) -> None:
+        run(x_data, weight_data, empty(0, storage), out_data, *constants)
+
+    return with_bias if has_bias else without
+
+
+def add_bias(bias, out, rows, columns):
+    """out (rows, columns) += bias (columns)."""
+    for row in parallel_range(rows):
+        base = int64(row) * columns
+        for j in range(columns):
+            out[uintp(base + j)] += bias[uintp(j)]
+
+
+def _linear_blas(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> Callable:
+    multiply = _blas((x, weight, out))
+    if not has_bias:
+        return multiply
+    array = f"{x.storage.name}[]"
+    add = bind.launcher(x.device, "add_bias", bind.source_of(add_bias), f"{array}, {array}, int64, int64", x.dtype, out.size)
+    rows, columns = out.shape
+
+    def launch(x_data: object, weight_data: object, bias_data: object, out_data: object) -> None:
+        multiply(x_data, weight_data, out_data)
+        add(bias_data, out_data, rows, columns)
+
+    return launch
+
+
+def _matrix(x: object) -> object:
+    """(..., n) as (rows, n)."""
+    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+
+
+def _check(name: str, a: Layout, b: Layout, inner: int, hint: str = "") -> None:
+    if a.shape[-1] != inner:
+        swapped = b.ndim >= 2 and name == "matmul" and b.shape[-1] == a.shape[-1]
+        hint = "; did you mean b.mT?" if swapped else hint
+        raise RuntimeError(f"{name}: inner sizes differ, mat1 and mat2 shapes cannot be multiplied: {tuple(a.shape)} @ {tuple(b.shape)}{hint}")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}; convert one with .to()")
+    if a.dtype is dtypes.bool_:
+        raise RuntimeError(f'"{name}" not implemented for \'Bool\'; convert first, for example with .to(numod.float32)')
+
+
+matmul = Matmul("matmul")
+linear = Linear("linear")

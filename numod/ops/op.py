@@ -1,0 +1,136 @@
+"""What every op is: a name, named inputs, a plan per set of layouts, and a gradient per input. Not tensors: those begin in `core`.
+
+An op plans in layouts and runs on flat buffers. Its gradients are functions whose parameter names say what backward must keep:
+`g` the gradient of the result, `out` the result, an input's name the input, a parameter's name the parameter, `layout` the layout of the
+input the gradient is for, `layouts` those of all inputs.
+Those of a pointwise row are formulas; those of other ops are written in tensor operations, whichever tensor class calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..device import Layout
+from ..kernel.expression import parameter_names
+
+PLAN_LIMIT = 4096  # plans kept per op; past it the table starts anew, and only speed is lost
+
+
+@dataclass(slots=True)
+class Plan:
+    """How to run an op for one set of layouts: `launch(*input buffers, *result buffers, *numbers, *constants)` fills results of `layouts`.
+
+    `tensors` and `numbers` are the positions of the op's tensor and number inputs. For a view, `launch` is None and `offset` is added.
+    """
+
+    layouts: tuple[Layout, ...]
+    launch: Callable | None
+    constants: tuple = ()
+    tensors: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class Recipe:
+    """What one node keeps and calls: positions of kept inputs, whether the result is kept, and (input, function, argument sources)."""
+
+    keep: tuple[int, ...]
+    keep_out: bool
+    calls: tuple[tuple[int, Callable, tuple], ...]
+
+
+def argument_names(function: Callable) -> tuple[str, ...]:
+    """What a gradient function asks for: its parameters; of a derived row, the inputs; else a `parameters` attribute."""
+    if isinstance(function, Op):
+        return function.inputs
+    named = getattr(function, "parameters", None)
+    return parameter_names(function) if named is None else named
+
+
+class Op:
+    """Base of all ops. Subclasses set `inputs`, `parameters` and `gradients` and implement `prepare`."""
+
+    inputs: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    is_view = False
+    differentiable = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.plans: dict[tuple, Plan] = {}
+        self._recipes: dict[tuple, Recipe] = {}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        """The plan for inputs described by `arguments`: a Layout for a tensor, a type for a number."""
+        raise TypeError(f"{self.name} writes over tensors; it has no results of its own")
+
+    def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
+        """The plan that writes to existing tensors: `into` their layouts, `over` the position of the input each of them is, if any."""
+        raise TypeError(f"{self.name} has no in-place form; assign its result instead")
+
+    def plan(self, key: tuple, arguments: tuple, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
+        """Prepare and remember a plan."""
+        plan = self.prepare_into(arguments, parameters, into, over) if into else self.prepare(arguments, parameters)
+        if not plan.tensors and not plan.numbers:
+            plan.tensors = tuple(k for k, each in enumerate(arguments) if isinstance(each, Layout))
+            plan.numbers = tuple(k for k, each in enumerate(arguments) if not isinstance(each, Layout) and each is not type(None))
+        if len(self.plans) >= PLAN_LIMIT:
+            self.plans.clear()
+        self.plans[key] = plan
+        return plan
+
+    def gradient_of(self, position: int) -> Callable | None:
+        """The gradient function of an input, or None where the op has none for it."""
+        return self.gradients.get(self.inputs[position])
+
+    def recipe(self, wanted: tuple[bool, ...]) -> Recipe:
+        """What to keep so that the gradients of the wanted inputs can be computed."""
+        found = self._recipes.get(wanted)
+        if found is None:
+            found = self._recipes[wanted] = self._recipe(wanted)
+        return found
+
+    def _recipe(self, wanted: tuple[bool, ...]) -> Recipe:
+        keep: list[int] = []
+        keep_out = False
+        calls = []
+        for position in (k for k, want in enumerate(wanted) if want):
+            function = self.gradient_of(position)
+            if function is None:
+                continue
+            sources = []
+            for name in argument_names(function):
+                if name in self.inputs:
+                    source = self.inputs.index(name)
+                    if source not in keep:
+                        keep.append(source)
+                    sources.append(("input", keep.index(source)))
+                elif name in self.parameters:
+                    sources.append(("parameter", self.parameters.index(name)))
+                else:
+                    keep_out = keep_out or name == "out"
+                    sources.append((name, 0))
+            calls.append((position, function, tuple(sources)))
+        return Recipe(tuple(keep), keep_out, tuple(calls))
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def single_device(name: str, layouts: list[Layout]) -> object:
+    """The device all tensors share; zero-dimensional CPU tensors may join any. Raises RuntimeError, as PyTorch words it, where they differ."""
+    device = None
+    for each in layouts:
+        if device is None or (device.type == "cpu" and each.device is not device and _all_scalars(layouts, device)):
+            device = each.device
+        elif each.device is not device and not (each.ndim == 0 and each.device.type == "cpu"):
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {device} and {each.device}! (in {name}; move one with .to())"
+            )
+    return device
+
+
+def _all_scalars(layouts: list[Layout], device: object) -> bool:
+    return all(each.ndim == 0 for each in layouts if each.device is device)

@@ -1,0 +1,192 @@
+"""Pointwise ops: from a row of the table to a planned loop. The rows themselves are in `table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import prod
+
+from .. import dtypes
+from ..device import Layout
+from ..device.layout import layout
+from ..dtypes import dtype as DType
+from ..kernel import bind, emit
+from ..kernel.expression import Expression, Formula, Symbol, as_expression, parameter_names, substitute, uses, vocabulary
+from .op import Op, Plan, single_device
+
+rows: dict[str, Pointwise] = {}
+
+
+class Pointwise(Op, Formula):
+    """A scalar formula applied to every element, with broadcasting and type promotion.
+
+    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. Called with tensors or numbers it computes, called with
+    expressions it composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
+    """
+
+    compute: Callable  # runs an op on tensors and numbers; `core.apply` sets it
+
+    def __init__(self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", **formula: object) -> None:
+        Op.__init__(self, name)
+        Formula.__init__(self, name, body, derivatives, **formula)
+        self.accepts = accepts
+        self.defaults = getattr(body, "__defaults__", None) or ()
+        self.differentiable = self.result != "bool" and (bool(derivatives) or callable(body))
+        self._derived: dict[int, Callable | None] = {}
+        self._loops: dict[tuple, emit.Loop] = {}
+
+    def __call__(self, *arguments: object) -> object:
+        missing = len(self.inputs) - len(arguments)
+        if missing:
+            if not 0 < missing <= len(self.defaults):
+                raise TypeError(f"{self.name}() takes inputs ({', '.join(self.inputs)}), got {len(arguments)}")
+            arguments += self.defaults[-missing:]
+        if not arguments or any(isinstance(each, Expression) for each in arguments):
+            return self.express(*arguments)
+        return Pointwise.compute(self, arguments)
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        tensors = [each for each in arguments if isinstance(each, Layout)]
+        compute, result = self.types(arguments, parameters)
+        device = single_device(self.name, tensors) if tensors else parameters[1]
+        shape = broadcast_shapes(self.name, [each.shape for each in tensors]) if tensors else parameters[2]
+        alike = tensors and not self.integers and all(each.packed and each.strides == tensors[0].strides and each.shape == shape for each in tensors)
+        out = layout(shape, result, device, tensors[0].strides if alike else None)
+        loop = self._loop(arguments, compute, result, None)
+        return Plan((out,), *plan_loop(loop, self.name, device, tensors, (out,), shape))
+
+    def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
+        tensors = [each for each in arguments if isinstance(each, Layout)]
+        compute, result = self.types(arguments, parameters)
+        (out,) = into
+        shape = broadcast_shapes(self.name, [each.shape for each in (*tensors, out)])
+        if shape != out.shape:
+            raise RuntimeError(f"{self.name}: output with shape {list(out.shape)} doesn't match the broadcast shape {list(shape)}")
+        if not dtypes.can_cast(result, out.dtype):
+            raise RuntimeError(f"result type {result.short} can't be cast to the desired output type {out.dtype.short}")
+        device = single_device(self.name, [*tensors, out])
+        loop = self._loop(arguments, compute, out.dtype, None if over[0] is None else self.inputs[over[0]])
+        return Plan(into, *plan_loop(loop, self.name, device, tensors, into if over[0] is None else (), shape))
+
+    def types(self, arguments: tuple, parameters: tuple = ()) -> tuple[DType, DType]:
+        """Compute dtype and result dtype for layouts and number types. Raises RuntimeError for a dtype the op is not defined for."""
+        compute = parameters[0] if parameters else None
+        if compute is None:
+            values = [each for name, each in zip(self.inputs, arguments) if name not in self.conditions and name not in self.integers]
+            tensors = [each for each in values if isinstance(each, Layout)]
+            numbers = [each for each in values if not isinstance(each, Layout)]
+            compute = dtypes.result_type([each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers)
+        if self.result == "float" and not compute.is_floating_point:
+            compute = dtypes.get_default_dtype()
+        if compute.kind not in self.accepts:
+            raise RuntimeError(f'"{self.name}" not implemented for \'{compute.short}\'; convert first, for example with .to(numod.float32)')
+        return compute, dtypes.bool_ if self.result == "bool" else compute
+
+    def _loop(self, arguments: tuple, compute: DType, result: DType, over: str | None) -> emit.Loop:
+        """The loop of this one row."""
+        kinds = tuple((each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False) for each in arguments)
+        key = (kinds, compute, result, over)
+        if key not in self._loops:
+            inputs = tuple(
+                emit.Input(name, kind, is_tensor, name in self.conditions, name in self.integers)
+                for name, (kind, is_tensor) in zip(self.inputs, kinds)
+            )
+            expression = self.express(*(Symbol(name) for name in self.inputs))
+            self._loops[key] = emit.Loop(inputs, (emit.Output(expression, result, over),), compute)
+        return self._loops[key]
+
+    @property
+    def gradients(self) -> dict[str, Callable]:
+        """Gradient function per input, as every op has them."""
+        found = {name: self.gradient_of(k) for k, name in enumerate(self.inputs)}
+        return {name: function for name, function in found.items() if function is not None}
+
+    def gradient_of(self, position: int) -> Callable | None:
+        """The derived row that computes an input's gradient; None for conditions and integers."""
+        if position not in self._derived:
+            self._derived[position] = self._derive(self.inputs[position])
+        return self._derived[position]
+
+    def _derive(self, name: str) -> Callable | None:
+        if name in self.conditions or name in self.integers:
+            return None
+        symbols = {each: Symbol(each) for each in ("g", *self.inputs, "out")}
+        expression = self.gradient(name, symbols["g"], tuple(symbols[each] for each in self.inputs), symbols["out"])
+        if expression is None:
+            return None
+        if expression is symbols["g"]:
+            return _pass_on
+        names = tuple(each for each in symbols if each in uses(expression, symbols) or each == "g")
+        kept = {field: tuple(each for each in getattr(self, field) if each in names) for field in ("conditions", "integers")}
+        return Pointwise(f"{self.name}_grad_{name}", _function_of(expression, symbols, names), {}, inputs=names, **kept)
+
+
+def _pass_on(g: object) -> object:
+    return g
+
+
+def _function_of(expression: Expression, symbols: dict[str, Expression], names: tuple[str, ...]) -> Callable:
+    """A Python function of `names` that gives `expression` with its symbols replaced."""
+    return lambda *arguments: substitute(expression, {symbols[name]: as_expression(new) for name, new in zip(names, arguments)})
+
+
+def pointwise(name: str, body: str | Callable, **options: object) -> Pointwise:
+    """Add a row to the table: a formula and, where it is better than the derived one, its gradient `d<input>` for an input.
+
+    A body of text is one operation of the target (in x, y, z); a lambda is built from other rows. Other options are those of `Pointwise`.
+    """
+    inputs = Formula(name, body, {}, inputs=options.get("inputs")).inputs
+    derivatives = {each: options.pop(f"d{each}") for each in inputs if f"d{each}" in options}
+    rows[name] = vocabulary[name] = row = Pointwise(name, body, derivatives, **options)
+    return row
+
+
+def plan_loop(loop: emit.Loop, name: str, device: object, tensors: list[Layout], results: tuple[Layout, ...], shape: tuple[int, ...]) -> tuple[Callable, tuple]:
+    """A launcher and its constants for `loop` over `shape`, reading `tensors` and writing `results`."""
+    operands = [*tensors, *results]
+    work = prod(shape)
+    if work == 0:
+        return _nothing, ()
+    counts = any(each.integer for each in loop.inputs)  # the loop index means the place in row-major order
+    if all((each.dense if counts else each.packed) and each.shape == shape and each.strides == operands[0].strides for each in operands):
+        classes, sizes, steps = "1" * len(operands), [work], []
+    else:
+        sizes, steps = emit.collapse(shape, [_broadcast_strides(each, shape) for each in operands])
+        classes = emit.classes_of([step[-1] for step in steps])
+    source, signature = _source(loop, classes, len(sizes), device.backend.FLAT)
+    strided = len(sizes) > 1 or "s" in classes
+    constants = (sizes[-1], *(emit.geometry(sizes, steps, classes) if strided else ()))
+    return bind.launcher(device, name, source, signature, loop.dtype, work), constants
+
+
+@lru_cache(maxsize=8192)
+def _source(loop: emit.Loop, classes: str, rank: int, flat: bool) -> tuple[str, str]:
+    return emit.pointwise(loop, classes, rank, flat)
+
+
+def _nothing(*arguments: object) -> None:
+    """The launcher of an empty loop."""
+
+
+def _broadcast_strides(each: Layout, shape: tuple[int, ...]) -> list[int]:
+    missing = len(shape) - each.ndim
+    return [0] * missing + [0 if n == 1 else s for n, s in zip(each.shape, each.strides)]
+
+
+def broadcast_shapes(name: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape all broadcast to. Raises RuntimeError, naming the sizes and the dimension, where they do not."""
+    result = tuple(shapes[0])
+    for shape in shapes[1:]:
+        if tuple(shape) == result:
+            continue
+        ndim = max(len(result), len(shape))
+        a = (1,) * (ndim - len(result)) + result
+        b = (1,) * (ndim - len(shape)) + tuple(shape)
+        for dim, (m, n) in enumerate(zip(a, b)):
+            if m != n and 1 not in (m, n):
+                raise RuntimeError(
+                    f"The size of tensor a ({m}) must match the size of tensor b ({n}) at non-singleton dimension {dim} "
+                    f"({name}: {', '.join(str(tuple(each)) for each in shapes)})"
+                )
+        result = tuple(n if m == 1 else m for m, n in zip(a, b))
+    return result

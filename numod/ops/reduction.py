@@ -1,0 +1,208 @@
+"""Reductions: a table of rows (map, combine, finish, gradient) and the plan they share. Index reductions and scans are in `scan`.
+
+Accuracy: float32 elements are summed in short blocks, the blocks in float64, so the error does not grow with the length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, prod
+
+from .. import dtypes
+from ..device import Layout
+from ..device.layout import layout
+from ..dtypes import dtype as DType
+from ..kernel import bind, build, emit
+from ..kernel.expression import Symbol, as_expression
+from . import table as t
+from .op import Op, Plan
+
+rows: dict[str, Reduction] = {}
+_TILE = 512  # neighbouring outputs whose wide totals stay in the first-level cache
+_SPLIT = 1 << 16  # elements per output from which a reduction with few outputs runs in two stages, so that threads can share it
+_CHUNKS = 64
+
+
+class Reduction(Op):
+    """Reduce dimensions `dims` (sorted, distinct, non-negative) of a tensor; parameters (dims, keepdim, dtype or None).
+
+    `each` maps an element, `combine` joins two, `finish` maps total and count to the result. `result`: "sum" (integers and bool give int64),
+    "same", or "bool". The gradient rule is a function on tensors of `g` and `out` (both shaped to broadcast), `x` and `count`.
+    """
+
+    inputs = ("x",)
+    parameters = ("dims", "keepdim", "dtype")
+
+    def __init__(self, name: str, combine: Callable, identity: object, each: Callable, finish: Callable, gradient: Callable | None, result: str, accepts: str) -> None:
+        super().__init__(name)
+        self.combine, self.identity, self.each, self.finish = combine, identity, each, finish
+        self.result, self.accepts = result, accepts
+        self.differentiable = gradient is not None
+        self.gradients = {} if gradient is None else {"x": _gradient(gradient)}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,) = arguments
+        dims, keepdim, wanted = parameters
+        fold = self.fold(x, wanted)
+        shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
+        out = layout(shape, fold.result, x.device)
+        if self.identity is None and x.size == 0 and out.size:
+            raise IndexError(f"{self.name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+        return Plan((out,), *_plan(fold, self.name, x, dims, out))
+
+    def fold(self, x: Layout, wanted: DType | None) -> emit.Fold:
+        """The scalar functions and dtypes of this reduction for an input."""
+        compute = wanted or (dtypes.int64 if self.result == "sum" and not x.dtype.is_floating_point else x.dtype)
+        if compute.kind not in self.accepts:
+            raise RuntimeError(f"{self.name}(): could not infer output dtype. Input dtype must be a floating point dtype. Got: {compute.short}")
+        compute = dtypes.bool_ if self.result == "bool" else compute
+        wide = dtypes.float64 if compute.is_floating_point and self.result == "sum" else compute
+        a, b, n, element = Symbol("a"), Symbol("b"), Symbol("n"), Symbol("x")
+        return emit.Fold(
+            as_expression(self.each(element)), as_expression(self.combine(a, b)), as_expression(self.finish(a, n)), self.start(compute), x.dtype, compute, wide, compute
+        )
+
+    def start(self, compute: DType) -> float | int | bool:
+        """The value of an empty reduction; for extrema the least or greatest value of the dtype."""
+        if not isinstance(self.identity, str):
+            return 0 if self.identity is None else self.identity
+        if compute.kind == "f":
+            return -inf if self.identity == "least" else inf
+        if compute.kind == "b":
+            return self.identity == "greatest"
+        limits = dtypes.iinfo(compute)
+        return limits.min if self.identity == "least" else limits.max
+
+
+def _gradient(rule: Callable) -> Callable:
+    """A rule on tensors shaped to broadcast, as a gradient function of the op."""
+    names = rule.__code__.co_varnames[: rule.__code__.co_argcount]
+
+    def gradient(g: object, out: object, x: object, layout: Layout, dims: tuple, keepdim: bool) -> object:
+        known = {"g": _restore(g, dims, keepdim), "x": x, "dims": dims, "shape": layout.shape}
+        if "out" in names:
+            known["out"] = _restore(out, dims, keepdim)
+        if "count" in names:
+            known["count"] = prod(layout.shape[d] for d in dims)
+        return rule(*(known[name] for name in names)).expand(layout.shape)
+
+    needed = {"g", "layout", "dims", "keepdim"} | ({"out", "x"} & set(names))
+    gradient.parameters = ("g", "out", "x", "layout", "dims", "keepdim")
+    return _Needing(gradient, needed)
+
+
+class _Needing:
+    """A gradient function that names only the parameters its rule uses, so that no more is kept."""
+
+    def __init__(self, function: Callable, needed: set[str]) -> None:
+        self.function = function
+        self.parameters = tuple(name for name in function.parameters if name in needed)
+
+    def __call__(self, *arguments: object) -> object:
+        known = dict(zip(self.parameters, arguments))
+        return self.function(*(known.get(name) for name in ("g", "out", "x", "layout", "dims", "keepdim")))
+
+
+def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:
+    """`tensor` with the reduced dimensions back as size 1."""
+    for dim in () if keepdim else dims:
+        tensor = tensor.unsqueeze(dim)
+    return tensor
+
+
+def _plan(fold: emit.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Layout) -> tuple[Callable, tuple]:
+    kept_dims = [d for d in range(x.ndim) if d not in dims]
+    kept, (kept_steps,) = emit.collapse([x.shape[d] for d in kept_dims], [[x.strides[d] for d in kept_dims]])
+    length, (walk,) = emit.collapse([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
+    if out.size == 0:
+        return (lambda *_: None), ()
+    count = prod(x.shape[d] for d in dims)
+    if count == 0:
+        length, walk = [0], [1]
+    outs = out.size
+    columns = len(length) == 1 and walk[0] > 1 and kept_steps[-1] == 1 and kept[-1] >= 4 and not x.device.backend.FLAT
+    if columns:
+        return _columns(fold, name, x, kept, kept_steps, length[0], walk[0], count)
+    chunks = min(_CHUNKS, length[-1] // (_SPLIT // _CHUNKS)) if len(length) == 1 and outs < _CHUNKS and count >= _SPLIT else 1
+    if chunks == 1:
+        return _rows(fold, name, x, kept, kept_steps, length, walk, outs, 1, count)
+    return _two_stages(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count)
+
+
+def _rows(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
+    inner = emit.classes_of(walk[-1:])
+    source, signature = emit.fold_rows(fold, inner, len(kept), len(length) - 1)
+    chunk = -(-length[-1] // chunks)
+    constants = (outs, length[-1], chunk, chunks, count, prod(length[:-1]), *kept[1:], *length[1:-1], *kept_steps, *walk[:-1])
+    constants += (walk[-1],) if inner == "s" else ()
+    launch = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION)
+    return launch, constants
+
+
+def _two_stages(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
+    """Partial totals of chunks, then their total."""
+    a, element = Symbol("a"), Symbol("x")
+    first = emit.Fold(fold.each, fold.combine, a, fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
+    last = emit.Fold(element, fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
+    partial = layout((outs, chunks), fold.wide, x.device)
+    run_first, constants_first = _rows(first, name, x, kept, kept_steps, length, walk, outs, chunks, count)
+    run_last, constants_last = _rows(last, name, partial, [outs], [chunks], [chunks], [1], outs, 1, count)
+
+    def launch(x_data: object, out_data: object) -> None:
+        between = x.device.empty(partial.size, partial.storage)
+        run_first(x_data, between, *constants_first)
+        run_last(between, out_data, *constants_last)
+
+    return launch, ()
+
+
+def _columns(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: int, walk: int, count: int) -> tuple[Callable, tuple]:
+    source, signature = emit.fold_columns(fold, len(kept) - 1)
+    n, rows_ = kept[-1], prod(kept[:-1])
+    tile = min(n, _TILE)
+    constants = (rows_, n, length, walk, tile, -(-n // tile), count, *kept[1:-1], *kept_steps[:-1])
+    run = bind.launcher(x.device, name, source, signature, fold.dtype, x.size)
+    empty, size, storage = x.device.empty, rows_ * n, fold.wide.storage
+
+    def launch(x_data: object, out_data: object) -> None:
+        run(x_data, empty(size, storage), out_data, *constants)
+
+    return launch, ()
+
+
+def reduction(
+    name: str, combine: Callable, identity: object, *, each: Callable = lambda x: x, finish: Callable = lambda a, n: a, dx: Callable | None = None,
+    result: str = "same", accepts: str = "buif",
+) -> Reduction:
+    """Add a row to the table of reductions."""
+    rows[name] = row = Reduction(name, combine, identity, each, finish, dx, result, accepts)
+    return row
+
+
+def _prod_gradient(g: object, x: object, out: object, dims: tuple) -> object:
+    """g * out / x; where a slice holds zeros, the product of the others is computed as such."""
+    if not bool((x == 0).any()):
+        return g * out / x
+    moved = x.permute([d for d in range(x.ndim) if d not in dims] + list(dims))
+    flat = moved.reshape(*moved.shape[: x.ndim - len(dims)], -1)
+    n = flat.shape[-1]
+    others = flat.unsqueeze(-2).expand(*flat.shape[:-1], n, n).masked_fill(x.new_identity(n), 1).prod(-1).reshape(moved.shape)
+    return g * others.permute([([d for d in range(x.ndim) if d not in dims] + list(dims)).index(d) for d in range(x.ndim)])
+
+
+def _extremum_gradient(g: object, x: object, out: object, dims: tuple) -> object:
+    """Shared evenly between the elements that reach the extremum."""
+    hit = ((x == out) | ((x != x) & (out != out))).to(g.dtype)
+    return g * (hit / hit.sum(dims, keepdim=True))
+
+
+sum = reduction("sum", lambda a, b: a + b, 0, dx=lambda g: g, result="sum")  # noqa: A001
+mean = reduction("mean", lambda a, b: a + b, 0, finish=lambda a, n: a / n, dx=lambda g, count: g / count, result="sum", accepts="f")
+prod_ = reduction("prod", lambda a, b: a * b, 1, dx=_prod_gradient, result="sum")
+amax = reduction("amax", lambda a, b: t.maximum(a, b), "least", dx=_extremum_gradient)
+amin = reduction("amin", lambda a, b: t.minimum(a, b), "greatest", dx=_extremum_gradient)
+any_ = reduction("any", lambda a, b: t.logical_or(a, b), False, result="bool")
+all_ = reduction("all", lambda a, b: t.logical_and(a, b), True, result="bool")
+norm2 = reduction("norm2", lambda a, b: a + b, 0, each=lambda x: x * x, finish=lambda a, n: t.sqrt(a), result="sum", accepts="f",
+                  dx=lambda g, x, out: (x / out).masked_fill(out == 0, 0.0) * g)
+norm1 = reduction("norm1", lambda a, b: a + b, 0, each=lambda x: t.abs(x), dx=lambda g, x: x.sign() * g, result="sum", accepts="f")

@@ -1,0 +1,130 @@
+"""Softmax, log-softmax and cross-entropy with class indices. Dense inputs seen as (outer, n, inner), reduced along n."""
+
+from __future__ import annotations
+
+from math import prod
+
+from .. import dtypes
+from ..device import Layout
+from ..device.layout import layout
+from ..kernel import bind, build
+from .op import Op, Plan, single_device
+
+
+def softmax_kernel(x, out, outer, n, inner):
+    """out = exp(x - max) / sum(exp(x - max)) along n."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        high = x[uintp(base)]
+        for k in range(n):
+            value = x[uintp(base + k * inner)]
+            high = value if (value > high) | (value != value) else high
+        total = real(0.0)
+        for k in range(n):
+            value = exp(x[uintp(base + k * inner)] - high)
+            out[uintp(base + k * inner)] = value
+            total += value
+        scale = real(1.0) / total
+        for k in range(n):
+            out[uintp(base + k * inner)] *= scale
+
+
+def log_softmax_kernel(x, out, outer, n, inner):
+    """out = x - max - log(sum(exp(x - max))) along n."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        high = x[uintp(base)]
+        for k in range(n):
+            value = x[uintp(base + k * inner)]
+            high = value if (value > high) | (value != value) else high
+        total = real(0.0)
+        for k in range(n):
+            total += exp(x[uintp(base + k * inner)] - high)
+        shift = high + log(total)
+        for k in range(n):
+            out[uintp(base + k * inner)] = x[uintp(base + k * inner)] - shift
+
+
+def cross_entropy_kernel(x, target, out, outer, n, inner, ignored):
+    """out (outer, inner) = log(sum(exp(x))) - x[target] along n; 0 where target is `ignored`."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        chosen = target[uintp(place)]
+        base = (place // inner) * n * inner + place % inner
+        high = x[uintp(base)]
+        for k in range(n):
+            value = x[uintp(base + k * inner)]
+            high = value if (value > high) | (value != value) else high
+        total = real(0.0)
+        for k in range(n):
+            total += exp(x[uintp(base + k * inner)] - high)
+        if chosen == ignored:
+            out[uintp(place)] = real(0.0)
+        else:
+            out[uintp(place)] = log(total) + (high - x[uintp(base + chosen * inner)])
+
+
+class Softmax(Op):
+    """Softmax or log-softmax of a dense tensor along parameter `dim`."""
+
+    inputs, parameters = ("x",), ("dim",)
+
+    def __init__(self, name: str, kernel: object, gradient: object) -> None:
+        super().__init__(name)
+        self.kernel, self.gradients = kernel, {"x": gradient}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,), (dim,) = arguments, parameters
+        _check_float(self.name, x)
+        out = layout(x.shape, x.dtype, x.device)
+        if x.size == 0:
+            return Plan((out,), lambda *_: None)
+        outer, n, inner = split(x.shape, dim)
+        signature = f"{x.storage.name}[], {x.storage.name}[], int64, int64, int64"
+        launch = bind.launcher(x.device, self.name, bind.source_of(self.kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
+        return Plan((out,), launch, (outer, n, inner))
+
+
+class CrossEntropy(Op):
+    """Loss per element, dense x (N, C, ...) and int64 target (N, ...) -> (N, ...). The caller has checked the targets' range."""
+
+    inputs, parameters = ("x", "target"), ("ignore_index",)
+    gradients = {"x": lambda g, x, target, ignore_index: cross_entropy_gradient(g, x, target, ignore_index)}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x, target), (ignored,) = arguments, parameters
+        _check_float(self.name, x)
+        if x.shape[:1] + x.shape[2:] != target.shape:
+            raise RuntimeError(f"cross_entropy: input {tuple(x.shape)} (N, C, ...) expects target {tuple(x.shape[:1] + x.shape[2:])}, got {tuple(target.shape)}")
+        if target.dtype is not dtypes.int64:
+            raise RuntimeError(f"cross_entropy: expected target of class indices as numod.int64, got {target.dtype}; convert with .long()")
+        out = layout(target.shape, x.dtype, single_device(self.name, [x, target]))
+        if out.size == 0:
+            return Plan((out,), lambda *_: None)
+        signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64, int64, int64, int64"
+        launch = bind.launcher(x.device, self.name, bind.source_of(cross_entropy_kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
+        return Plan((out,), launch, (*split(x.shape, 1), ignored))
+
+
+def cross_entropy_gradient(g: object, x: object, target: object, ignored: int) -> object:
+    """g * (softmax(x) - one_hot(target)), 0 for ignored targets."""
+    classes = x.new_arange(x.shape[1]).reshape(-1, *[1] * (x.ndim - 2))
+    gradient = (x.softmax(1) - (classes == target.unsqueeze(1)).to(x.dtype)) * g.unsqueeze(1)
+    return gradient.masked_fill((target == ignored).unsqueeze(1), 0.0)
+
+
+def split(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
+    """Sizes before, of and after a dimension; a scalar is one element."""
+    return prod(shape[:dim]), shape[dim] if shape else 1, prod(shape[dim + 1 :])
+
+
+def _check_float(name: str, x: Layout) -> None:
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f'"{name}" not implemented for \'{x.dtype.short}\'; convert first, for example with .to(numod.float32)')
+
+
+softmax = Softmax("softmax", softmax_kernel, lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)))
+log_softmax = Softmax("log_softmax", log_softmax_kernel, lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True))
+cross_entropy = CrossEntropy("cross_entropy")

@@ -1,0 +1,220 @@
+"""The table of pointwise ops: one row per formula, with its gradient. Everything else about an op is derived from its row.
+
+Text is one operation of every target; a lambda is built from other rows and expanded where it is used. `g` is the gradient of the result.
+Conventions: branch-free (`where`), no overflow in the part not chosen, NaN in gives NaN out, gradients at kinks as PyTorch has them.
+A row without a gradient rule for an input is differentiated from its formula; a text needs its rules.
+"""
+
+from __future__ import annotations
+
+from .pointwise import pointwise, rows
+
+NUMBER, INTEGER, FLOAT = "uif", "bui", "f"  # kinds of dtype a row accepts
+
+
+def zero(g):
+    """The gradient of a step function."""
+    return 0.0
+
+
+# ---- arithmetic
+
+add = pointwise("add", "x + y", dx=lambda g: g, dy=lambda g: g)
+sub = pointwise("sub", "x - y", dx=lambda g: g, dy=lambda g: -g, accepts=NUMBER)
+mul = pointwise("mul", "x * y", dx=lambda g, y: g * y, dy=lambda g, x: g * x)
+div = pointwise("div", "x / y", dx=lambda g, y: g / y, dy=lambda g, y, out: -g * out / y, result="float")
+neg = pointwise("neg", "-x", dx=lambda g: -g, accepts=NUMBER)
+abs = pointwise("abs", "fabs(x)", integer="x if x >= 0 else -x", dx=lambda g, x: g * sign(x), accepts=NUMBER)  # noqa: A001
+add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y)
+square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x)
+reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * out * out, result="float")
+pow = pointwise(  # noqa: A001
+    "pow", "x ** y",
+    dx=lambda g, x, y: where(y == 0.0, 0.0, g * y * pow(x, y - 1.0)),
+    dy=lambda g, x, y, out: where((x == 0.0) & (y >= 0.0), 0.0, g * out * log(x)),
+)
+floor_divide = pointwise("floor_divide", "floor_quotient(x, y)", integer="x // y", dx=zero, dy=zero, accepts=NUMBER)
+trunc_divide = pointwise("trunc_divide", "trunc(x / y)", integer="truncated(x, y)", dx=zero, dy=zero, accepts=NUMBER)
+remainder = pointwise("remainder", "modulus(x, y)", integer="x % y", dx=lambda g: g, dy=lambda g, x, y: -g * floor_divide(x, y), accepts=NUMBER)
+fmod = pointwise("fmod", "fmod(x, y)", integer="x - truncated(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * trunc(x / y), accepts=NUMBER)
+maximum = pointwise(
+    "maximum", "x if (x > y) | (x != x) else y",
+    dx=lambda g, x, y: where(x == y, 0.5 * g, where(x < y, 0.0, g)), dy=lambda g, x, y: where(x == y, 0.5 * g, where(x > y, 0.0, g)),
+)
+minimum = pointwise(
+    "minimum", "x if (x < y) | (x != x) else y",
+    dx=lambda g, x, y: where(x == y, 0.5 * g, where(x > y, 0.0, g)), dy=lambda g, x, y: where(x == y, 0.5 * g, where(x < y, 0.0, g)),
+)
+fmax = pointwise("fmax", lambda x, y: where(isnan(x), y, where(isnan(y), x, maximum(x, y))),
+                 dx=lambda g, x, y: where((x >= y) | isnan(y), g, 0.0), dy=lambda g, x, y: where((x >= y) | isnan(y), 0.0, g))
+fmin = pointwise("fmin", lambda x, y: where(isnan(x), y, where(isnan(y), x, minimum(x, y))),
+                 dx=lambda g, x, y: where((x <= y) | isnan(y), g, 0.0), dy=lambda g, x, y: where((x <= y) | isnan(y), 0.0, g))
+clamp = pointwise("clamp", lambda x, min, max: minimum(maximum(x, min), max),
+                  dx=lambda g, x, min, max: where((x >= min) & (x <= max), g, 0.0),
+                  dmin=lambda g, x, min, max: where((x < min) & (min < max), g, 0.0), dmax=lambda g, x, min, max: where((x > max) | (max < min), g, 0.0),
+                  accepts=NUMBER)
+clamp_min = pointwise("clamp_min", lambda x, min: maximum(x, min), dx=lambda g, x, min: where(x >= min, g, 0.0),
+                      dmin=lambda g, x, min: where(x < min, g, 0.0), accepts=NUMBER)
+clamp_max = pointwise("clamp_max", lambda x, max: minimum(x, max), dx=lambda g, x, max: where(x <= max, g, 0.0),
+                      dmax=lambda g, x, max: where(x > max, g, 0.0), accepts=NUMBER)
+lerp = pointwise("lerp", lambda x, end, weight: where(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1.0 - weight)),
+                 dx=lambda g, weight: g * (1.0 - weight), dend=lambda g, weight: g * weight, dweight=lambda g, x, end: g * (end - x), accepts=FLOAT)
+addcmul = pointwise("addcmul", lambda x, tensor1, tensor2, value=1: x + value * tensor1 * tensor2)
+addcdiv = pointwise("addcdiv", lambda x, tensor1, tensor2, value=1: x + value * tensor1 / tensor2, accepts=FLOAT)
+
+# ---- copies and constants
+
+copy = pointwise("copy", "x", dx=lambda g: g)
+index = pointwise("index", "index", inputs=())
+fill = pointwise("fill", lambda value: value + 0)
+arange = pointwise("arange", lambda start, step: start + step * index())
+linspace = pointwise("linspace", lambda start, end, step, half, last: where(index() < half, start + step * index(), end - step * (last - index())))
+
+# ---- comparison and logic
+
+eq = pointwise("eq", "x == y", result="bool")
+ne = pointwise("ne", "x != y", result="bool")
+lt = pointwise("lt", "x < y", result="bool")
+le = pointwise("le", "x <= y", result="bool")
+gt = pointwise("gt", "x > y", result="bool")
+ge = pointwise("ge", "x >= y", result="bool")
+logical_and = pointwise("logical_and", "x & y", result="bool", conditions=("x", "y"))
+logical_or = pointwise("logical_or", "x | y", result="bool", conditions=("x", "y"))
+logical_xor = pointwise("logical_xor", "x ^ y", result="bool", conditions=("x", "y"))
+logical_not = pointwise("logical_not", "not x", result="bool", conditions=("x",))
+isnan = pointwise("isnan", "x != x", result="bool")
+isfinite = pointwise("isfinite", "x - x == x - x", integer="x == x", result="bool")
+isinf = pointwise("isinf", lambda x: logical_not(isfinite(x)) & (x == x), result="bool")
+isposinf = pointwise("isposinf", lambda x: isinf(x) & (x > 0), result="bool")
+isneginf = pointwise("isneginf", lambda x: isinf(x) & (x < 0), result="bool")
+signbit = pointwise("signbit", "copysign(real(1.0), x) < 0", integer="x < 0", result="bool")
+where = pointwise("where", "x if condition else y", conditions=("condition",),
+                  dx=lambda g, condition: where(condition, g, 0.0), dy=lambda g, condition: where(condition, 0.0, g))
+bitwise_and = pointwise("bitwise_and", "x & y", accepts=INTEGER)
+bitwise_or = pointwise("bitwise_or", "x | y", accepts=INTEGER)
+bitwise_xor = pointwise("bitwise_xor", "x ^ y", accepts=INTEGER)
+bitwise_not = pointwise("bitwise_not", "~x", accepts="ui")
+bitwise_left_shift = pointwise("bitwise_left_shift", "x << y", accepts="ui")
+bitwise_right_shift = pointwise("bitwise_right_shift", "x >> y", accepts="ui")
+
+# ---- rounding and signs
+
+sign = pointwise("sign", "(x > 0) - (x < 0)", dx=zero)
+floor = pointwise("floor", "floor(x)", integer="x", dx=zero, accepts=NUMBER)
+ceil = pointwise("ceil", "ceil(x)", integer="x", dx=zero, accepts=NUMBER)
+trunc = pointwise("trunc", "trunc(x)", integer="x", dx=zero, accepts=NUMBER)
+round = pointwise("round", "round_even(x)", integer="x", dx=zero, accepts=NUMBER)  # noqa: A001
+frac = pointwise("frac", lambda x: x - trunc(x), dx=lambda g: g, accepts=FLOAT)
+copysign = pointwise("copysign", "copysign(x, y)", dx=lambda g, x, out: where(x == 0.0, 0.0, g * out / x), dy=zero, result="float")
+heaviside = pointwise("heaviside", lambda x, values: where(x == 0, values, where(x > 0, 1, where(isnan(x), x, 0))), dx=zero, dvalues=zero)
+nan_to_num = pointwise("nan_to_num", lambda x, nan, posinf, neginf: where(isnan(x), nan, where(isposinf(x), posinf, where(isneginf(x), neginf, x))),
+                       dx=lambda g, x: where(isfinite(x), g, 0.0))
+
+# ---- exponentials and logarithms
+
+exp = pointwise("exp", "exp(x)", dx=lambda g, out: g * out, result="float")
+exp2 = pointwise("exp2", "real(2.0) ** x", dx=lambda g, out: g * out * 0.6931471805599453, result="float")
+expm1 = pointwise("expm1", "expm1(x)", dx=lambda g, out: g * (out + 1.0), result="float")
+log = pointwise("log", "log(x)", dx=lambda g, x: g / x, result="float")
+log2 = pointwise("log2", "log2(x)", dx=lambda g, x: g / (x * 0.6931471805599453), result="float")
+log10 = pointwise("log10", "log10(x)", dx=lambda g, x: g / (x * 2.302585092994046), result="float")
+log1p = pointwise("log1p", "log1p(x)", dx=lambda g, x: g / (x + 1.0), result="float")
+logaddexp = pointwise("logaddexp", lambda x, y: where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y)))),
+                      dx=lambda g, x, y: g * sigmoid(x - y), dy=lambda g, x, y: g * sigmoid(y - x), accepts=FLOAT)
+sqrt = pointwise("sqrt", "sqrt(x)", dx=lambda g, out: g / (2.0 * out), result="float")
+rsqrt = pointwise("rsqrt", lambda x: 1.0 / sqrt(x), dx=lambda g, out: -0.5 * g * out * out * out, result="float")
+xlogy = pointwise("xlogy", lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log(y))), dx=lambda g, x, y: where(x == 0.0, 0.0, g * log(y)),
+                  dy=lambda g, x, y: g * x / y, result="float")
+logit = pointwise("logit", lambda x: log(x / (1.0 - x)), dx=lambda g, x: g / (x * (1.0 - x)), result="float")
+
+# ---- trigonometric and hyperbolic
+
+sin = pointwise("sin", "sin(x)", dx=lambda g, x: g * cos(x), result="float")
+cos = pointwise("cos", "cos(x)", dx=lambda g, x: -g * sin(x), result="float")
+tan = pointwise("tan", "tan(x)", dx=lambda g, out: g * (1.0 + out * out), result="float")
+asin = pointwise("asin", "asin(x)", dx=lambda g, x: g * rsqrt(1.0 - x * x), result="float")
+acos = pointwise("acos", "acos(x)", dx=lambda g, x: -g * rsqrt(1.0 - x * x), result="float")
+atan = pointwise("atan", "atan(x)", dx=lambda g, x: g / (x * x + 1.0), result="float")
+atan2 = pointwise("atan2", "atan2(x, y)", dx=lambda g, x, y: g * y / (x * x + y * y), dy=lambda g, x, y: -g * x / (x * x + y * y), result="float")
+sinh = pointwise("sinh", "sinh(x)", dx=lambda g, x: g * cosh(x), result="float")
+cosh = pointwise("cosh", "cosh(x)", dx=lambda g, x: g * sinh(x), result="float")
+tanh = pointwise("tanh", "tanh(x)", dx=lambda g, out: g * (1.0 - out * out), result="float")
+asinh = pointwise("asinh", "asinh(x)", dx=lambda g, x: g * rsqrt(x * x + 1.0), result="float")
+acosh = pointwise("acosh", "acosh(x)", dx=lambda g, x: g * rsqrt(x * x - 1.0), result="float")
+atanh = pointwise("atanh", "atanh(x)", dx=lambda g, x: g / (1.0 - x * x), result="float")
+hypot = pointwise("hypot", "hypot(x, y)", dx=lambda g, x, out: g * x / out, dy=lambda g, y, out: g * y / out, accepts=FLOAT)
+sinc = pointwise("sinc", lambda x: where(x == 0.0, 1.0, sin(3.141592653589793 * x) / (3.141592653589793 * where(x == 0.0, 1.0, x))),
+                 dx=lambda g, x, out: where(x == 0.0, 0.0, g * (cos(3.141592653589793 * x) - out) / where(x == 0.0, 1.0, x)), result="float")
+deg2rad = pointwise("deg2rad", lambda x: x * 0.017453292519943295, result="float")
+rad2deg = pointwise("rad2deg", lambda x: x * 57.29577951308232, result="float")
+
+# ---- error function
+
+erf = pointwise("erf", "erf(x)", dx=lambda g, x: 1.1283791670955126 * g * exp(-x * x), result="float")
+erfc = pointwise("erfc", "erfc(x)", dx=lambda g, x: -1.1283791670955126 * g * exp(-x * x), result="float")
+erfinv = pointwise("erfinv", "erfinv(x)", dx=lambda g, out: 0.886226925452758 * g * exp(out * out), result="float")
+
+# ---- activations
+
+sigmoid = pointwise("sigmoid", lambda x: where(x >= 0.0, 1.0, exp(-abs(x))) / (1.0 + exp(-abs(x))), dx=lambda g, out: g * out * (1.0 - out), result="float")
+relu = pointwise("relu", lambda x: maximum(x, 0), dx=lambda g, out: where(out <= 0.0, 0.0, g), accepts=NUMBER)
+hardtanh = pointwise("hardtanh", lambda x, min_val=-1.0, max_val=1.0: minimum(maximum(x, min_val), max_val),
+                     dx=lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0.0), accepts=NUMBER)
+leaky_relu = pointwise("leaky_relu", lambda x, negative_slope=0.01: where(x > 0.0, x, negative_slope * x), accepts=FLOAT)
+elu = pointwise("elu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0))),
+                dx=lambda g, x, alpha, out: where(x > 0.0, g, g * (out + alpha)), accepts=FLOAT)
+selu = pointwise("selu", lambda x: 1.0507009873554805 * where(x > 0.0, x, 1.6732632423543772 * expm1(minimum(x, 0.0))),
+                 dx=lambda g, x, out: where(x > 0.0, 1.0507009873554805 * g, g * (out + 1.7580993408473766)), accepts=FLOAT)
+celu = pointwise("celu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0) / alpha)),
+                 dx=lambda g, x, alpha, out: where(x > 0.0, g, g * (out / alpha + 1.0)), accepts=FLOAT)
+gelu = pointwise("gelu", lambda x: 0.5 * x * (1.0 + erf(x * 0.7071067811865476)), accepts=FLOAT)
+gelu_tanh = pointwise("gelu_tanh", lambda x: 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))), accepts=FLOAT)
+silu = pointwise("silu", lambda x: x * sigmoid(x), accepts=FLOAT)
+softplus = pointwise("softplus", lambda x, beta=1.0, threshold=20.0: where(x * beta > threshold, x, (maximum(x * beta, 0.0) + log1p(exp(-abs(x * beta)))) / beta),
+                     dx=lambda g, x, beta, threshold: where(x * beta > threshold, g, g * sigmoid(x * beta)), accepts=FLOAT)
+mish = pointwise("mish", lambda x: x * tanh(softplus(x, 1.0, 20.0)), accepts=FLOAT)
+logsigmoid = pointwise("logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(x))), dx=lambda g, x: g * sigmoid(-x), accepts=FLOAT)
+softsign = pointwise("softsign", lambda x: x / (1.0 + abs(x)), accepts=FLOAT)
+tanhshrink = pointwise("tanhshrink", lambda x: x - tanh(x), accepts=FLOAT)
+softshrink = pointwise("softshrink", lambda x, lambd=0.5: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, 0.0 * x)),
+                       dx=lambda g, x, lambd: where((x >= -lambd) & (x <= lambd), 0.0, g), accepts=FLOAT)
+hardshrink = pointwise("hardshrink", lambda x, lambd=0.5: where((x >= -lambd) & (x <= lambd), 0.0, x), accepts=FLOAT)
+threshold = pointwise("threshold", lambda x, threshold, value: where(x <= threshold, value, x), accepts=NUMBER)
+hardsigmoid = pointwise("hardsigmoid", lambda x: minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0,
+                        dx=lambda g, x: where((x > -3.0) & (x < 3.0), g / 6.0, 0.0), accepts=FLOAT)
+hardswish = pointwise("hardswish", lambda x: x * minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0,
+                      dx=lambda g, x: where(x <= -3.0, 0.0, where(x < 3.0, g * (x / 3.0 + 0.5), g)), accepts=FLOAT)
+prelu = pointwise("prelu", lambda x, weight: where(x > 0.0, x, weight * x), accepts=FLOAT)
+
+# ---- elementwise losses
+
+squared_error = pointwise("squared_error", lambda x, target: square(x - target), accepts=FLOAT)
+absolute_error = pointwise("absolute_error", lambda x, target: abs(x - target), accepts=FLOAT)
+smooth_l1 = pointwise("smooth_l1", lambda x, target, beta=1.0: where(abs(x - target) < beta, 0.5 * square(x - target) / beta, abs(x - target) - 0.5 * beta),
+                      accepts=FLOAT)
+huber = pointwise("huber", lambda x, target, delta=1.0: where(abs(x - target) <= delta, 0.5 * square(x - target), delta * (abs(x - target) - 0.5 * delta)),
+                  accepts=FLOAT)
+binary_cross_entropy = pointwise(
+    "binary_cross_entropy", lambda x, target: (target - 1.0) * maximum(log1p(-x), -100.0) - target * maximum(log(x), -100.0),
+    dx=lambda g, x, target: g * (x - target) / maximum(x * (1.0 - x), 1e-12), accepts=FLOAT,
+)
+binary_cross_entropy_with_logits = pointwise(
+    "binary_cross_entropy_with_logits", lambda x, target, pos_weight=1.0:
+    (1.0 - target) * x - (1.0 + (pos_weight - 1.0) * target) * logsigmoid(x), accepts=FLOAT,
+)
+
+# ---- random: numbers are a function of (seed, offset, place), whatever the device, the threads and the compiler
+
+random_uniform = pointwise("random_uniform", "random_uniform(x, y, index)", integers=("x", "y"))
+random_normal = pointwise("random_normal", "random_normal(x, y, index)", integers=("x", "y"))
+random_below = pointwise("random_below", "random_below(x, y, index, z)", integers=("x", "y", "z"))
+uniform = pointwise("uniform", lambda seed, offset, low, high: low + (high - low) * random_uniform(seed, offset), integers=("seed", "offset"), accepts=FLOAT)
+normal = pointwise("normal", lambda seed, offset, mean, std: mean + std * random_normal(seed, offset), integers=("seed", "offset"), accepts=FLOAT)
+randint = pointwise("randint", lambda seed, offset, low, span: low + random_below(seed, offset, span), integers=("seed", "offset", "span"))
+bernoulli = pointwise("bernoulli", lambda p, seed, offset: where(random_uniform(seed, offset) < p, 1.0, 0.0), dp=zero, integers=("seed", "offset"), accepts=FLOAT)
+dropout = pointwise(
+    "dropout", lambda x, p, seed, offset: where(random_uniform(seed, offset) < p, 0.0, x / (1.0 - p)),
+    dx=lambda g, p, seed, offset: where(random_uniform(seed, offset) < p, 0.0, g / (1.0 - p)), integers=("seed", "offset"), accepts=FLOAT,
+)
+
+__all__ = list(rows)

@@ -1,0 +1,183 @@
+"""Views: ops that change the layout and leave the bytes. Each is a rule from layout to (shape, strides, offset).
+
+The gradient of a view that leaves elements out is zero there: the same view of a zero tensor receives `g`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..device import Layout
+from ..device.layout import dense_strides, layout
+from .op import Op, Plan
+
+rows: dict[str, View] = {}
+
+
+class View(Op):
+    """A view by a rule `(layout, *parameters) -> (shape, strides, offset)`. Its gradient rule sees `g`, the input's `layout` and the parameters."""
+
+    inputs = ("x",)
+    is_view = True
+
+    def __init__(self, name: str, rule: Callable, gradient: Callable | None) -> None:
+        super().__init__(name)
+        code = rule.__code__
+        self.rule, self.parameters = rule, code.co_varnames[1 : code.co_argcount]
+        self.gradients = {"x": gradient or self._scatter()}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,) = arguments
+        shape, strides, offset = self.rule(x, *parameters)
+        return Plan((layout(tuple(shape), x.dtype, x.device, tuple(strides)),), None, offset=offset)
+
+    def _scatter(self) -> Callable:
+        def gradient(g: object, layout: Layout, *parameters: object) -> object:
+            whole = g.new_zeros(layout.shape)
+            whole._view(self, parameters).copy_(g)
+            return whole
+
+        return _Named(gradient, ("g", "layout", *self.parameters))
+
+
+class _Named:
+    """A function of positional arguments with names for them."""
+
+    def __init__(self, function: Callable, parameters: tuple[str, ...]) -> None:
+        self.function, self.parameters = function, parameters
+
+    def __call__(self, *arguments: object) -> object:
+        return self.function(*arguments)
+
+
+def view(name: str, gradient: Callable | None = None) -> Callable[[Callable], View]:
+    """Decorator: make a rule a view op."""
+
+    def make(rule: Callable) -> View:
+        rows[name] = View(name, rule, gradient)
+        return rows[name]
+
+    return make
+
+
+@view("permute", lambda g, dims: g.permute(sorted(range(len(dims)), key=dims.__getitem__)))
+def permute(x: Layout, dims: tuple) -> tuple:
+    """Dimensions in another order."""
+    return [x.shape[d] for d in dims], [x.strides[d] for d in dims], 0
+
+
+@view("expand", lambda g, layout: g.sum_to_size(layout.shape))
+def expand(x: Layout, shape: tuple) -> tuple:
+    """Sizes of 1 repeated without copying, new dimensions in front; -1 keeps a size."""
+    missing = len(shape) - x.ndim
+    if missing < 0:
+        raise RuntimeError(f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the number of dimensions in the tensor ({x.ndim})")
+    sizes, strides = [], []
+    for d, wanted in enumerate(shape):
+        n, s = (x.shape[d - missing], x.strides[d - missing]) if d >= missing else (1, 0)
+        if wanted == -1 and d < missing:
+            raise RuntimeError(f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}")
+        wanted = n if wanted == -1 else wanted
+        if wanted != n and n != 1:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({wanted}) must match the existing size ({n}) at non-singleton dimension {d}. "
+                f"Target sizes: {list(shape)}. Tensor sizes: {list(x.shape)}"
+            )
+        sizes.append(wanted)
+        strides.append(s if wanted == n and d >= missing else 0)
+    return sizes, strides, 0
+
+
+@view("slice")
+def slice_(x: Layout, dim: int, start: int, length: int, step: int) -> tuple:
+    """`length` elements of a dimension from `start` on, every `step`-th. The caller keeps them inside."""
+    shape, strides = list(x.shape), list(x.strides)
+    offset = start * strides[dim] if length else 0
+    shape[dim], strides[dim] = length, strides[dim] * step
+    return shape, strides, offset
+
+
+@view("select")
+def select(x: Layout, dim: int, index: int) -> tuple:
+    """One element of a dimension, which disappears."""
+    return x.shape[:dim] + x.shape[dim + 1 :], x.strides[:dim] + x.strides[dim + 1 :], index * x.strides[dim]
+
+
+@view("unsqueeze", lambda g, dim: g.squeeze(dim))
+def unsqueeze(x: Layout, dim: int) -> tuple:
+    """A new dimension of size 1."""
+    stride = x.shape[dim] * x.strides[dim] if dim < x.ndim else 1
+    return (*x.shape[:dim], 1, *x.shape[dim:]), (*x.strides[:dim], stride, *x.strides[dim:]), 0
+
+
+@view("squeeze", lambda g, layout: g.reshape(layout.shape))
+def squeeze(x: Layout, dims: tuple) -> tuple:
+    """Dimensions of size 1 removed."""
+    kept = [d for d in range(x.ndim) if d not in dims or x.shape[d] != 1]
+    return [x.shape[d] for d in kept], [x.strides[d] for d in kept], 0
+
+
+@view("view", lambda g, layout: g.reshape(layout.shape))
+def reshape(x: Layout, shape: tuple) -> tuple:
+    """Another shape of the same elements; `view_strides` says beforehand whether it can be a view."""
+    return shape, view_strides(x, shape), 0
+
+
+@view("as_strided", lambda g, layout, shape, strides, offset: spread(g, layout, shape, strides, offset))
+def as_strided(x: Layout, shape: tuple, strides: tuple, offset: int) -> tuple:
+    """Any shape and strides over the storage, `offset` counted from this tensor's first element."""
+    return shape, strides, offset
+
+
+@view("diagonal")
+def diagonal(x: Layout, offset: int, dim1: int, dim2: int) -> tuple:
+    """The diagonal of two dimensions, as a last dimension."""
+    rows_, columns = x.shape[dim1], x.shape[dim2]
+    length = max(0, min(rows_, columns - offset) if offset >= 0 else min(rows_ + offset, columns))
+    start = offset * x.strides[dim2] if offset >= 0 else -offset * x.strides[dim1]
+    kept = [d for d in range(x.ndim) if d not in (dim1, dim2)]
+    shape = [x.shape[d] for d in kept] + [length]
+    return shape, [x.strides[d] for d in kept] + [x.strides[dim1] + x.strides[dim2]], start if length else 0
+
+
+def view_strides(x: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides that give `x` the new shape without copying, or None where there are none.
+
+    Walks both shapes from the back: a run of old dimensions that step evenly must be filled exactly by new ones.
+    """
+    if x.dense or x.size == 0:
+        return dense_strides(shape)
+    strides = [0] * len(shape)
+    new = len(shape) - 1
+    step, run, filled = x.strides[-1], 1, 1
+    for old in range(x.ndim - 1, -1, -1):
+        run *= x.shape[old]
+        if old and (x.shape[old - 1] == 1 or x.strides[old - 1] == run * step):
+            continue
+        while new >= 0 and (filled < run or shape[new] == 1):
+            strides[new] = filled * step
+            filled *= shape[new]
+            new -= 1
+        if filled != run:
+            return None
+        if old:
+            step, run, filled = x.strides[old - 1], 1, 1
+    return tuple(strides) if new < 0 else None
+
+
+def spread(g: object, whole: Layout, shape: tuple, strides: tuple, offset: int) -> object:
+    """A gradient of layout `whole`, zero but for its part (shape, strides, offset from its first element), which is `g`."""
+    low = min(0, offset)
+    part = layout(tuple(shape), whole.dtype, whole.device, tuple(strides))
+    if part.overlapping:
+        repeated = [d for d, s in enumerate(strides) if s == 0 and shape[d] > 1]
+        g = g.sum(repeated, keepdim=True) if repeated else g
+        shape = tuple(1 if d in repeated else n for d, n in enumerate(shape))
+        part = layout(shape, whole.dtype, whole.device, tuple(strides))
+    flat = g.new_zeros(max(whole.extent, offset + part.extent) - low)
+    if part.overlapping:
+        places = flat._places(shape, strides, offset - low)
+        flat.index_add_(0, places.reshape(-1), g.reshape(-1))
+    else:
+        flat.as_strided(shape, strides, offset - low).copy_(g)
+    return flat.as_strided(whole.shape, whole.strides, -low)

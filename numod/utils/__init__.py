@@ -1,0 +1,1 @@
+"""Helpers around training that are not tensors or modules: so far `numod.utils.data`."""

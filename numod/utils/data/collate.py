@@ -1,0 +1,150 @@
+"""From a list of samples to a batch. Not how samples are fetched: that is `dataloader`.
+
+`default_collate_fn_map` may be extended in place, as in PyTorch: a type, or a tuple of types, and a function
+`(batch, *, collate_fn_map) -> object`. `default_collate` follows it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
+
+import numpy as np
+
+from ...core.creation import as_tensor, tensor
+from ...core.functions import stack
+from ...core.tensor import Tensor
+from ...dtypes import float64
+
+_EXPECTED = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}; for others pass a collate_fn"
+
+
+def default_collate(batch: Sequence) -> object:
+    """The samples of `batch` joined along a new first dimension, keeping their structure.
+
+    Tensors and NumPy arrays of one shape become a tensor (B, …), floats a float64 and ints an int64 tensor (B,); strings stay a list;
+    dicts, named tuples and lists are joined entry by entry, and tuples become lists. Raises TypeError for other types and RuntimeError
+    where shapes or lengths differ.
+    """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(batch: Sequence, *, collate_fn_map: dict | None = None) -> object:
+    """As `default_collate`, with the functions of `collate_fn_map` for the types it names. Raises as `default_collate` does."""
+    first = batch[0]
+    function = _function_for(first, collate_fn_map or {})
+    if function is not None:
+        return function(batch, collate_fn_map=collate_fn_map)
+    if isinstance(first, Mapping):
+        joined = {key: collate([sample[key] for sample in batch], collate_fn_map=collate_fn_map) for key in first}
+        return _like_mapping(first, joined)
+    if isinstance(first, Sequence):
+        return _collate_sequences(batch, collate_fn_map)
+    raise TypeError(_EXPECTED.format(type(first)))
+
+
+def default_convert(data: object) -> object:
+    """NumPy arrays anywhere inside `data` as tensors, all else as it is: what the DataLoader does to a sample when `batch_size=None`."""
+    if isinstance(data, Tensor):
+        return data
+    if isinstance(data, (np.ndarray, np.bool_, np.number)):
+        return data if _is_text_or_object(np.asarray(data)) else as_tensor(data)
+    if isinstance(data, Mapping):
+        return _like_mapping(data, {key: default_convert(value) for key, value in data.items()})
+    if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
+        return _like_sequence(data, [default_convert(each) for each in data])
+    return data
+
+
+def _function_for(first: object, collate_fn_map: dict) -> Callable | None:
+    exact = collate_fn_map.get(type(first))
+    if exact is not None:
+        return exact
+    return next((function for kind, function in collate_fn_map.items() if isinstance(first, kind)), None)
+
+
+def _collate_sequences(batch: Sequence, collate_fn_map: dict | None) -> object:
+    lengths = {len(sample) for sample in batch}
+    if len(lengths) > 1:
+        raise RuntimeError(f"each element in list of batch should be of equal size, got lengths {sorted(lengths)}; pad in a collate_fn")
+    joined = [collate(samples, collate_fn_map=collate_fn_map) for samples in zip(*batch, strict=True)]
+    return _like_sequence(batch[0], joined)
+
+
+def _like_mapping(original: Mapping, entries: dict) -> Mapping:
+    """A mapping of the original's type with new entries; a plain dict where the type cannot be built that way."""
+    try:
+        if not isinstance(original, MutableMapping):
+            return type(original)(entries)
+        clone = copy.copy(original)
+        clone.update(entries)
+        return clone
+    except TypeError:
+        return entries
+
+
+def _like_sequence(original: Sequence, entries: list) -> Sequence:
+    """A sequence of the original's type with new entries; a list for tuples, as PyTorch has it, and for types that cannot be built."""
+    if isinstance(original, tuple):
+        return type(original)(*entries) if hasattr(original, "_fields") else entries
+    try:
+        if not isinstance(original, MutableSequence):
+            return type(original)(entries)
+        clone = copy.copy(original)
+        for position, entry in enumerate(entries):
+            clone[position] = entry
+        return clone
+    except TypeError:
+        return entries
+
+
+def _is_text_or_object(array: np.ndarray) -> bool:
+    return array.dtype.kind in "SUO"
+
+
+def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: dict | None = None) -> Tensor:
+    """Tensors of one shape stacked to (B, …)."""
+    return stack(list(batch))
+
+
+def collate_numpy_array_fn(batch: Sequence[np.ndarray], *, collate_fn_map: dict | None = None) -> object:
+    """Arrays of one shape stacked to a tensor (B, …). Raises TypeError for arrays of strings or objects."""
+    if _is_text_or_object(batch[0]):
+        raise TypeError(_EXPECTED.format(batch[0].dtype))
+    return collate([as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
+
+
+def collate_numpy_scalar_fn(batch: Sequence, *, collate_fn_map: dict | None = None) -> Tensor:
+    """NumPy numbers as a tensor (B,) of their dtype."""
+    return as_tensor(np.asarray(batch))
+
+
+def collate_float_fn(batch: Sequence[float], *, collate_fn_map: dict | None = None) -> Tensor:
+    """Floats as a float64 tensor (B,): a Python float has that precision."""
+    return tensor(batch, dtype=float64)
+
+
+def collate_int_fn(batch: Sequence[int], *, collate_fn_map: dict | None = None) -> Tensor:
+    """Ints as an int64 tensor (B,), bools as a bool tensor."""
+    return tensor(batch)
+
+
+def collate_str_fn(batch: Sequence, *, collate_fn_map: dict | None = None) -> Sequence:
+    """Strings and bytes stay as they are."""
+    return batch
+
+
+default_collate_fn_map: dict[type | tuple[type, ...], Callable] = {
+    Tensor: collate_tensor_fn,
+    np.ndarray: collate_numpy_array_fn,
+    (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
+
+
+def stacks_rows(collate_fn: Callable) -> bool:
+    """Whether `collate_fn` stacks tensors as `default_collate` does unaltered, so that indexing whole columns gives the same batch."""
+    return collate_fn is default_collate and default_collate_fn_map.get(Tensor) is collate_tensor_fn

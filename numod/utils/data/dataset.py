@@ -1,0 +1,204 @@
+"""Datasets: how samples are numbered, joined, cut and split. Not the order they are visited in: that is `sampler`.
+
+Beside `__getitem__` a dataset may offer two faster ways to a batch, both optional:
+`__getitems__(indices)` gives the list of samples, as in PyTorch, and `__getbatch__(indices)` the batch itself, equal to
+`default_collate` of those samples (or NotImplemented, and then it is built from samples). TensorDataset and Subset have both, so a
+batch costs one index call per tensor however many samples it has.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+from ...core.creation import tensor
+from ...core.random import Generator, randperm
+from ...core.tensor import Tensor
+from ...dtypes import int64
+
+Sample = TypeVar("Sample", covariant=True)
+
+
+class Dataset(Generic[Sample]):
+    """A map from index to sample. Subclasses write `__getitem__` and, where the size is known, `__len__`."""
+
+    def __getitem__(self, index: int) -> Sample:
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+    def __add__(self, other: Dataset) -> ConcatDataset:
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[Sample]):
+    """A stream of samples, read in the order it comes. Subclasses write `__iter__`, and `__len__` where the length is known."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+
+    def __add__(self, other: Dataset) -> ChainDataset:
+        return ChainDataset([self, other])
+
+
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
+    """Samples are rows: sample `i` is `(tensors[0][i], tensors[1][i], …)`. Raises AssertionError where first sizes differ."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        if not tensors:
+            raise IndexError("TensorDataset: expected at least one tensor, got none")
+        sizes = [each.size(0) for each in tensors]
+        if len(set(sizes)) > 1:
+            raise AssertionError(f"Size mismatch between tensors: the first dimensions are {sizes}, and must be equal")
+        self.tensors = tensors
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        return tuple(each[index] for each in self.tensors)
+
+    def __getitems__(self, indices: Sequence[int]) -> list[tuple[Tensor, ...]]:
+        columns = NotImplemented if rewrites(self, TensorDataset, "__getitem__") else gather(self.tensors, indices)
+        return [self[index] for index in indices] if columns is NotImplemented else list(zip(*columns, strict=True))
+
+    def __getbatch__(self, indices: Sequence[int]) -> list[Tensor]:
+        """One tensor (len(indices), …) per column. NotImplemented where a subclass fetches samples its own way."""
+        if rewrites(self, TensorDataset, "__getitem__", "__getitems__"):
+            return NotImplemented
+        return gather(self.tensors, indices)
+
+    def __len__(self) -> int:
+        return self.tensors[0].size(0)
+
+
+class ConcatDataset(Dataset[Sample]):
+    """Datasets one after another. Raises AssertionError for an empty list and for an IterableDataset, which has no indices."""
+
+    def __init__(self, datasets: Iterable[Dataset]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("datasets should not be an empty iterable")
+        if any(isinstance(each, IterableDataset) for each in self.datasets):
+            raise AssertionError("ConcatDataset does not support IterableDataset; chain streams with ChainDataset")
+        self.cumulative_sizes = list(itertools.accumulate(len(each) for each in self.datasets))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> Sample:
+        if index < 0:
+            if -index > len(self):
+                raise ValueError(f"absolute value of index should not exceed dataset length, got {index} for length {len(self)}")
+            index += len(self)
+        if index >= len(self):
+            raise IndexError(f"ConcatDataset: index {index} is out of range for length {len(self)}")
+        which = bisect.bisect_right(self.cumulative_sizes, index)
+        return self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
+
+
+class ChainDataset(IterableDataset[Sample]):
+    """Streams one after another. Raises AssertionError when it meets a dataset that is no IterableDataset."""
+
+    def __init__(self, datasets: Iterable[Dataset]) -> None:
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Sample]:
+        for each in self._streams():
+            yield from each
+
+    def __len__(self) -> int:
+        return sum(len(each) for each in self._streams())
+
+    def _streams(self) -> Iterator[IterableDataset]:
+        for each in self.datasets:
+            if not isinstance(each, IterableDataset):
+                raise AssertionError(f"ChainDataset only supports IterableDataset, got {type(each).__name__}; use ConcatDataset")
+            yield each
+
+
+class Subset(Dataset[Sample]):
+    """The samples of `dataset` at `indices`, numbered anew from 0."""
+
+    def __init__(self, dataset: Dataset[Sample], indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: int) -> Sample:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[each] for each in index]]
+        return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
+        if rewrites(self, Subset, "__getitem__"):
+            return [self[index] for index in indices]
+        return fetch_samples(self.dataset, self._chosen(indices))
+
+    def __getbatch__(self, indices: Sequence[int]) -> object:
+        """The batch of the inner dataset. NotImplemented where that has none to give or a subclass fetches samples its own way."""
+        if rewrites(self, Subset, "__getitem__", "__getitems__"):
+            return NotImplemented
+        return fetch_batch(self.dataset, self._chosen(indices))
+
+    def _chosen(self, indices: Sequence[int]) -> list[int]:
+        return [self.indices[index] for index in indices]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def random_split(dataset: Dataset[Sample], lengths: Sequence[int | float], generator: Generator | None = None) -> list[Subset[Sample]]:
+    """Subsets of `dataset` that do not overlap, of the given lengths or, where these sum to 1, fractions.
+
+    Fractions are rounded down and what is left over goes one by one to the first subsets. Raises ValueError where the lengths do not sum to
+    the size of the dataset; warns where a fraction gives an empty subset. `generator=None` draws from the default generator.
+    """
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
+        lengths = _lengths_of_fractions(lengths, len(dataset))
+    if sum(lengths) != len(dataset):
+        raise ValueError(
+            "Sum of input lengths does not equal the length of the input dataset! "
+            f"{list(lengths)} sums to {sum(lengths)}, the dataset has {len(dataset)}; fractions must sum to 1"
+        )
+    order = randperm(len(dataset), generator=generator).tolist()
+    ends = list(itertools.accumulate(lengths))
+    return [Subset(dataset, order[end - length : end]) for length, end in zip(lengths, ends, strict=True)]
+
+
+def _lengths_of_fractions(fractions: Sequence[float], size: int) -> list[int]:
+    for position, fraction in enumerate(fractions):
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"Fraction at index {position} is not between 0 and 1: {fraction}")
+    lengths = [math.floor(size * fraction) for fraction in fractions]
+    for position in range(size - sum(lengths)):
+        lengths[position % len(lengths)] += 1
+    for position, length in enumerate(lengths):
+        if length == 0:
+            warnings.warn(f"Length of split at index {position} is 0. This might result in an empty dataset.", stacklevel=3)
+    return lengths
+
+
+def fetch_samples(dataset: Dataset[Sample], indices: Sequence[int]) -> list[Sample]:
+    """The samples at `indices`, by `__getitems__` where the dataset has it.
+
+    It is looked up on the type: a wrapper that forwards unknown attributes to the dataset inside must not be passed by.
+    """
+    if hasattr(type(dataset), "__getitems__"):
+        return dataset.__getitems__(indices)
+    return [dataset[index] for index in indices]
+
+
+def fetch_batch(dataset: Dataset, indices: Sequence[int]) -> object:
+    """What `__getbatch__` gives, or NotImplemented where the dataset's type has none."""
+    return dataset.__getbatch__(indices) if hasattr(type(dataset), "__getbatch__") else NotImplemented
+
+
+def rewrites(dataset: Dataset, base: type, *methods: str) -> bool:
+    """Whether a subclass of `base` has its own version of one of `methods`, so that the base's shortcut would pass it by."""
+    return any(getattr(type(dataset), method, None) is not getattr(base, method, None) for method in methods)
+
+
+def gather(columns: Sequence[Tensor], indices: Sequence[int]) -> list[Tensor]:
+    """`[column[indices] for column in columns]` with the indices converted once. NotImplemented where they are not all ints."""
+    if not all(type(index) is int for index in indices):
+        return NotImplemented
+    rows = tensor(indices, dtype=int64)
+    return [column[rows if column.device == rows.device else rows.to(column.device)] for column in columns]
