@@ -20,3 +20,6 @@ from .dtypes import promote_types, can_cast
 
 globals().update(_methods.functions)
 globals().update(bool=dtypes.bool_, float=float32, double=float64, long=int64, int=int32, short=int16)
+
+from . import nn, optim, serialization, utils  # noqa: E402
+from .serialization import load, save  # noqa: E402

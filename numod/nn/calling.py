@@ -122,6 +122,9 @@ class _BackwardWatcher:
         self.pre_hooks = [*hooks.backward_pre.values(), *module._backward_pre_hooks.values()]
         self.inputs: tuple = ()
         self.input_places: list[int] = []
+        self.versions: list[int] = []
+        self.outputs = 0
+        self.output_places: list[int] = []
         self.grad_output: tuple | None = None
 
     def watch_input(self, args: tuple) -> tuple:

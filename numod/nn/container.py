@@ -125,6 +125,9 @@ class ModuleList(_ModuleSequence):
             return type(self)(list(self)[index])
         return self._modules[self._name_at(index)]
 
+    def _name_at(self, index: int) -> str:
+        return str(_position(index, len(self)))
+
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList(chain(self, other))
 

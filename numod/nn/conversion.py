@@ -115,7 +115,7 @@ class Convertible:
 
     def type(self, dst_type: Any) -> Self:
         """Convert all parameters and buffers, integer ones too, to a dtype."""
-        return self._apply(lambda tensor: tensor.type(dst_type))
+        return self._apply(lambda tensor: tensor.to(dtype=dst_type))
 
 
 def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -131,6 +131,8 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
             raise TypeError(f"to() got an unexpected keyword argument '{name}'; it takes device, dtype, tensor and non_blocking")
         found.update(_parts_of(value) if name == "tensor" else {name: value})
     found.pop("memory_format", None)  # a layout hint, and numod has one layout
+    if isinstance(found.get("device"), str):
+        found["device"] = device_type(found["device"])  # so that a bad name is an error even where there is nothing to move
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -7,6 +7,7 @@ they are run in `calling.py` and `state.py`.
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -36,6 +37,12 @@ class Hooks(OrderedDict):
         Hooks.in_use = True
         RemovableHandle.next_id = max(RemovableHandle.next_id, number + 1)  # a hook unpickled keeps its number
         super().__setitem__(number, hook)
+
+    def __deepcopy__(self, memo: dict) -> Hooks:
+        result = Hooks()
+        for number, hook in self.items():
+            result[number] = copy.deepcopy(hook, memo)
+        return result
 
 
 KINDS = (

@@ -16,6 +16,7 @@ import numpy as np
 from ..autograd import no_grad
 from ..core import Tensor, empty_like, from_numpy, ones_like
 from ..core import eye as _identity
+from ..core.functions import where
 
 __all__ = [
     "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "orthogonal_", "sparse_",
@@ -133,7 +134,7 @@ def _fill_accepted(tensor: Tensor, draw: Callable[[Tensor], Tensor], accept: Cal
     while pending.any():
         candidate = draw(empty_like(values))
         accepted = pending & accept(candidate)
-        values = candidate.where(accepted, values)
+        values = where(accepted, candidate, values)
         pending = pending & ~accepted
     return tensor.copy_(values)
 

@@ -42,10 +42,8 @@ class Recipe:
 
 
 def argument_names(function: Callable) -> tuple[str, ...]:
-    """What a gradient function asks for: its parameters; of a derived row, the inputs; else a `parameters` attribute."""
-    if isinstance(function, Op):
-        return function.inputs
-    named = getattr(function, "parameters", None)
+    """What a gradient function asks for: its parameters, or what its `asks_for` says."""
+    named = getattr(function, "asks_for", None)
     return parameter_names(function) if named is None else named
 
 

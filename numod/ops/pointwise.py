@@ -25,6 +25,7 @@ class Pointwise(Op, Formula):
     """
 
     compute: Callable  # runs an op on tensors and numbers; `core.apply` sets it
+    asks_for: tuple[str, ...] = ()  # of a derived row: what its inputs are in terms of the op it is the gradient of
 
     def __init__(self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", **formula: object) -> None:
         Op.__init__(self, name)
@@ -117,8 +118,11 @@ class Pointwise(Op, Formula):
         if expression is symbols["g"]:
             return _pass_on
         names = tuple(each for each in symbols if each in uses(expression, symbols) or each == "g")
-        kept = {field: tuple(each for each in getattr(self, field) if each in names) for field in ("conditions", "integers")}
-        return Pointwise(f"{self.name}_grad_{name}", _function_of(expression, symbols, names), {}, inputs=names, **kept)
+        # inputs of the derived row are named anew: its own gradient has a `g` and an `out` too
+        kept = {field: tuple(f"{each}_" for each in getattr(self, field) if each in names) for field in ("conditions", "integers")}
+        row = Pointwise(f"{self.name}_grad_{name}", _function_of(expression, symbols, names), {}, inputs=tuple(f"{each}_" for each in names), **kept)
+        row.asks_for = names
+        return row
 
 
 def _pass_on(g: object) -> object:

@@ -87,8 +87,10 @@ def _gradient(rule: Callable) -> Callable:
         return rule(*(known[name] for name in names)).expand(layout.shape)
 
     needed = {"g", "layout", "dims", "keepdim"} | ({"out", "x"} & set(names))
-    gradient.parameters = ("g", "out", "x", "layout", "dims", "keepdim")
     return _Needing(gradient, needed)
+
+
+_SOURCES = ("g", "out", "x", "layout", "dims", "keepdim")
 
 
 class _Needing:
@@ -96,11 +98,11 @@ class _Needing:
 
     def __init__(self, function: Callable, needed: set[str]) -> None:
         self.function = function
-        self.parameters = tuple(name for name in function.parameters if name in needed)
+        self.asks_for = tuple(name for name in _SOURCES if name in needed)
 
     def __call__(self, *arguments: object) -> object:
-        known = dict(zip(self.parameters, arguments))
-        return self.function(*(known.get(name) for name in ("g", "out", "x", "layout", "dims", "keepdim")))
+        known = dict(zip(self.asks_for, arguments))
+        return self.function(*(known.get(name) for name in _SOURCES))
 
 
 def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:

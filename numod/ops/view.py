@@ -44,7 +44,7 @@ class _Named:
     """A function of positional arguments with names for them."""
 
     def __init__(self, function: Callable, parameters: tuple[str, ...]) -> None:
-        self.function, self.parameters = function, parameters
+        self.function, self.asks_for = function, parameters
 
     def __call__(self, *arguments: object) -> object:
         return self.function(*arguments)

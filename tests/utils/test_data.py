@@ -421,6 +421,14 @@ def test_indices_that_are_no_ints():
     assert next(iter(keyed)).tolist() == [2, 1]
 
 
+def test_indices_are_checked():
+    assert labels(DataLoader(rows(), batch_sampler=[[-1, 0, -10]])) == [[9, 0, 0]]
+    assert [each.shape for each in next(iter(DataLoader(rows(), batch_sampler=[[]])))] == [(0, 2), (0,)]
+    for bad in (10, -11):
+        with pytest.raises(IndexError):
+            next(iter(DataLoader(rows(), batch_sampler=[[0, bad]])))
+
+
 def test_any_sequence_is_a_dataset():
     assert [batch.tolist() for batch in DataLoader([1, 2, 3], batch_size=2)] == [[1, 2], [3]]
     assert [batch.tolist() for batch in DataLoader(Squares(4), batch_size=3)] == [[0, 1, 4], [9]]

@@ -17,7 +17,6 @@ _FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "data
 
 def get_worker_info() -> None:
     """None: there are no worker processes, and PyTorch gives None in the main process."""
-    return None
 
 
 class DataLoader(Generic[Sample]):

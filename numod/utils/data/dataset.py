@@ -15,10 +15,11 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from ...core.creation import tensor
+import numpy as np
+
+from ...core.creation import from_numpy
 from ...core.random import Generator, randperm
 from ...core.tensor import Tensor
-from ...dtypes import int64
 
 Sample = TypeVar("Sample", covariant=True)
 
@@ -200,5 +201,7 @@ def gather(columns: Sequence[Tensor], indices: Sequence[int]) -> list[Tensor]:
     """`[column[indices] for column in columns]` with the indices converted once. NotImplemented where they are not all ints."""
     if not all(type(index) is int for index in indices):
         return NotImplemented
-    rows = tensor(indices, dtype=int64)
-    return [column[rows if column.device == rows.device else rows.to(column.device)] for column in columns]
+    rows = from_numpy(np.array(indices, np.int64))
+    if min(indices, default=0) < 0:
+        return [column[rows.to(column.device)] for column in columns]
+    return [column.index_select(0, rows.to(column.device)) for column in columns]  # the quicker op, which takes no negative index

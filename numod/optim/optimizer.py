@@ -1,0 +1,159 @@
+"""Optimizer: parameter groups, state, and their saving. What a step computes is the subclass's."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from typing import Any
+
+from ..autograd import Handle, enable_grad, no_grad
+from ..core.tensor import Tensor
+
+
+class Optimizer:
+    """Base of optimizers: `param_groups`, a list of dicts with `params` and hyper-parameters, and `state`, a dict per parameter.
+
+    `params` are tensors, (name, tensor) pairs, or dicts that override `defaults`. Raises TypeError and ValueError as PyTorch does. Subclasses define
+    `_update(parameter, group)`.
+    """
+
+    def __init__(self, params: Iterable, defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got numod." + type(params).__name__)
+        self.defaults = defaults
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        self._before_step: OrderedDict[int, Callable] = OrderedDict()
+        self._after_step: OrderedDict[int, Callable] = OrderedDict()
+        params = list(params)
+        if not params:
+            raise ValueError("optimizer got an empty parameter list")
+        for group in params if isinstance(params[0], dict) else [{"params": params}]:
+            self.add_param_group(dict(group))
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with hyper-parameters of their own."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, set):
+            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead.")
+        params = [params] if isinstance(params, Tensor) else list(params)
+        if params and isinstance(params[0], tuple):
+            param_group["param_names"] = [name for name, _ in params]
+            params = [each for _, each in params]
+        param_group["params"] = params
+        _check(params, {id(each) for group in self.param_groups for each in group["params"]})
+        for name, value in self.defaults.items():
+            param_group.setdefault(name, value)
+        self.param_groups.append(param_group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, or set them to zero."""
+        for group in self.param_groups:
+            for each in group["params"]:
+                if set_to_none:
+                    each._grad = None
+                elif each._grad is not None:
+                    each._grad = each._grad.detach() if each._grad.requires_grad else each._grad
+                    each._grad.zero_()
+
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+        """Update all parameters that have a gradient. A closure computes the loss (with gradients) first and its value is returned."""
+        for hook in self._before_step.values():
+            hook(self, (closure,), {})
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            for group in self.param_groups:
+                for each in group["params"]:
+                    if each._grad is not None:
+                        self._update(each, group)
+        for hook in self._after_step.values():
+            hook(self, (closure,), {})
+        return loss
+
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _update(parameter, group)")
+
+    def register_step_pre_hook(self, hook: Callable) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` before each step."""
+        return Handle.add(self._before_step, hook)
+
+    def register_step_post_hook(self, hook: Callable) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return Handle.add(self._after_step, hook)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State and groups with parameters numbered in order. A copy: later steps do not change it."""
+        numbers = {id(each): k for k, each in enumerate(each for group in self.param_groups for each in group["params"])}
+        groups = [{**deepcopy({k: v for k, v in group.items() if k != "params"}), "params": [numbers[id(each)] for each in group["params"]]} for group in self.param_groups]
+        return {"state": {numbers[id(each)]: deepcopy(values) for each, values in self.state.items()}, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from a copy of `state_dict`. Raises ValueError where the groups do not fit."""
+        saved = state_dict["param_groups"]
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(mine["params"]) != len(theirs["params"]) for mine, theirs in zip(self.param_groups, saved)):
+            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
+        by_number = {number: each for mine, theirs in zip(self.param_groups, saved) for number, each in zip(theirs["params"], mine["params"])}
+        self.state = defaultdict(dict)
+        for number, values in state_dict["state"].items():
+            if number in by_number:
+                self.state[by_number[number]] = {name: _placed(name, value, by_number[number]) for name, value in values.items()}
+        for mine, theirs in zip(self.param_groups, saved):
+            params = mine["params"]
+            mine.clear()
+            mine.update({**deepcopy({k: v for k, v in theirs.items() if k != "params"}), "params": params})
+
+    @property
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": dict(self.state), "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.state = defaultdict(dict, state["state"])
+        self._before_step, self._after_step = OrderedDict(), OrderedDict()
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for k, group in enumerate(self.param_groups):
+            lines += ["", f"Parameter Group {k}"] if k else [f"Parameter Group {k}"]
+            lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
+        return "\n".join([*lines, ")"])
+
+
+def _check(params: list, known: set[int]) -> None:
+    for each in params:
+        if not isinstance(each, Tensor):
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(each).__name__}")
+        if each.grad_fn is not None:
+            raise ValueError("can't optimize a non-leaf Tensor")
+    ids = [id(each) for each in params]
+    if known & set(ids):
+        raise ValueError("some parameters appear in more than one parameter group")
+    if len(set(ids)) != len(ids):
+        raise ValueError("optimizer contains a parameter group with duplicate parameters; pass each once")
+
+
+def _placed(name: str, value: Any, parameter: Tensor) -> Any:
+    """A state value for a parameter: floating tensors take its dtype and device, the step count stays a number."""
+    if not isinstance(value, Tensor):
+        return deepcopy(value)
+    if name == "step":
+        return value.item()
+    return value.to(device=parameter.device, dtype=parameter.dtype if value.dtype.is_floating_point else value.dtype, copy=True)
+
+
+def non_negative(**values: float) -> None:
+    """Raise ValueError, as PyTorch words it, for a negative hyper-parameter."""
+    names = {"lr": "learning rate", "eps": "epsilon value", "weight_decay": "weight_decay value", "momentum": "momentum value"}
+    for name, value in values.items():
+        if value < 0.0:
+            raise ValueError(f"Invalid {names[name]}: {value}")
+
+
