@@ -25,6 +25,8 @@ def normalize_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
     """Distinct dimensions counted from the front; None means all of them. Raises IndexError and RuntimeError (repeated) as PyTorch does."""
     if dims is None:
         return tuple(range(ndim))
+    if isinstance(dims, int):
+        return (normalize_dim(dims, ndim),) if ndim else normalize_dims((dims,), ndim)
     dims = (dims,) if not isinstance(dims, (tuple, list)) else dims
     result = tuple(normalize_dim(dim, ndim) for dim in dims)
     if len(set(result)) != len(result):

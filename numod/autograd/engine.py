@@ -8,7 +8,6 @@ from heapq import heappop, heappush
 from ..core.apply import state
 from ..core.creation import ones_like
 from ..core.tensor import Tensor
-from .modes import set_grad_enabled
 from .tape import Node, edge_to
 
 
@@ -67,10 +66,10 @@ def _seeds(tensors: tuple[Tensor, ...], weights: object) -> list[Tensor]:
 class _Walk:
     """One backward pass: gradients waiting per node, in the order of the nodes' numbers, and what was caught for `inputs`."""
 
-    def __init__(self, wanted: tuple[Tensor, ...] | None, accumulate: bool, create_graph: bool) -> None:
+    def __init__(self, wanted: tuple[Tensor, ...] | None, accumulate: bool) -> None:
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, list[Tensor | None]] = {}
-        self.accumulate, self.create_graph = accumulate, create_graph
+        self.accumulate = accumulate
         self.given: set[int] = set()  # storages someone else holds, which no leaf may take as its own
         self.catch: dict[tuple[int, int], list[int]] = {}
         self.caught: list[Tensor | None] = [None] * len(wanted or ())
@@ -116,8 +115,10 @@ class _Walk:
 
 
 def _walk(tensors: tuple, seeds: list[Tensor], retain: bool, create_graph: bool, wanted: tuple | None, into_leaves: bool) -> list[Tensor | None]:
-    walk = _Walk(wanted, into_leaves, create_graph)
-    with set_grad_enabled(create_graph):
+    walk = _Walk(wanted, into_leaves)
+    before = state.grad_enabled
+    state.grad_enabled = create_graph
+    try:
         for each, seed in zip(tensors, seeds):
             walk.given.add(id(seed._storage))
             walk.send(edge_to(each), seed)
@@ -140,6 +141,8 @@ def _walk(tensors: tuple, seeds: list[Tensor], retain: bool, create_graph: bool,
             for each, gradient in zip(wanted, walk.caught):
                 if gradient is not None and each._node is not None:
                     accumulate(each, gradient, walk)
+    finally:
+        state.grad_enabled = before
     return walk.caught
 
 

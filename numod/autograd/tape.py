@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 
 from ..core import apply as waist
@@ -22,7 +22,7 @@ class Node:
 
     __slots__ = ("sequence", "edges", "layouts", "outputs", "op", "parameters", "recipe", "kept", "versions", "out", "metadata", "hooks", "context")
 
-    def __init__(self, op: Op | None, edges: tuple, layouts: tuple, outputs: tuple) -> None:
+    def __init__(self, op: Op | None, edges: Sequence, layouts: Sequence, outputs: tuple) -> None:
         self.sequence = next(_sequence)
         self.op, self.edges, self.layouts, self.outputs = op, edges, layouts, outputs
         self.hooks: SimpleNamespace | None = None
@@ -45,7 +45,7 @@ class Node:
                     arguments.append(self.layouts if kind == "layouts" else self.layouts[position])
             yield position, function(*arguments)
 
-    def unpack(self) -> tuple:
+    def unpack(self) -> Sequence:
         """The kept inputs. Raises RuntimeError where they were freed or have been written to since."""
         if self.kept is None:
             raise RuntimeError(
@@ -146,54 +146,67 @@ def edge_to(each: object) -> tuple | None:
     return (each, 0) if each._requires_grad else None
 
 
-def make_node(op: Op, inputs: tuple, parameters: tuple, outputs: tuple) -> Node:
+def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tensor) -> Node:
     """A node for `op(inputs)` that keeps what its gradients need."""
-    edges = tuple(map(edge_to, inputs))
-    node = Node(op, edges, tuple([each._layout if isinstance(each, Tensor) else None for each in inputs]), outputs)
+    edges, wanted, bit = [], 0, 1
+    for each in inputs:
+        edge = None
+        if isinstance(each, Tensor):
+            node = each._node if each._base is None else each.grad_fn
+            if node is not None:
+                edge = (node, each._output)
+                wanted |= bit
+            elif each._requires_grad:
+                edge = (each, 0)
+                wanted |= bit
+        edges.append(edge)
+        bit += bit
+    node = Node(op, edges, layouts, (result._layout,))
     node.parameters = parameters
-    node.recipe = recipe = op.recipe(tuple([edge is not None for edge in edges]))
-    node.kept = tuple([inputs[k] for k in recipe.keep])
-    node.versions = tuple([each._storage.version if isinstance(each, Tensor) else None for each in node.kept])
-    node.out = None
-    for each in node.kept:
-        if isinstance(each, Tensor) and each._inference:
-            raise RuntimeError("Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in autograd.")
+    recipe = op.recipes.get(wanted)
+    if recipe is None:
+        recipe = op.recipe(wanted, len(inputs))
+    node.recipe = recipe
+    kept, versions = [], []
+    for position in recipe.keep:
+        each = inputs[position]
+        kept.append(each)
+        if isinstance(each, Tensor):
+            versions.append(each._storage.version)
+            if each._inference:
+                raise RuntimeError("Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in autograd.")
+        else:
+            versions.append(None)
+    node.kept, node.versions = kept, versions
+    node.out = (result.detach(), result._storage.version) if recipe.keep_out else None
     return node
 
 
-def record(op: Op, inputs: tuple, parameters: tuple, outputs: tuple[Tensor, ...]) -> None:
-    """Give the outputs of an op their node."""
-    floating = [each for each in outputs if each._layout.dtype.is_floating_point]
-    if not floating:
-        return
-    node = make_node(op, inputs, parameters, tuple([each._layout for each in outputs]))
-    for number, each in enumerate(outputs):
-        if each._layout.dtype.is_floating_point:
-            each._node, each._output, each._requires_grad = node, number, True
-    if node.recipe.keep_out:
-        node.out = (outputs[0].detach(), outputs[0]._storage.version)
+def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tensor) -> None:
+    """Give the result of an op its node."""
+    if result._layout.dtype.is_floating_point:
+        result._node = make_node(op, inputs, layouts, parameters, result)
+        result._requires_grad = True
 
 
-def record_into(op: Op, inputs: tuple, parameters: tuple, targets: tuple[Tensor, ...]) -> None:
-    """Record an op that wrote over its targets. Written through a view, the base gets a node that replaces that part of its gradient."""
+def record_into(op: Op, inputs: tuple, layouts: list, parameters: tuple, targets: tuple[Tensor, ...]) -> None:
+    """Record an op that wrote over its target. Written through a view, the base gets a node that replaces that part of its gradient."""
     if not op.differentiable:
         return
-    node = make_node(op, inputs, parameters, tuple(each._layout for each in targets))
-    node.versions = tuple(_before(each, version, targets) for each, version in zip(node.kept, node.versions))
-    if node.recipe.keep_out:
-        node.out = (targets[0].detach(), targets[0]._storage.version)
-    for number, target in enumerate(targets):
-        if target._base is None:
-            target._node, target._output, target._requires_grad = node, number, True
-        else:
-            base = target._base
-            base._node, base._output, base._requires_grad = PartNode(base, target, node, number), 0, True
-            renew(target)
+    (target,) = targets
+    node = make_node(op, inputs, layouts, parameters, target)
+    node.versions = [_before(each, version, target) for each, version in zip(node.kept, node.versions)]
+    if target._base is None:
+        target._node, target._output, target._requires_grad = node, 0, True
+    else:
+        base = target._base
+        base._node, base._output, base._requires_grad = PartNode(base, target, node), 0, True
+        renew(target)
 
 
-def _before(each: object, version: int | None, targets: tuple[Tensor, ...]) -> int | None:
+def _before(each: object, version: int | None, target: Tensor) -> int | None:
     """A kept input that was itself written over was right one version ago."""
-    return version - 1 if isinstance(each, Tensor) and any(each._storage is target._storage for target in targets) else version
+    return version - 1 if isinstance(each, Tensor) and each._storage is target._storage else version
 
 
 def before_write(target: Tensor) -> None:
@@ -203,41 +216,36 @@ def before_write(target: Tensor) -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
-    if not waist.state.grad_enabled:
-        if target._inference is False:
-            return
-        if not waist.state.inference:
-            raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor first.")
-        return
-    if target._inference and not waist.state.inference:
+    state = waist.state
+    if target._inference and not state.inference:
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor first.")
+    if not state.grad_enabled:
+        return
     base = target._base
-    if base is None:
-        if target._requires_grad and target._node is None:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
-    elif target._requires_grad and target._node is None:
+    if target._requires_grad and target._node is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
-    elif base._requires_grad and base._node is None:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
-    elif target._unrecorded:
-        raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded.")
+    if base is not None:
+        if base._requires_grad and base._node is None:
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
+        if target._unrecorded:
+            raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded.")
 
 
 class PartNode(Node):
     """The node of a base written through a view: the view's part of the gradient goes through the op, the rest to the old base."""
 
-    __slots__ = ("part", "inner", "number")
+    __slots__ = ("part", "inner")
 
-    def __init__(self, base: Tensor, view: Tensor, inner: Node, number: int) -> None:
+    def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
         old = (base._node, base._output) if base._node is not None else None
         super().__init__(None, (old, *inner.edges), (base._layout, *inner.layouts), (base._layout,))
-        self.part, self.inner, self.number = _part(base, view), inner, number
+        self.part, self.inner = _part(base, view), inner
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         whole = self.layouts[0]
         rest = spread(grads[0], whole, whole.shape, whole.strides, 0)
         part = rest.as_strided(*self.part)
-        for position, gradient in self.inner.backward([None] * self.number + [part.clone()]):
+        for position, gradient in self.inner.backward([part.clone()]):
             yield position + 1, gradient
         if self.edges[0] is not None:
             part.zero_()

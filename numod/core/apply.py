@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from operator import attrgetter
 
-from ..device import Layout, Storage
+from ..device import Storage
 from ..ops.op import Op
 from ..ops.pointwise import Pointwise
 from .tensor import Tensor, wrap
-
-_layout_of = attrgetter("_layout")
-_needs_gradient = attrgetter("_requires_grad")
 
 
 class _State(threading.local):
@@ -28,37 +24,39 @@ class _State(threading.local):
 
 state = _State()
 listeners: list[Callable] = []  # called with (op, inputs, parameters, outputs, in_place) after every op
-record: Callable  # (op, inputs, parameters, outputs): gives the outputs a tape node; set by `autograd`
-record_into: Callable  # (op, inputs, parameters, targets): the same for targets written in place; set by `autograd`
+record: Callable  # (op, inputs, layouts, parameters, output): gives the output a tape node; set by `autograd`
+record_into: Callable  # (op, inputs, layouts, parameters, targets): the same for targets written in place; set by `autograd`
 before_write: Callable  # (target): refuses writes the tape cannot represent; set by `autograd`
 
 
 def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor:
     """The result of `op` on tensors and Python numbers. Raises before the launch where shapes, dtypes or devices do not fit."""
-    try:
-        key = (parameters, *map(_layout_of, inputs))
-    except AttributeError:
-        key = (parameters, *map(_describe, inputs))
+    layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
+    key = (parameters, *layouts)
     plan = op.plans.get(key)
     if plan is None:
-        plan = op.plan(key, key[1:], parameters)
+        plan = op.plan(key, layouts, parameters)
     if op.is_view:
         source = inputs[0]
-        result = wrap(source._storage, plan.layouts[0], source._offset + plan.offset)
+        storage = source._storage
+        result = wrap(storage, plan.layout, source._offset + plan.offset)
         result._base = source if source._base is None else source._base
-        result._seen = source._storage.version
-        result._unrecorded = not state.grad_enabled
+        result._seen = storage.version
+        if not state.grad_enabled:
+            result._unrecorded = True
     else:
-        out = plan.layouts[0]
-        data = out.device.empty(out.size, out.storage)
-        result = wrap(Storage(data), out, 0)
-        plan.launch(*[_flat(inputs[k]) for k in plan.tensors], data, *[inputs[k] for k in plan.numbers], *plan.constants)
+        data = plan.empty(plan.size, plan.storage)
+        if plan.plain:
+            plan.launch(*[each._storage.data[each._offset :] if each._offset else each._storage.data for each in inputs], data, *plan.constants)
+        else:
+            plan.launch(*_buffers([inputs[k] for k in plan.tensors]), data, *[inputs[k] for k in plan.numbers], *plan.constants)
+        result = wrap(Storage(data), plan.layout, 0)
     if state.inference:
         result._inference = True
     elif state.grad_enabled and op.differentiable:
         for each in inputs:
             if getattr(each, "_requires_grad", False):
-                record(op, inputs, parameters, (result,))
+                record(op, inputs, layouts, parameters, result)
                 break
     if listeners:
         _tell(op, inputs, parameters, (result,), False)
@@ -69,46 +67,50 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     """Run `op` and write its results over `targets`, which may be among the inputs. Their versions grow by one."""
     for target in targets:
         before_write(target)
-    inputs = tuple(_apart(each, targets) if isinstance(each, Tensor) else each for each in inputs)
-    into = tuple(each._layout for each in targets)
-    over = tuple(_position(target, inputs) for target in targets)
-    arguments = tuple(map(_describe, inputs))
-    key = (parameters, into, over, *arguments)
+    over = tuple([_position(target, inputs) for target in targets])
+    for each in inputs:
+        for target in targets:
+            if each is not target and getattr(each, "_storage", None) is target._storage:
+                inputs = tuple([_apart(one, targets) for one in inputs])
+                break
+    layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
+    key = (parameters, over, *[target._layout for target in targets], *layouts)
     plan = op.plans.get(key)
     if plan is None:
-        plan = op.plan(key, arguments, parameters, into, over)
-    written = [_flat(target) for target, position in zip(targets, over) if position is None]
-    plan.launch(*[_flat(inputs[k]) for k in plan.tensors], *written, *[inputs[k] for k in plan.numbers], *plan.constants)
+        plan = op.plan(key, layouts, parameters, tuple(target._layout for target in targets), over)
+    tensors = [inputs[k] for k in plan.tensors]
+    tensors += [target for target, position in zip(targets, over) if position is None]
+    plan.launch(*_buffers(tensors), *[inputs[k] for k in plan.numbers], *plan.constants)
     for target in targets:
         target._storage.version += 1
-    if state.grad_enabled and any(getattr(each, "_requires_grad", False) for each in (*inputs, *targets)):
-        record_into(op, inputs, parameters, targets)
+    if state.grad_enabled:
+        for each in (*inputs, *targets):
+            if getattr(each, "_requires_grad", False):
+                record_into(op, inputs, layouts, parameters, targets)
+                break
     if listeners:
         _tell(op, inputs, parameters, targets, True)
 
 
-def _flat(tensor: Tensor) -> object:
-    """The buffer from the tensor's first element on."""
-    data = tensor._storage.data
-    return data[tensor._offset :] if tensor._offset else data
-
-
-def _describe(each: object) -> Layout | type:
-    return each._layout if isinstance(each, Tensor) else type(each)
+def _buffers(tensors: list[Tensor]) -> list:
+    """Each tensor's buffer from its first element on."""
+    return [each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors]
 
 
 def _position(target: Tensor, inputs: tuple) -> int | None:
     """Which input is exactly the memory of `target`."""
     for k, each in enumerate(inputs):
+        if each is target:
+            return k
         if isinstance(each, Tensor) and each._storage is target._storage and each._offset == target._offset and each._layout is target._layout:
             return k
     return None
 
 
-def _apart(each: Tensor, targets: tuple[Tensor, ...]) -> Tensor:
+def _apart(each: object, targets: tuple[Tensor, ...]) -> object:
     """`each`, copied if it overlaps a target without being it: a loop would read what it has just written."""
     for target in targets:
-        if each._storage is target._storage and not (each._offset == target._offset and each._layout is target._layout):
+        if isinstance(each, Tensor) and each._storage is target._storage and not (each._offset == target._offset and each._layout is target._layout):
             if each._offset < target._offset + target._layout.extent and target._offset < each._offset + each._layout.extent:
                 return each.clone()
     return each

@@ -15,6 +15,7 @@ from .creation import _shape, arange, full, zeros
 from .tensor import Tensor
 
 Dims = int | Sequence[int] | None
+mm.Matmul.compute = staticmethod(apply)
 
 # ---- pointwise: what a row alone does not say
 
@@ -673,10 +674,10 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
     if not isinstance(other, Tensor):
         raise TypeError(f"matmul(): argument 'other' must be Tensor, not {type(other).__name__}")
     if input.ndim >= 2 and other.ndim >= 2:
-        return apply(mm.matmul, (input, other))
+        return apply(mm.matmul, (input, other), (False, False))
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D")
-    result = apply(mm.matmul, (unsqueeze(input, 0) if input.ndim == 1 else input, unsqueeze(other, 1) if other.ndim == 1 else other))
+    result = apply(mm.matmul, (unsqueeze(input, 0) if input.ndim == 1 else input, unsqueeze(other, 1) if other.ndim == 1 else other), (False, False))
     result = squeeze(result, -1) if other.ndim == 1 else result
     return squeeze(result, -1 if other.ndim > 1 else 0) if input.ndim == 1 and result.ndim and other.ndim == 1 else squeeze(result, -2) if input.ndim == 1 else result
 
@@ -684,7 +685,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
 def mm_(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002
     """Product of two matrices."""
     _expect_ndim("mm", 2, input, mat2)
-    return apply(mm.matmul, (input, mat2))
+    return apply(mm.matmul, (input, mat2), (False, False))
 
 
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002
@@ -692,7 +693,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002
     _expect_ndim("bmm", 3, input, mat2)
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: {list(mat2.shape[:2])}.")
-    return apply(mm.matmul, (input, mat2))
+    return apply(mm.matmul, (input, mat2), (False, False))
 
 
 def mv(input: Tensor, vec: Tensor) -> Tensor:  # noqa: A002

@@ -35,7 +35,7 @@ def move(input: Tensor, device: Device) -> Tensor:  # noqa: A002
     host = source.device.backend.download(data)
     result = wrap(Storage(device.backend.upload(host if source.device.type != "cpu" or device.type != "cpu" else host.copy())), shape, 0)
     if state.grad_enabled and input.requires_grad:
-        waist.record(move_op, (input,), (device,), (result,))
+        waist.record(move_op, (input,), [input._layout], (device,), result)
     for listener in listeners:
         listener(move_op, (input,), (device,), (result,), False)
     return result

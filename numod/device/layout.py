@@ -34,16 +34,19 @@ class Size(tuple):
 class Layout:
     """Shape, strides (in elements), dtype and device of a tensor.
 
-    `dense`: row-major without gaps. `packed`: without gaps in some order of the dimensions. Make one with `layout()`.
+    `dense`: row-major without gaps. `packed`: without gaps in some order of the dimensions. `overlapping`: two indices may share
+    an element. `extent`: elements of storage from the first to the last one touched. Make one with `layout()`.
     """
 
-    __slots__ = ("shape", "strides", "dtype", "device", "ndim", "size", "dense", "packed", "storage", "__weakref__")
+    __slots__ = ("shape", "strides", "dtype", "device", "ndim", "size", "dense", "packed", "storage", "overlapping", "extent", "__weakref__")
 
     def __init__(self, shape: Size, strides: tuple[int, ...], dtype: DType, device: Device) -> None:
         self.shape, self.strides, self.dtype, self.device = shape, strides, dtype, device
         self.ndim, self.size, self.storage = len(shape), prod(shape), dtype.storage
         self.dense = self.size == 0 or _same_walk(shape, strides, dense_strides(shape))
         self.packed = self.dense or _is_packed(shape, strides)
+        self.overlapping = not self.packed and _overlapping(shape, strides)
+        self.extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if self.size else 0
 
     def with_(self, shape: tuple | None = None, strides: tuple | None = None, dtype: DType | None = None, device: Device | None = None) -> Layout:
         """This layout with something replaced; a new shape or device without strides is dense."""
@@ -51,20 +54,15 @@ class Layout:
             strides = self.strides
         return layout(self.shape if shape is None else shape, dtype or self.dtype, device or self.device, strides)
 
-    @property
-    def extent(self) -> int:
-        """Elements of storage from the first to the last one touched."""
-        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides)) if self.size else 0
 
-    @property
-    def overlapping(self) -> bool:
-        """Whether two indices may share an element (an expanded tensor). Exact for expanded and sliced tensors, else cautious."""
-        reach = 0
-        for stride, n in sorted((s, n) for n, s in zip(self.shape, self.strides) if n > 1):
-            if stride <= reach:
-                return self.size > 0
-            reach += stride * (n - 1)
-        return False
+def _overlapping(shape: tuple, strides: tuple) -> bool:
+    """Whether two indices may share an element (an expanded tensor). Exact for expanded and sliced tensors, else cautious."""
+    reach = 0
+    for stride, n in sorted((s, n) for n, s in zip(shape, strides) if n > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (n - 1)
+    return False
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -142,7 +142,7 @@ class _BackwardWatcher:
             warnings.warn(f"{message}, but {type(self.module).__name__} returned {kind}", stacklevel=5)
             return result
         self.outputs = len(outputs)
-        watched, self.output_places = self.watch(outputs, self.see_grad_output)
+        watched, self.output_places = self.watch(tuple(map(_own, outputs)), self.see_grad_output)
         self.inputs = tuple(map(_description, self.inputs))  # their memory need not be kept for the way back
         return rebuild(watched) if self.output_places else result
 
@@ -202,6 +202,11 @@ def _open(result: Any) -> tuple[tuple | None, Callable]:
     if isinstance(result, (tuple, list)):
         return tuple(result), type(result)
     return None, tuple
+
+
+def _own(value: Any) -> Any:
+    """A copy of an output, so that the caller may write to it: what the module kept shares its memory, but would miss the history."""
+    return value.clone() if isinstance(value, Tensor) and value.requires_grad else value
 
 
 def _with_values(result: dict, values: tuple) -> dict:

@@ -96,12 +96,12 @@ class Read(Op):
         shape = index.shape if self.kernel is gather_kernel else x.shape[:dim] + index.shape + x.shape[dim + 1 :]
         out = layout(tuple(shape), x.dtype, single_device(self.name, [x, index]))
         if out.size == 0:
-            return Plan((out,), lambda *_: None)
+            return Plan(out, lambda *_: None)
         outer, n, inner = split(x.shape, dim)
         m = index.shape[dim] if self.kernel is gather_kernel and index.ndim else prod(index.shape) if self.kernel is index_select_kernel else 1
         array = f"{x.storage.name}[]"
         launch = bind.launcher(x.device, self.name, bind.source_of(self.kernel), f"{array}, int64[], {array}, int64, int64, int64, int64", x.dtype, out.size)
-        return Plan((out,), launch, (outer, n, inner, m))
+        return Plan(out, launch, (outer, n, inner, m))
 
 
 class Write(Op):
@@ -120,12 +120,12 @@ class Write(Op):
         if x.dtype is not source.dtype:
             raise RuntimeError(f"{self.name}(): self and source expected to have the same dtype, but got (self) {x.dtype} and (source) {source.dtype}")
         if source.size == 0 or index.size == 0:
-            return Plan(into, lambda *_: None)
+            return Plan(into[0], lambda *_: None)
         outer, n, inner = split(x.shape, dim)
         array = f"{x.storage.name}[]"
         signature = f"{array}, int64[], {array}, int64, int64, int64, int64"
         launch = bind.launcher(x.device, self.name, bind.source_of(self.kernel), signature, x.dtype, source.size)
-        return Plan(into, launch, (outer, n, inner, source.shape[dim] if source.ndim else 1))
+        return Plan(into[0], launch, (outer, n, inner, source.shape[dim] if source.ndim else 1))
 
 
 class Nonzero(Op):
@@ -137,9 +137,9 @@ class Nonzero(Op):
         mask, _ = arguments
         out = layout((parameters[0],), dtypes.int64, mask.device)
         if mask.size == 0:
-            return Plan((out,), lambda *_: None)
+            return Plan(out, lambda *_: None)
         launch = bind.launcher(mask.device, self.name, bind.source_of(nonzero_kernel), "uint8[], int64[], int64[], int64", dtypes.float64, mask.size)
-        return Plan((out,), launch, (mask.size,))
+        return Plan(out, launch, (mask.size,))
 
 
 def _check_index(name: str, index: Layout) -> None:

@@ -39,7 +39,7 @@ class Cat(Op):
             else:
                 parts.append((None, (), 0))
             start += each.shape[dim]
-        return Plan((out,), _in_turn(parts))
+        return Plan(out, _in_turn(parts))
 
     def gradient_of(self, position: int) -> Callable:
         """The part of g that input `position` became."""

@@ -97,22 +97,45 @@ def _blas(layouts: tuple[Layout, ...]) -> Callable:
     return launch
 
 
-class Matmul(Op):
-    """Batched product, (..., M, K) @ (..., K, N) -> (..., M, N); leading dimensions broadcast. Raises RuntimeError for shapes or dtypes that differ."""
+def _product(a: object, b: object, transpose_a: bool, transpose_b: bool) -> object:
+    """The op itself on tensors, for its gradients: flags instead of transposed views."""
+    return Matmul.compute(matmul, (a, b), (transpose_a, transpose_b))
 
-    inputs = ("a", "b")
-    gradients = {"a": lambda g, b: g @ b.mT, "b": lambda g, a: a.mT @ g}
+
+def _gradient_a(g: object, b: object, transpose_a: bool, transpose_b: bool) -> object:
+    """Of A B with A = a or a.mT: dA = g B.mT, and dA.mT = B g.mT."""
+    return _product(b, g, transpose_b, True) if transpose_a else _product(g, b, False, not transpose_b)
+
+
+def _gradient_b(g: object, a: object, transpose_a: bool, transpose_b: bool) -> object:
+    return _product(g, a, True, transpose_a) if transpose_b else _product(a, g, not transpose_a, False)
+
+
+class Matmul(Op):
+    """Batched product, (..., M, K) @ (..., K, N) -> (..., M, N); leading dimensions broadcast; either matrix may be given transposed.
+
+    Raises RuntimeError for shapes or dtypes that differ.
+    """
+
+    inputs, parameters = ("a", "b"), ("transpose_a", "transpose_b")
+    gradients = {"a": _gradient_a, "b": _gradient_b}
+    compute: Callable  # runs the op on tensors; `core.functions` sets it
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        a, b = arguments
+        a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
         _check("matmul", a, b, b.shape[-2])
         batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
         out = layout((*batch, a.shape[-2], b.shape[-1]), a.dtype, single_device("matmul", [a, b]))
         if out.size == 0:
-            return Plan((out,), lambda *_: None)
+            return Plan(out, lambda *_: None)
         if out.device.type == "cpu" and a.dtype.is_floating_point and out.size * a.shape[-1] > _SMALL:
-            return Plan((out,), _blas((a, b, out)))
-        return Plan((out,), _batched(self.name, a, b, out, batch))
+            return Plan(out, _blas((a, b, out)))
+        return Plan(out, _batched(self.name, a, b, out, batch))
+
+
+def _transposed(x: Layout) -> Layout:
+    """The last two dimensions exchanged."""
+    return layout((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype, x.device, (*x.strides[:-2], x.strides[-1], x.strides[-2]))
 
 
 def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> Callable:
@@ -146,8 +169,8 @@ class Linear(Op):
 
     inputs = ("x", "weight", "bias")
     gradients = {
-        "x": lambda g, weight: g @ weight,
-        "weight": lambda g, x: _matrix(g).mT @ _matrix(x),
+        "x": lambda g, weight: _product(g, weight, False, False),
+        "weight": lambda g, x: _product(_matrix(g), _matrix(x), True, False),
         "bias": lambda g: _matrix(g).sum(0),
     }
 
@@ -159,13 +182,13 @@ class Linear(Op):
         device = single_device("linear", [each for each in arguments if isinstance(each, Layout)])
         out = layout((*x.shape[:-1], weight.shape[0]), x.dtype, device)
         if out.size == 0:
-            return Plan((out,), lambda *_: None)
+            return Plan(out, lambda *_: None)
         rows = prod(x.shape[:-1])
         matrix = layout((rows, x.shape[-1]), x.dtype, device)
         transposed = layout(tuple(reversed(weight.shape)), x.dtype, device, tuple(reversed(weight.strides)))
         large = device.type == "cpu" and x.dtype.is_floating_point and out.size * x.shape[-1] > _SMALL
         result = layout((rows, weight.shape[0]), x.dtype, device)
-        return Plan((out,), (_linear_blas if large else _linear_loops)(matrix, transposed, result, isinstance(bias, Layout)))
+        return Plan(out, (_linear_blas if large else _linear_loops)(matrix, transposed, result, isinstance(bias, Layout)))
 
 
 def _linear_loops(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> Callable:

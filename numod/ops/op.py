@@ -17,19 +17,24 @@ from ..kernel.expression import parameter_names
 PLAN_LIMIT = 4096  # plans kept per op; past it the table starts anew, and only speed is lost
 
 
-@dataclass(slots=True)
 class Plan:
-    """How to run an op for one set of layouts: `launch(*input buffers, *result buffers, *numbers, *constants)` fills results of `layouts`.
+    """How to run an op for one set of layouts: `launch(*input buffers, *result buffers, *numbers, *constants)` fills a result of `layout`.
 
-    `tensors` and `numbers` are the positions of the op's tensor and number inputs. For a view, `launch` is None and `offset` is added.
+    For a view, `launch` is None and `offset` is added. `Op.plan` adds `tensors` and `numbers`, the positions of the inputs of either kind
+    (`plain`: all are tensors), and how to allocate the result.
     """
 
-    layouts: tuple[Layout, ...]
-    launch: Callable | None
-    constants: tuple = ()
-    tensors: tuple[int, ...] = ()
-    numbers: tuple[int, ...] = ()
-    offset: int = 0
+    __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "plain", "empty", "size", "storage")
+
+    def __init__(self, layout: Layout, launch: Callable | None, constants: tuple = (), offset: int = 0) -> None:
+        self.layout, self.launch, self.constants, self.offset = layout, launch, constants, offset
+        self.empty, self.size, self.storage = layout.device.empty, layout.size, layout.storage
+
+    def place(self, arguments: list) -> None:
+        """Note which inputs are tensors and which numbers (None is neither)."""
+        self.tensors = tuple(k for k, each in enumerate(arguments) if isinstance(each, Layout))
+        self.numbers = tuple(k for k, each in enumerate(arguments) if not isinstance(each, Layout) and each is not type(None))
+        self.plain = len(self.tensors) == len(arguments)
 
 
 @dataclass(slots=True)
@@ -38,7 +43,7 @@ class Recipe:
 
     keep: tuple[int, ...]
     keep_out: bool
-    calls: tuple[tuple[int, Callable, tuple], ...]
+    calls: tuple[tuple[int, Callable, tuple], ...]  # a source is (kind, place), kind one of "g", "input", "parameter", "out", "layout", "layouts"
 
 
 def argument_names(function: Callable) -> tuple[str, ...]:
@@ -58,7 +63,7 @@ class Op:
     def __init__(self, name: str) -> None:
         self.name = name
         self.plans: dict[tuple, Plan] = {}
-        self._recipes: dict[tuple, Recipe] = {}
+        self.recipes: dict[int, Recipe] = {}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         """The plan for inputs described by `arguments`: a Layout for a tensor, a type for a number."""
@@ -68,12 +73,11 @@ class Op:
         """The plan that writes to existing tensors: `into` their layouts, `over` the position of the input each of them is, if any."""
         raise TypeError(f"{self.name} has no in-place form; assign its result instead")
 
-    def plan(self, key: tuple, arguments: tuple, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
+    def plan(self, key: tuple, arguments: list, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
         """Prepare and remember a plan."""
+        arguments = tuple(arguments)
         plan = self.prepare_into(arguments, parameters, into, over) if into else self.prepare(arguments, parameters)
-        if not plan.tensors and not plan.numbers:
-            plan.tensors = tuple(k for k, each in enumerate(arguments) if isinstance(each, Layout))
-            plan.numbers = tuple(k for k, each in enumerate(arguments) if not isinstance(each, Layout) and each is not type(None))
+        plan.place(arguments)
         if len(self.plans) >= PLAN_LIMIT:
             self.plans.clear()
         self.plans[key] = plan
@@ -83,18 +87,16 @@ class Op:
         """The gradient function of an input, or None where the op has none for it."""
         return self.gradients.get(self.inputs[position])
 
-    def recipe(self, wanted: tuple[bool, ...]) -> Recipe:
-        """What to keep so that the gradients of the wanted inputs can be computed."""
-        found = self._recipes.get(wanted)
-        if found is None:
-            found = self._recipes[wanted] = self._recipe(wanted)
+    def recipe(self, wanted: int, count: int) -> Recipe:
+        """What to keep so that the gradients of the wanted inputs (bits of a number) can be computed."""
+        found = self.recipes[wanted] = self._recipe([k for k in range(count) if wanted >> k & 1])
         return found
 
-    def _recipe(self, wanted: tuple[bool, ...]) -> Recipe:
+    def _recipe(self, wanted: list[int]) -> Recipe:
         keep: list[int] = []
         keep_out = False
         calls = []
-        for position in (k for k, want in enumerate(wanted) if want):
+        for position in wanted:
             function = self.gradient_of(position)
             if function is None:
                 continue

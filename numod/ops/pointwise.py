@@ -54,7 +54,7 @@ class Pointwise(Op, Formula):
         alike = tensors and not self.integers and all(each.packed and each.strides == tensors[0].strides and each.shape == shape for each in tensors)
         out = layout(shape, result, device, tensors[0].strides if alike else None)
         loop = self._loop(arguments, compute, result, None)
-        return Plan((out,), *plan_loop(loop, self.name, device, tensors, (out,), shape))
+        return Plan(out, *plan_loop(loop, self.name, device, tensors, (out,), shape))
 
     def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
         tensors = [each for each in arguments if isinstance(each, Layout)]
@@ -67,7 +67,7 @@ class Pointwise(Op, Formula):
             raise RuntimeError(f"result type {result.short} can't be cast to the desired output type {out.dtype.short}")
         device = single_device(self.name, [*tensors, out])
         loop = self._loop(arguments, compute, out.dtype, None if over[0] is None else self.inputs[over[0]])
-        return Plan(into, *plan_loop(loop, self.name, device, tensors, into if over[0] is None else (), shape))
+        return Plan(into[0], *plan_loop(loop, self.name, device, tensors, into if over[0] is None else (), shape))
 
     def types(self, arguments: tuple, parameters: tuple = ()) -> tuple[DType, DType]:
         """Compute dtype and result dtype for layouts and number types. Raises RuntimeError for a dtype the op is not defined for."""

@@ -48,7 +48,7 @@ class Reduction(Op):
         out = layout(shape, fold.result, x.device)
         if self.identity is None and x.size == 0 and out.size:
             raise IndexError(f"{self.name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
-        return Plan((out,), *_plan(fold, self.name, x, dims, out))
+        return Plan(out, *_plan(fold, self.name, x, dims, out))
 
     def fold(self, x: Layout, wanted: DType | None) -> emit.Fold:
         """The scalar functions and dtypes of this reduction for an input."""
@@ -107,7 +107,7 @@ class _Needing:
 
 def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:
     """`tensor` with the reduced dimensions back as size 1."""
-    for dim in () if keepdim else dims:
+    for dim in () if keepdim or tensor.ndim == 0 else dims:  # a scalar broadcasts as it is
         tensor = tensor.unsqueeze(dim)
     return tensor
 

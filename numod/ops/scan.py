@@ -87,9 +87,9 @@ class ArgExtremum(Op):
 def _plan(name: str, source: str, x: Layout, shape: tuple, result: object, dim: int) -> Plan:
     out = layout(tuple(shape), result, x.device)
     if out.size == 0:
-        return Plan((out,), lambda *_: None)
+        return Plan(out, lambda *_: None)
     launch = bind.launcher(x.device, name, source, f"{x.storage.name}[], {out.storage.name}[], int64, int64, int64", x.dtype, x.size)
-    return Plan((out,), launch, split(x.shape, dim))
+    return Plan(out, launch, split(x.shape, dim))
 
 
 cumsum = Cumsum("cumsum")

@@ -80,11 +80,11 @@ class Softmax(Op):
         _check_float(self.name, x)
         out = layout(x.shape, x.dtype, x.device)
         if x.size == 0:
-            return Plan((out,), lambda *_: None)
+            return Plan(out, lambda *_: None)
         outer, n, inner = split(x.shape, dim)
         signature = f"{x.storage.name}[], {x.storage.name}[], int64, int64, int64"
         launch = bind.launcher(x.device, self.name, bind.source_of(self.kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
-        return Plan((out,), launch, (outer, n, inner))
+        return Plan(out, launch, (outer, n, inner))
 
 
 class CrossEntropy(Op):
@@ -102,10 +102,10 @@ class CrossEntropy(Op):
             raise RuntimeError(f"cross_entropy: expected target of class indices as numod.int64, got {target.dtype}; convert with .long()")
         out = layout(target.shape, x.dtype, single_device(self.name, [x, target]))
         if out.size == 0:
-            return Plan((out,), lambda *_: None)
+            return Plan(out, lambda *_: None)
         signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64, int64, int64, int64"
         launch = bind.launcher(x.device, self.name, bind.source_of(cross_entropy_kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
-        return Plan((out,), launch, (*split(x.shape, 1), ignored))
+        return Plan(out, launch, (*split(x.shape, 1), ignored))
 
 
 def cross_entropy_gradient(g: object, x: object, target: object, ignored: int) -> object:

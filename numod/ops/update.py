@@ -35,7 +35,7 @@ class Update(Op):
         if len(shapes) > 1:
             raise RuntimeError(f"{self.name}: parameter, gradient and state must have one shape, got {', '.join(map(str, sorted(map(tuple, shapes))))}")
         loop = self._loop(tuple((each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False) for each in arguments))
-        return Plan(into, *plan_loop(loop, self.name, single_device(self.name, tensors), tensors, (), tuple(tensors[0].shape)))
+        return Plan(into[0], *plan_loop(loop, self.name, single_device(self.name, tensors), tensors, (), tuple(tensors[0].shape)))
 
     def _loop(self, kinds: tuple[tuple[DType, bool], ...]) -> emit.Loop:
         if kinds not in self._loops:

@@ -297,7 +297,7 @@ def test_outputs_in_containers(pack, unpack):
             return pack(x * 2)
 
     module, seen, x = Packed(), [], ones(1)
-    module.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append((grad_input[0].tolist(), grad_output[0].tolist())))
+    module.register_full_backward_hook(lambda module, *gradients: seen.append(tuple(each[0].tolist() for each in gradients)))
     result = module(x)
     assert type(result) is type(pack(0))
     unpack(result).backward()
@@ -388,6 +388,30 @@ def test_the_output_may_be_changed_in_place():
     y.mul_(3)
     y.backward()
     assert seen == [3] and numod.allclose(x.grad, 3 * module.weight[0])
+
+
+@pytest.mark.parametrize("module", [nn.Identity(), nn.Sequential(), nn.Dropout().eval()])
+def test_changing_the_output_in_place_leaves_the_gradient_of_the_input_right(module):
+    module.register_full_backward_hook(lambda *given: None)
+    x = ones(2)
+    inner = x * 3
+    y = module(inner)
+    y.mul_(2)
+    (y + inner * inner).sum().backward()
+    assert x.grad.tolist() == [2 * 3 + 2 * 3 * 3] * 2
+
+
+def test_an_output_the_module_kept_is_not_changed_behind_its_back():
+    class Keeping(nn.Module):
+        def forward(self, x):
+            self.kept = x * 3
+            return self.kept
+
+    module, x = Keeping(), ones(1)
+    module.register_full_backward_hook(lambda *given: None)
+    module(x).mul_(2).backward(retain_graph=True)
+    (module.kept * module.kept).backward()
+    assert module.kept.item() == 3 and x.grad.item() == 2 * 3 + 2 * 3 * 3
 
 
 # ---- registration

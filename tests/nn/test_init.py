@@ -92,7 +92,8 @@ def test_dirac(shape, groups):
 
 
 def test_gains():
-    for name, gain in [("linear", 1), ("conv2d", 1), ("conv_transpose3d", 1), ("sigmoid", 1), ("tanh", 5 / 3), ("relu", 2**0.5), ("selu", 0.75)]:
+    gains = {"linear": 1, "conv2d": 1, "conv_transpose3d": 1, "sigmoid": 1, "tanh": 5 / 3, "relu": 2**0.5, "selu": 0.75}
+    for name, gain in gains.items():
         assert init.calculate_gain(name) == gain
     assert init.calculate_gain("leaky_relu") == math.sqrt(2 / (1 + 0.01**2)) and init.calculate_gain("leaky_relu", 2) == math.sqrt(2 / 5)
     with pytest.raises(ValueError, match="negative_slope True not a valid number"):

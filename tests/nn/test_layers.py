@@ -14,7 +14,8 @@ def test_linear():
     expected = x.numpy() @ layer.weight.detach().numpy().T + layer.bias.detach().numpy()
     np.testing.assert_allclose(layer(x).detach().numpy(), expected)
     assert layer.weight.shape == (2, 3) and layer.bias.shape == (2,) and layer.weight.dtype == numod.float64
-    assert repr(nn.Linear(3, 2, bias=False)) == "Linear(in_features=3, out_features=2, bias=False)" and nn.Linear(3, 2, bias=False).bias is None
+    assert repr(nn.Linear(3, 2, bias=False)) == "Linear(in_features=3, out_features=2, bias=False)"
+    assert nn.Linear(3, 2, bias=False).bias is None
 
 
 def test_identity_flatten_unflatten():
@@ -22,7 +23,8 @@ def test_identity_flatten_unflatten():
     assert nn.Identity(1, a=2)(x) is x
     assert nn.Flatten()(x).shape == (2, 12) and nn.Flatten(0, 1)(x).shape == (6, 4)
     assert nn.Unflatten(1, (3, -1))(numod.ones(2, 12)).shape == (2, 3, 4)
-    assert repr(nn.Flatten()) == "Flatten(start_dim=1, end_dim=-1)" and repr(nn.Unflatten(1, (2, 3))) == "Unflatten(dim=1, unflattened_size=(2, 3))"
+    assert repr(nn.Flatten()) == "Flatten(start_dim=1, end_dim=-1)"
+    assert repr(nn.Unflatten(1, (2, 3))) == "Unflatten(dim=1, unflattened_size=(2, 3))"
     with pytest.raises(TypeError, match="unflattened_size must be a tuple of ints, but found type int"):
         nn.Unflatten(1, 3)
     with pytest.raises(TypeError, match="found element of type str at pos 1"):

@@ -104,7 +104,7 @@ def test_use_before_init_says_what_is_missing():
     early = Early()
     assert early.size == 3
     with pytest.raises(AttributeError, match=r"'Early' object has no attribute 'layer'; has super\(\).__init__\(\) been called\?"):
-        early.layer
+        _ = early.layer
 
 
 @pytest.mark.parametrize("kind", ["parameter", "buffer", "module"])
@@ -234,7 +234,7 @@ def test_delete():
     net.plain = 1
     del net.plain
     with pytest.raises(AttributeError, match="'Net' object has no attribute 'plain'"):
-        net.plain
+        _ = net.plain
 
 
 def test_dir_lists_what_can_be_completed():
@@ -549,7 +549,8 @@ def test_pickle_round_trip():
     net.second.tied = net.first.weight
     other = pickle.loads(pickle.dumps(net))
     assert repr(other) == repr(net) and not other.training and other._non_persistent_buffers_set == {"count"}
-    assert [(name, each.tolist()) for name, each in other.named_parameters()] == [(name, each.tolist()) for name, each in net.named_parameters()]
+    assert names(other.named_parameters()) == names(net.named_parameters())
+    assert [each.tolist() for each in other.parameters()] == [each.tolist() for each in net.parameters()]
     assert other.second.tied is other.first.weight and other.first.weight.note == "kept"
     assert other.first.__dict__["weight"] is other.first._parameters["weight"]
     other.first.weight = None
@@ -695,5 +696,5 @@ def test_an_attribute_error_inside_a_property_is_shown_as_itself():
             self.layer = nn.Linear(1, 1)
 
     with pytest.raises(AttributeError, match="'Linear' object has no attribute 'no_such_thing'"):
-        Broken().ratio
+        _ = Broken().ratio
     assert not hasattr(Broken(), "ratio")

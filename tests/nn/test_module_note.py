@@ -104,7 +104,8 @@ def test_dynamic_net():
 
 def test_big_net_parameters_are_shown():
     shown = [shape_of(parameter) for parameter in BigNet().named_parameters()]
-    assert [text.split(",")[0] for text in shown] == ["('l1.weight'", "('l1.bias'", "('net.l0.weight'", "('net.l0.bias'", "('net.l1.weight'", "('net.l1.bias'"]
+    names = ["l1.weight", "l1.bias", "net.l0.weight", "net.l0.bias", "net.l1.weight", "net.l1.bias"]
+    assert [text.split(",")[0] for text in shown] == [f"('{name}'" for name in names]
     assert shown[-1] == "('net.l1.bias', Parameter containing: tensor([N], requires_grad=True))"
 
 

@@ -146,8 +146,7 @@ def test_the_same_order_of_hooks(seed):
                 kind = choice.choice(["forward_pre_hook", "forward_hook", "full_backward_hook", "full_backward_pre_hook"])
                 note = f"{kind} {number} of {name}"
                 prepend = choice.random() < 0.4
-                hook = lambda module, *given, note=note: log.append((note, len(given), describe(given)))  # noqa: E731
-                handles.append(getattr(module, f"register_{kind}")(hook, prepend=prepend))
+                handles.append(getattr(module, f"register_{kind}")(noting(log, note), prepend=prepend))
         for handle in choice.sample(handles, 4):
             handle.remove()
         x = library.ones(3, 2, requires_grad=choice.random() < 0.9)
@@ -155,6 +154,10 @@ def test_the_same_order_of_hooks(seed):
         net(x).sum().backward()
         logs.append(log)
     assert logs[0] == logs[1]
+
+
+def noting(log, note):
+    return lambda module, *given: log.append((note, len(given), describe(given)))
 
 
 def describe(given):
@@ -207,17 +210,17 @@ def test_the_same_signature_of_methods(name):
     assert parameters_of(getattr(numod.nn.Module, name)) == parameters_of(getattr(torch.nn.Module, name))
 
 
-LAYERS = [name for name in numod.nn.__all__ if inspect.isclass(getattr(numod.nn, name)) and issubclass(getattr(numod.nn, name), numod.nn.Module)]
+CLASSES = {name: each for name, each in vars(numod.nn).items() if inspect.isclass(each) and hasattr(torch.nn, name)}
+LAYERS = [name for name, each in CLASSES.items() if issubclass(each, numod.nn.Module)]
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_same_signature_of_layers(name):
-    ours, theirs = getattr(numod.nn, name).__init__, getattr(torch.nn, name).__init__
-    if name in ("ModuleDict", "ModuleList", "Module", "ParameterDict", "ParameterList", "Sequential", "Identity"):
-        assert [each[0] for each in parameters_of(ours)] == [each[0] for each in parameters_of(theirs)]
-    elif ours is not numod.nn.Module.__init__:
-        ours, theirs = parameters_of(ours), parameters_of(theirs)
-        assert ours == theirs or ours == [("self", inspect.Parameter.POSITIONAL_OR_KEYWORD, plain(inspect.Parameter.empty)), ("settings", inspect.Parameter.VAR_KEYWORD, plain(inspect.Parameter.empty))]
+    ours, theirs = parameters_of(getattr(numod.nn, name).__init__), parameters_of(getattr(torch.nn, name).__init__)
+    if [each[0] for each in theirs] == ["self", "args", "kwargs"]:  # Module's own: a layer without settings
+        assert ours[1:] == theirs[1:] or [each[0] for each in ours] == ["self", "settings"]
+    else:
+        assert ours == theirs
 
 
 @pytest.mark.parametrize("name", [name for name in numod.nn.init.__all__ if hasattr(torch.nn.init, name)])
@@ -225,11 +228,16 @@ def test_the_same_signature_of_initializers(name):
     assert parameters_of(getattr(numod.nn.init, name)) == parameters_of(getattr(torch.nn.init, name))
 
 
-def test_nothing_of_init_or_utils_is_missing():
+def test_nothing_of_init_is_missing():
     assert not set(torch.nn.init.__all__) - set(dir(numod.nn.init))
-    assert {"clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "vector_to_parameters"} <= set(
-        dir(numod.nn.utils)
-    )
+
+
+UTILS = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm", "parameters_to_vector", "vector_to_parameters"]
+
+
+@pytest.mark.parametrize("name", UTILS)
+def test_the_same_signature_of_utils(name):
+    assert parameters_of(getattr(numod.nn.utils, name)) == parameters_of(getattr(torch.nn.utils, name))
 
 
 def attempt(action, library):
@@ -240,15 +248,32 @@ def attempt(action, library):
         return type(error).__name__
 
 
+def replaced(nn, first, second):
+    """Where an attribute is kept after `second` was assigned over `first`."""
+    module = nn.Module()
+    module.a = first
+    module.a = second
+    return [list(each) for each in (module._parameters, module._buffers, module._modules, module._non_persistent_buffers_set)]
+
+
 ATTEMPTS = {
     "tensor over parameter": lambda nn, lib: setattr(nn.Linear(1, 1), "weight", lib.ones(1, 1)),
     "module over parameter": lambda nn, lib: setattr(nn.Linear(1, 1), "weight", nn.ReLU()),
     "int over module": lambda nn, lib: setattr(nn.Sequential(nn.ReLU()), "0", 3),
-    "parameter over plain": lambda nn, lib: (lambda m: [setattr(m, "a", 1), setattr(m, "a", nn.Parameter(lib.ones(1))), list(m._parameters)])(nn.Module()),
-    "buffer over plain": lambda nn, lib: (lambda m: [setattr(m, "a", 1), setattr(m, "a", nn.Buffer(lib.ones(1)))])(nn.Module()),
-    "module over buffer": lambda nn, lib: (lambda m: [m.register_buffer("a", None), setattr(m, "a", nn.ReLU()), list(m._modules), list(m._buffers)])(nn.Module()),
-    "buffer over module": lambda nn, lib: (lambda m: [m.add_module("a", None), setattr(m, "a", nn.Buffer(lib.ones(1)))])(nn.Module()),
-    "plain tensor": lambda nn, lib: (lambda m: [setattr(m, "a", lib.ones(1)), list(m._buffers), list(m.state_dict())])(nn.Module()),
+    "parameter over plain": lambda nn, lib: replaced(nn, 1, nn.Parameter(lib.ones(1))),
+    "parameter over none": lambda nn, lib: replaced(nn, None, nn.Parameter(lib.ones(1))),
+    "parameter over module": lambda nn, lib: replaced(nn, nn.ReLU(), nn.Parameter(lib.ones(1))),
+    "parameter over buffer": lambda nn, lib: replaced(nn, nn.Buffer(lib.ones(1)), nn.Parameter(lib.ones(1))),
+    "buffer over plain": lambda nn, lib: replaced(nn, 1, nn.Buffer(lib.ones(1))),
+    "buffer over module": lambda nn, lib: replaced(nn, nn.ReLU(), nn.Buffer(lib.ones(1))),
+    "buffer over parameter": lambda nn, lib: replaced(nn, nn.Parameter(lib.ones(1)), nn.Buffer(lib.ones(1))),
+    "module over plain": lambda nn, lib: replaced(nn, 1, nn.ReLU()),
+    "module over buffer": lambda nn, lib: replaced(nn, nn.Buffer(lib.ones(1)), nn.ReLU()),
+    "tensor over buffer": lambda nn, lib: replaced(nn, nn.Buffer(lib.ones(1), persistent=False), lib.ones(1)),
+    "tensor over module": lambda nn, lib: replaced(nn, nn.ReLU(), lib.ones(1)),
+    "tensor over plain": lambda nn, lib: replaced(nn, 1, lib.ones(1)),
+    "none over tensors": lambda nn, lib: [replaced(nn, each, None) for each in (nn.Parameter(lib.ones(1)), nn.Buffer(lib.ones(1)))],
+    "none over others": lambda nn, lib: [replaced(nn, each, None) for each in (nn.ReLU(), 1)],
     "register taken": lambda nn, lib: nn.Linear(1, 1).register_buffer("weight", None),
     "register number": lambda nn, lib: nn.Linear(1, 1).register_parameter(3, None),
     "register dot": lambda nn, lib: nn.Linear(1, 1).add_module("a.b", None),

@@ -565,6 +565,10 @@ def test_two_passes_at_once_do_not_disturb_each_other():
     ]
 
 
+def test_importing_numod_is_enough():
+    assert numod.utils.data is data
+
+
 def test_there_are_no_workers():
     assert data.get_worker_info() is None
 
