@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from ..core.apply import state
-from ..core.creation import ones_like
+from ..core.apply import apply, state
 from ..core.tensor import Tensor
+from ..device import Layout
+from ..ops import table
 from .tape import Node, edge_to
 
 
@@ -22,7 +23,7 @@ def backward(
     wanted = None if inputs is None else _tuple(inputs)
     if wanted is not None and not wanted:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    _walk(tensors, _seeds(tensors, grad_tensors), bool(create_graph if retain_graph is None else retain_graph), create_graph, wanted, True)
+    _walk(tensors, grad_tensors, bool(create_graph if retain_graph is None else retain_graph), create_graph, wanted, True)
 
 
 def grad(
@@ -35,7 +36,7 @@ def grad(
         if not each.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     retain = create_graph if retain_graph is None else retain_graph
-    found = _walk(outputs, _seeds(outputs, grad_outputs), retain, create_graph, inputs, False)
+    found = _walk(outputs, grad_outputs, retain, create_graph, inputs, False)
     if not (allow_unused or materialize_grads) and any(each is None for each in found):
         raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.")
     return tuple(each.new_zeros(each.shape) if gradient is None and materialize_grads else gradient for each, gradient in zip(inputs, found))
@@ -46,45 +47,45 @@ def _tuple(value: object) -> tuple:
 
 
 def _seeds(tensors: tuple[Tensor, ...], weights: object) -> list[Tensor]:
-    weights = [None] * len(tensors) if weights is None else list(_tuple(weights))
+    weights = (None,) * len(tensors) if weights is None else _tuple(weights)
     if len(weights) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(weights)} gradients")
-    seeds = []
-    for each, weight in zip(tensors, weights):
-        if not each.requires_grad:
-            raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn; set requires_grad=True on an input, or leave no_grad()")
-        if weight is None:
-            if each.numel() != 1:
-                raise RuntimeError("grad can be implicitly created only for scalar outputs; reduce the tensor (.sum(), .mean()) or pass its gradient")
-            weight = ones_like(each)
-        elif weight.shape != each.shape:
-            raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {weight.shape} and output[0] has a shape of {each.shape}.")
-        seeds.append(weight)
-    return seeds
+    return [_seed(each, weight) for each, weight in zip(tensors, weights)]
+
+
+def _seed(tensor: Tensor, weight: Tensor | None) -> Tensor:
+    if not tensor.requires_grad:
+        raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn; set requires_grad=True on an input, or leave no_grad()")
+    layout = tensor._layout
+    if weight is None:
+        if layout.size != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs; reduce the tensor (.sum(), .mean()) or pass its gradient")
+        return apply(table.fill, (1,), (layout.dtype, layout.device, layout.shape))
+    if weight.shape != layout.shape:
+        raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {weight.shape} and output[0] has a shape of {layout.shape}.")
+    return weight
 
 
 class _Walk:
     """One backward pass: gradients waiting per node, in the order of the nodes' numbers, and what was caught for `inputs`."""
 
-    def __init__(self, wanted: tuple[Tensor, ...] | None, accumulate: bool) -> None:
+    def __init__(self, wanted: tuple[Tensor, ...]) -> None:
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, list[Tensor | None]] = {}
-        self.accumulate = accumulate
+        self.leaves: dict[Tensor, Tensor] = {}
         self.given: set[int] = set()  # storages someone else holds, which no leaf may take as its own
         self.catch: dict[tuple[int, int], list[int]] = {}
-        self.caught: list[Tensor | None] = [None] * len(wanted or ())
-        self.wanted = wanted
-        for k, each in enumerate(wanted or ()):
+        self.caught: list[Tensor | None] = [None] * len(wanted)
+        for k, each in enumerate(wanted):
             target, number = edge_to(each)
             self.catch.setdefault((id(target), number), []).append(k)
-        self.leaves: dict[int, tuple[Tensor, Tensor]] = {}
 
     def send(self, edge: tuple, gradient: Tensor) -> None:
         """A gradient on its way to a node or leaf."""
         target, number = edge
         if isinstance(target, Tensor):
-            known = self.leaves.get(id(target))
-            self.leaves[id(target)] = (target, gradient if known is None else known[1] + gradient)
+            known = self.leaves.get(target)
+            self.leaves[target] = gradient if known is None else known + gradient
             return
         waiting = self.pending.get(target)
         if waiting is None:
@@ -92,82 +93,73 @@ class _Walk:
             heappush(self.heap, (-target.sequence, target))
         waiting[number] = gradient if waiting[number] is None else waiting[number] + gradient
 
-    def note(self, target: object, number: int, gradient: Tensor) -> None:
+    def note(self, target: object, number: int, gradient: Tensor | None) -> None:
         """Remember the gradient if it is one of those asked for."""
         for k in self.catch.get((id(target), number), ()):
             self.caught[k] = gradient
 
-    def finish(self) -> None:
-        """Give the leaves their gradients."""
-        for leaf, gradient in self.leaves.values():
-            gradient = self._hooked(leaf, gradient)
-            self.note(leaf, 0, gradient)
-            if self.accumulate and (self.wanted is None or (id(leaf), 0) in self.catch):
-                accumulate(leaf, gradient, self)
+    def run(self, retain: bool) -> None:
+        """Go through the nodes, latest first."""
+        while self.heap:
+            node = heappop(self.heap)[1]
+            grads = self.pending.pop(node)
+            if node.hooks is not None:
+                grads = _before(node, grads, self)
+            if self.catch:
+                for number, gradient in enumerate(grads):
+                    self.note(node, number, gradient)
+            found = node.backward(grads)
+            if node.hooks is not None and node.hooks.after:
+                found = _after(node, grads, [(position, _fitted(gradient, node.layouts[position])) for position, gradient in found])
+            for position, gradient in found:
+                edge = node.edges[position]
+                if gradient is not None and edge is not None:
+                    self.send(edge, _fitted(gradient, node.layouts[position]))
+            if not retain:
+                node.release()
 
-    def _hooked(self, leaf: Tensor, gradient: Tensor) -> Tensor:
-        if leaf._hooks is None:
-            return gradient
-        for hook in list(leaf._hooks.values()):
-            self.given.add(id(gradient._storage))
-            gradient = _replaced(hook(gradient), gradient)
-        return gradient
+    def finish(self, only: tuple[Tensor, ...] | None) -> None:
+        """Give the leaves their gradients: all, or those among `only`."""
+        for leaf, gradient in self.leaves.items():
+            if leaf._hooks is not None:
+                for hook in list(leaf._hooks.values()):
+                    self.given.add(id(gradient._storage))
+                    gradient = _replaced(hook(gradient), gradient)
+            if self.catch:
+                self.note(leaf, 0, gradient)
+            if only is None:
+                accumulate(leaf, gradient, self.given)
+        for each, gradient in zip(only or (), self.caught):
+            if gradient is not None:
+                accumulate(each, gradient, self.given)
 
 
-def _walk(tensors: tuple, seeds: list[Tensor], retain: bool, create_graph: bool, wanted: tuple | None, into_leaves: bool) -> list[Tensor | None]:
-    walk = _Walk(wanted, into_leaves)
+def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wanted: tuple | None, into_leaves: bool) -> list[Tensor | None]:
+    """Run backward; the gradients of `wanted` are returned, and added to `.grad` (of those, or of all leaves) where `into_leaves`."""
+    walk = _Walk(wanted or ())
     before = state.grad_enabled
     state.grad_enabled = create_graph
     try:
-        for each, seed in zip(tensors, seeds):
+        for each, seed in zip(tensors, _seeds(tensors, weights)):
             walk.given.add(id(seed._storage))
             walk.send(edge_to(each), seed)
-        while walk.heap:
-            node = heappop(walk.heap)[1]
-            grads = walk.pending.pop(node)
-            if node.hooks is not None:
-                grads = _before(node, grads, walk)
-            if walk.catch:
-                for number, gradient in enumerate(grads):
-                    if gradient is not None:
-                        walk.note(node, number, gradient)
-            for position, gradient in _backward_of(node, grads):
-                if gradient is not None:
-                    walk.send(node.edges[position], gradient)
-            if not retain:
-                node.release()
-        walk.finish()
-        if walk.accumulate and wanted is not None:
-            for each, gradient in zip(wanted, walk.caught):
-                if gradient is not None and each._node is not None:
-                    accumulate(each, gradient, walk)
+        walk.run(retain)
+        walk.finish(wanted if into_leaves else ())
     finally:
         state.grad_enabled = before
     return walk.caught
 
 
-def _backward_of(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor | None]]:
-    """The node's gradients, in the shapes and dtypes of its inputs, after its own hooks."""
-    if all(gradient is None for gradient in grads):
-        return []
-    if grads[0] is None and node.op is not None:
-        layout = node.outputs[0]
-        grads[0] = next(each for each in grads if each is not None).new_zeros(layout.shape, dtype=layout.dtype)
-    found = []
-    for position, gradient in node.backward(grads):
-        layout = node.layouts[position]
-        if gradient is None or node.edges[position] is None:
-            continue
-        if gradient._layout.shape != layout.shape:
-            gradient = gradient.sum_to_size(layout.shape)
-        if gradient._layout.dtype is not layout.dtype:
-            gradient = gradient.to(layout.dtype)
-        if gradient._layout.device is not layout.device:
-            gradient = gradient.to(device=layout.device)
-        found.append((position, gradient))
-    if node.hooks is not None and node.hooks.after:
-        found = _after(node, grads, found)
-    return found
+def _fitted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
+    """A gradient in the shape, dtype and device of the input it is for."""
+    if gradient is None or gradient._layout is layout:
+        return gradient
+    own = gradient._layout
+    if own.shape != layout.shape:
+        gradient = gradient.sum_to_size(layout.shape)
+    if own.dtype is not layout.dtype or own.device is not layout.device:
+        gradient = gradient.to(device=layout.device, dtype=layout.dtype)
+    return gradient
 
 
 def _before(node: Node, grads: list[Tensor | None], walk: _Walk) -> list[Tensor | None]:
@@ -205,13 +197,14 @@ def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:
     return result
 
 
-def accumulate(leaf: Tensor, gradient: Tensor, walk: _Walk) -> None:
+def accumulate(leaf: Tensor, gradient: Tensor, given: set[int]) -> None:
     """Add a gradient to `leaf.grad`. The first is taken as it is where nobody else holds its memory, else copied."""
     if leaf._grad is not None:
         leaf._grad = leaf._grad + gradient if state.grad_enabled else leaf._grad.add_(gradient)
         return
     if not state.grad_enabled:
-        shared = id(gradient._storage) in walk.given or gradient._base is not None or not gradient._layout.dense
-        gradient = gradient.contiguous().clone() if shared and gradient._layout.dense else gradient.contiguous().detach() if shared else gradient
-        walk.given.add(id(gradient._storage))
+        storage = gradient._storage
+        if not gradient._layout.dense or gradient._base is not None or id(storage) in given:
+            gradient = gradient.clone() if gradient._layout.dense else gradient.contiguous()
+        given.add(id(gradient._storage))
     leaf._grad = gradient

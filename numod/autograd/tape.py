@@ -27,23 +27,18 @@ class Node:
         self.op, self.edges, self.layouts, self.outputs = op, edges, layouts, outputs
         self.hooks: SimpleNamespace | None = None
 
-    def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
+    def backward(self, grads: list[Tensor | None]) -> list[tuple[int, Tensor | None]]:
         """(input position, gradient) for each input that wants one, given the gradients of the results."""
-        kept = self.unpack()
-        for position, function, sources in self.recipe.calls:
-            arguments = []
-            for kind, where in sources:
-                if kind == "g":
-                    arguments.append(grads[where])
-                elif kind == "input":
-                    arguments.append(kept[where])
-                elif kind == "parameter":
-                    arguments.append(self.parameters[where])
-                elif kind == "out":
-                    arguments.append(self._result())
-                else:
-                    arguments.append(self.layouts if kind == "layouts" else self.layouts[position])
-            yield position, function(*arguments)
+        recipe = self.recipe
+        pool = [grads[0], *self.unpack()]
+        if recipe.keep_out:
+            pool.append(self._result())
+        if recipe.wide:
+            pool += [*self.parameters, *self.layouts, self.layouts]
+        return [
+            (position, waist.apply(function, arguments(pool)) if isinstance(function, Op) else function(*arguments(pool)))
+            for position, function, arguments in recipe.calls
+        ]
 
     def unpack(self) -> Sequence:
         """The kept inputs. Raises RuntimeError where they were freed or have been written to since."""
@@ -163,9 +158,9 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: T
         bit += bit
     node = Node(op, edges, layouts, (result._layout,))
     node.parameters = parameters
-    recipe = op.recipes.get(wanted)
+    recipe = op.recipes.get((wanted, len(edges)))
     if recipe is None:
-        recipe = op.recipe(wanted, len(inputs))
+        recipe = op.recipe(wanted, len(edges))
     node.recipe = recipe
     kept, versions = [], []
     for position in recipe.keep:

@@ -10,9 +10,12 @@ import threading
 from collections.abc import Callable
 
 from ..device import Storage
-from ..ops.op import Op
+from ..ops.op import Op, Plan
 from ..ops.pointwise import Pointwise
+from ..ops.update import Update
 from .tensor import Tensor, wrap
+
+new = object.__new__
 
 
 class _State(threading.local):
@@ -36,21 +39,13 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor:
     plan = op.plans.get(key)
     if plan is None:
         plan = op.plan(key, layouts, parameters)
+        plan.run = None if op.is_view else _runner(plan)
     if op.is_view:
-        source = inputs[0]
-        storage = source._storage
-        result = wrap(storage, plan.layout, source._offset + plan.offset)
-        result._base = source if source._base is None else source._base
-        result._seen = storage.version
-        if not state.grad_enabled:
-            result._unrecorded = True
+        result = _view(inputs[0], plan)
     else:
-        data = plan.empty(plan.size, plan.storage)
-        if plan.plain:
-            plan.launch(*[each._storage.data[each._offset :] if each._offset else each._storage.data for each in inputs], data, *plan.constants)
-        else:
-            plan.launch(*_buffers([inputs[k] for k in plan.tensors]), data, *[inputs[k] for k in plan.numbers], *plan.constants)
-        result = wrap(Storage(data), plan.layout, 0)
+        result = new(Tensor)
+        result._storage = Storage(plan.run(inputs))
+        result._layout = plan.layout
     if state.inference:
         result._inference = True
     elif state.grad_enabled and op.differentiable:
@@ -63,16 +58,23 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor:
     return result
 
 
+def _view(source: Tensor, plan: Plan) -> Tensor:
+    result = wrap(source._storage, plan.layout, source._offset + plan.offset)
+    result._base = source if source._base is None else source._base
+    result._seen = source._storage.version
+    if not state.grad_enabled:
+        result._unrecorded = True
+    return result
+
+
 def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: tuple = ()) -> None:
     """Run `op` and write its results over `targets`, which may be among the inputs. Their versions grow by one."""
     for target in targets:
         before_write(target)
     over = tuple([_position(target, inputs) for target in targets])
-    for each in inputs:
-        for target in targets:
-            if each is not target and getattr(each, "_storage", None) is target._storage:
-                inputs = tuple([_apart(one, targets) for one in inputs])
-                break
+    storages = [each._storage for each in inputs if isinstance(each, Tensor)]
+    if len(set(storages)) != len(storages) or None in over:
+        inputs = tuple([_apart(each, targets) for each in inputs])
     layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
     key = (parameters, over, *[target._layout for target in targets], *layouts)
     plan = op.plans.get(key)
@@ -90,6 +92,55 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
                 break
     if listeners:
         _tell(op, inputs, parameters, targets, True)
+
+
+def apply_update(op: Update, tensors: tuple[Tensor, ...], numbers: tuple) -> None:
+    """Run an optimizer's step in place. The short form of `apply_into` for ops that know which inputs they write and are never recorded."""
+    layouts = [each._layout for each in tensors]
+    key = (numbers.__len__(), *layouts)
+    plan = op.plans.get(key)
+    if plan is None:
+        into = tuple(layouts[k] for k in op.positions)
+        plan = op.plan(key, [*layouts, *map(type, numbers)], (), into, op.positions)
+    plan.launch(*[each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors], *numbers, *plan.constants)
+    for k in op.positions:
+        tensors[k]._storage.version += 1
+    if listeners:
+        _tell(op, (*tensors, *numbers), (), tuple(tensors[k] for k in op.positions), True)
+
+
+def _runner(plan: Plan) -> Callable:
+    """A function that allocates the result, launches, and gives the result's buffer. One to three tensors have forms of their own, for speed."""
+    empty, size, storage, launch, constants = plan.empty, plan.size, plan.storage, plan.launch, plan.constants
+    tensors, numbers = plan.tensors, plan.numbers
+
+    def one(inputs: tuple) -> object:
+        (x,) = inputs
+        data = empty(size, storage)
+        launch(x._storage.data[x._offset :] if x._offset else x._storage.data, data, *constants)
+        return data
+
+    def two(inputs: tuple) -> object:
+        x, y = inputs
+        data = empty(size, storage)
+        launch(x._storage.data[x._offset :] if x._offset else x._storage.data, y._storage.data[y._offset :] if y._offset else y._storage.data, data, *constants)
+        return data
+
+    def three(inputs: tuple) -> object:
+        x, y, z = inputs
+        data = empty(size, storage)
+        launch(
+            x._storage.data[x._offset :] if x._offset else x._storage.data, y._storage.data[y._offset :] if y._offset else y._storage.data,
+            z._storage.data[z._offset :] if z._offset else z._storage.data, data, *constants,
+        )
+        return data
+
+    def any_number(inputs: tuple) -> object:
+        data = empty(size, storage)
+        launch(*_buffers([inputs[k] for k in tensors]), data, *[inputs[k] for k in numbers], *constants)
+        return data
+
+    return {1: one, 2: two, 3: three}.get(len(tensors), any_number) if plan.plain else any_number
 
 
 def _buffers(tensors: list[Tensor]) -> list:

@@ -21,6 +21,7 @@ class Tensor:
     Made by the creation functions (`numod.tensor`, `numod.zeros`, ...). `Tensor(2, 3)` is uninitialised, `Tensor([1, 2])` holds the values.
     """
 
+    _offset = 0
     _requires_grad = False
     _grad: Tensor | None = None
     _node: object | None = None

@@ -150,16 +150,15 @@ def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> Call
     run, constants = _loops(name, a, b, out, sizes[-1], a_steps[-1], b_steps[-1])
     outer = [range(n) for n in sizes[:-1]]
     each_out = sizes[-1] * out.shape[-2] * out.shape[-1]
-    empty, storage = a.device.empty, a.storage
+    bias = a.device.empty(0, a.storage)
 
     def launch(a_data: object, b_data: object, out_data: object) -> None:
-        bias = empty(0, storage)
         for number, place in enumerate(np.ndindex(*map(len, outer))):
             a_at, b_at = (sum(i * s for i, s in zip(place, step)) for step in (a_steps, b_steps))
             run(a_data[a_at:], b_data[b_at:], bias, out_data[number * each_out :], *constants)
 
     def launch_once(a_data: object, b_data: object, out_data: object) -> None:
-        run(a_data, b_data, empty(0, storage), out_data, *constants)
+        run(a_data, b_data, bias, out_data, *constants)
 
     return launch if outer else launch_once
 
@@ -188,20 +187,15 @@ class Linear(Op):
         transposed = layout(tuple(reversed(weight.shape)), x.dtype, device, tuple(reversed(weight.strides)))
         large = device.type == "cpu" and x.dtype.is_floating_point and out.size * x.shape[-1] > _SMALL
         result = layout((rows, weight.shape[0]), x.dtype, device)
-        return Plan(out, (_linear_blas if large else _linear_loops)(matrix, transposed, result, isinstance(bias, Layout)))
+        return Plan(out, *(_linear_blas if large else _linear_loops)(matrix, transposed, result, isinstance(bias, Layout)))
 
 
-def _linear_loops(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> Callable:
+def _linear_loops(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> tuple[Callable, tuple]:
     run, constants = _loops("linear", x, weight, out, 1, 0, 0)
-    empty, storage = x.device.empty, x.storage
-
-    def with_bias(x_data: object, weight_data: object, bias_data: object, out_data: object) -> None:
-        run(x_data, weight_data, bias_data, out_data, *constants)
-
-    def without(x_data: object, weight_data: object, out_data: object) -> None:
-        run(x_data, weight_data, empty(0, storage), out_data, *constants)
-
-    return with_bias if has_bias else without
+    if has_bias:
+        return run, constants
+    bias = x.device.empty(0, x.storage)
+    return (lambda x_data, weight_data, out_data: run(x_data, weight_data, bias, out_data, *constants)), ()
 
 
 def add_bias(bias, out, rows, columns):
@@ -212,10 +206,10 @@ def add_bias(bias, out, rows, columns):
             out[uintp(base + j)] += bias[uintp(j)]
 
 
-def _linear_blas(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> Callable:
+def _linear_blas(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> tuple[Callable, tuple]:
     multiply = _blas((x, weight, out))
     if not has_bias:
-        return multiply
+        return multiply, ()
     array = f"{x.storage.name}[]"
     add = bind.launcher(x.device, "add_bias", bind.source_of(add_bias), f"{array}, {array}, int64, int64", x.dtype, out.size)
     rows, columns = out.shape
@@ -224,7 +218,7 @@ def _linear_blas(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> Call
         multiply(x_data, weight_data, out_data)
         add(bias_data, out_data, rows, columns)
 
-    return launch
+    return launch, ()
 
 
 def _matrix(x: object) -> object:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 
 from ..device import Layout
 from ..kernel.expression import parameter_names
@@ -21,10 +22,10 @@ class Plan:
     """How to run an op for one set of layouts: `launch(*input buffers, *result buffers, *numbers, *constants)` fills a result of `layout`.
 
     For a view, `launch` is None and `offset` is added. `Op.plan` adds `tensors` and `numbers`, the positions of the inputs of either kind
-    (`plain`: all are tensors), and how to allocate the result.
+    (`plain`: all are tensors), and how to allocate the result; `run` is the waist's.
     """
 
-    __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "plain", "empty", "size", "storage")
+    __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "plain", "empty", "size", "storage", "run")
 
     def __init__(self, layout: Layout, launch: Callable | None, constants: tuple = (), offset: int = 0) -> None:
         self.layout, self.launch, self.constants, self.offset = layout, launch, constants, offset
@@ -39,11 +40,15 @@ class Plan:
 
 @dataclass(slots=True)
 class Recipe:
-    """What one node keeps and calls: positions of kept inputs, whether the result is kept, and (input, function, argument sources)."""
+    """What a node keeps, and how it calls its gradients: (input position, function, a getter of the arguments from the node's pool).
 
-    keep: tuple[int, ...]
+    The pool is [g, *kept inputs], then the result where `keep_out`, then for `wide` recipes *parameters, *layouts and the list of layouts.
+    """
+
+    keep: list[int]
     keep_out: bool
-    calls: tuple[tuple[int, Callable, tuple], ...]  # a source is (kind, place), kind one of "g", "input", "parameter", "out", "layout", "layouts"
+    wide: bool
+    calls: list[tuple[int, Callable, Callable]]
 
 
 def argument_names(function: Callable) -> tuple[str, ...]:
@@ -63,7 +68,7 @@ class Op:
     def __init__(self, name: str) -> None:
         self.name = name
         self.plans: dict[tuple, Plan] = {}
-        self.recipes: dict[int, Recipe] = {}
+        self.recipes: dict[tuple[int, int], Recipe] = {}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         """The plan for inputs described by `arguments`: a Layout for a tensor, a type for a number."""
@@ -89,31 +94,22 @@ class Op:
 
     def recipe(self, wanted: int, count: int) -> Recipe:
         """What to keep so that the gradients of the wanted inputs (bits of a number) can be computed."""
-        found = self.recipes[wanted] = self._recipe([k for k in range(count) if wanted >> k & 1])
+        found = self.recipes[wanted, count] = self._recipe([k for k in range(count) if wanted >> k & 1], count)
         return found
 
-    def _recipe(self, wanted: list[int]) -> Recipe:
-        keep: list[int] = []
-        keep_out = False
-        calls = []
-        for position in wanted:
-            function = self.gradient_of(position)
-            if function is None:
-                continue
-            sources = []
-            for name in argument_names(function):
-                if name in self.inputs:
-                    source = self.inputs.index(name)
-                    if source not in keep:
-                        keep.append(source)
-                    sources.append(("input", keep.index(source)))
-                elif name in self.parameters:
-                    sources.append(("parameter", self.parameters.index(name)))
-                else:
-                    keep_out = keep_out or name == "out"
-                    sources.append((name, 0))
-            calls.append((position, function, tuple(sources)))
-        return Recipe(tuple(keep), keep_out, tuple(calls))
+    def _recipe(self, wanted: list[int], count: int) -> Recipe:
+        calls = [(k, function, argument_names(function)) for k in wanted if (function := self.gradient_of(k)) is not None]
+        asked = [name for _, _, names in calls for name in names]
+        keep = [k for k, name in enumerate(self.inputs) if name in asked]
+        pool = ["g", *(self.inputs[k] for k in keep), *(["out"] if "out" in asked else [])]
+        wide = any(name not in pool for name in asked)
+        pool += [*self.parameters, *range(count), "layouts"] if wide else []
+
+        def getter(position: int, names: tuple) -> Callable:
+            places = [pool.index(position if name == "layout" else name) for name in names]
+            return itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
+
+        return Recipe(keep, "out" in asked, wide, [(k, function, getter(k, names)) for k, function, names in calls])
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

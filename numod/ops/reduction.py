@@ -13,7 +13,7 @@ from ..device import Layout
 from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..kernel import bind, build, emit
-from ..kernel.expression import Symbol, as_expression
+from ..kernel.expression import Symbol, as_expression, parameter_names
 from . import table as t
 from .op import Op, Plan
 
@@ -75,34 +75,20 @@ class Reduction(Op):
 
 
 def _gradient(rule: Callable) -> Callable:
-    """A rule on tensors shaped to broadcast, as a gradient function of the op."""
-    names = rule.__code__.co_varnames[: rule.__code__.co_argcount]
+    """A rule on tensors shaped to broadcast, as a gradient function of the op. It keeps only what the rule names."""
+    names = parameter_names(rule)
+    kept = tuple(name for name in names if name in ("out", "x"))
 
-    def gradient(g: object, out: object, x: object, layout: Layout, dims: tuple, keepdim: bool) -> object:
-        known = {"g": _restore(g, dims, keepdim), "x": x, "dims": dims, "shape": layout.shape}
-        if "out" in names:
-            known["out"] = _restore(out, dims, keepdim)
-        if "count" in names:
-            known["count"] = prod(layout.shape[d] for d in dims)
-        return rule(*(known[name] for name in names)).expand(layout.shape)
+    def gradient(g: object, layout: Layout, dims: tuple, keepdim: bool, *values: object) -> object:
+        known = dict(zip(kept, values))
+        known["g"] = _restore(g, dims, keepdim)
+        if "out" in known:
+            known["out"] = _restore(known["out"], dims, keepdim)
+        known["dims"], known["count"] = dims, layout.size // (g.numel() or 1)
+        return rule(*[known[name] for name in names]).expand(layout.shape)
 
-    needed = {"g", "layout", "dims", "keepdim"} | ({"out", "x"} & set(names))
-    return _Needing(gradient, needed)
-
-
-_SOURCES = ("g", "out", "x", "layout", "dims", "keepdim")
-
-
-class _Needing:
-    """A gradient function that names only the parameters its rule uses, so that no more is kept."""
-
-    def __init__(self, function: Callable, needed: set[str]) -> None:
-        self.function = function
-        self.asks_for = tuple(name for name in _SOURCES if name in needed)
-
-    def __call__(self, *arguments: object) -> object:
-        known = dict(zip(self.asks_for, arguments))
-        return self.function(*(known.get(name) for name in _SOURCES))
+    gradient.asks_for = ("g", "layout", "dims", "keepdim", *kept)
+    return gradient
 
 
 def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:

@@ -20,13 +20,14 @@ rows: dict[str, Update] = {}
 
 
 class Update(Op):
-    """A formula whose results replace the inputs named in `writes`, element by element. All tensors have one shape; numbers are cast."""
+    """A formula whose results replace the inputs named in `writes`, element by element. Tensors come first and have one shape; numbers are cast."""
 
     differentiable, gradients = False, {}
 
     def __init__(self, name: str, formula: Callable, writes: tuple[str, ...]) -> None:
         super().__init__(name)
         self.formula, self.writes, self.inputs = formula, writes, parameter_names(formula)
+        self.positions = tuple(map(self.inputs.index, writes))
         self._loops: dict[tuple, emit.Loop] = {}
 
     def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
@@ -34,6 +35,8 @@ class Update(Op):
         shapes = {each.shape for each in tensors}
         if len(shapes) > 1:
             raise RuntimeError(f"{self.name}: parameter, gradient and state must have one shape, got {', '.join(map(str, sorted(map(tuple, shapes))))}")
+        if any(each.overlapping for each in into):
+            raise RuntimeError(f"{self.name}: a parameter whose elements share memory (an expanded tensor) cannot be updated; clone() it first")
         loop = self._loop(tuple((each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False) for each in arguments))
         return Plan(into[0], *plan_loop(loop, self.name, single_device(self.name, tensors), tensors, (), tuple(tensors[0].shape)))
 

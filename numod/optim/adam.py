@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import sqrt
 from typing import Any
 
-from ..core.apply import apply_into
+from ..core.apply import apply_update
 from ..core.tensor import Tensor
 from ..ops import update
 from .optimizer import Optimizer, non_negative
@@ -40,7 +40,7 @@ class Adam(Optimizer):
         tensors = [value for name, value in state.items() if name != "step"]
         gradient = -parameter._grad if group["maximize"] else parameter._grad
         row = update.adam_amsgrad if group["amsgrad"] else update.adam
-        apply_into(row, (parameter, gradient, *tensors, *self._numbers(group, state["step"])), (parameter, *tensors))
+        apply_update(row, (parameter, gradient, *tensors), self._numbers(group, state["step"]))
 
     def _numbers(self, group: dict[str, Any], step: int) -> tuple[float, ...]:
         """The update's numbers: kept, weight_decay, gain1, beta2, gain2, step, root, eps (see `ops.update.adam`)."""

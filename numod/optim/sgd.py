@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..core.apply import apply_into
+from ..core.apply import apply_update
 from ..core.tensor import Tensor
 from ..ops import update
 from .optimizer import Optimizer, non_negative
@@ -32,7 +32,7 @@ class SGD(Optimizer):
         if group["maximize"]:
             gradient = -gradient
         if not group["momentum"]:
-            apply_into(update.sgd, (parameter, gradient, lr, decay), (parameter,))
+            apply_update(update.sgd, (parameter, gradient), (lr, decay))
             return
         state = self.state[parameter]
         buffer = state.get("momentum_buffer")
@@ -41,4 +41,4 @@ class SGD(Optimizer):
             buffer = state["momentum_buffer"] = parameter.new_zeros(parameter.shape)
             gain = 1.0  # the first step takes the gradient whole
         numbers = (lr, decay, float(group["momentum"]), gain, float(group["nesterov"]))
-        apply_into(update.sgd_momentum, (parameter, gradient, buffer, *numbers), (parameter, buffer))
+        apply_update(update.sgd_momentum, (parameter, gradient, buffer), numbers)
