@@ -173,35 +173,29 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: T
         else:
             versions.append(None)
     node.kept, node.versions = kept, versions
-    node.out = (result.detach(), result._storage.version) if recipe.keep_out else None
+    node.out = None
     return node
 
 
 def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tensor) -> None:
     """Give the result of an op its node."""
     if result._layout.dtype.is_floating_point:
-        result._node = make_node(op, inputs, layouts, parameters, result)
+        node = result._node = make_node(op, inputs, layouts, parameters, result)
         result._requires_grad = True
+        if node.recipe.keep_out:
+            node.out = (result.detach(), result._storage.version)
 
 
-def record_into(op: Op, inputs: tuple, layouts: list, parameters: tuple, targets: tuple[Tensor, ...]) -> None:
-    """Record an op that wrote over its target. Written through a view, the base gets a node that replaces that part of its gradient."""
-    if not op.differentiable:
-        return
-    (target,) = targets
-    node = make_node(op, inputs, layouts, parameters, target)
-    node.versions = [_before(each, version, target) for each, version in zip(node.kept, node.versions)]
+def attach(node: Node, target: Tensor) -> None:
+    """Give a target written in place its node. Written through a view, the base gets a node that replaces that part of its gradient."""
+    if node.recipe.keep_out:
+        node.out = (target.detach(), target._storage.version)
     if target._base is None:
         target._node, target._output, target._requires_grad = node, 0, True
     else:
         base = target._base
         base._node, base._output, base._requires_grad = PartNode(base, target, node), 0, True
         renew(target)
-
-
-def _before(each: object, version: int | None, target: Tensor) -> int | None:
-    """A kept input that was itself written over was right one version ago."""
-    return version - 1 if isinstance(each, Tensor) and each._storage is target._storage else version
 
 
 def before_write(target: Tensor) -> None:
@@ -300,5 +294,5 @@ def _title(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-waist.record, waist.record_into, waist.before_write = record, record_into, before_write
+waist.record, waist.make_node, waist.attach, waist.before_write = record, make_node, attach, before_write
 Tensor._renew = staticmethod(renew)

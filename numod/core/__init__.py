@@ -6,7 +6,7 @@ from . import methods  # noqa: F401  adds the methods
 from .creation import (
     arange, as_tensor, asarray, empty, empty_like, eye, from_dlpack, from_numpy, full, full_like, linspace, ones, ones_like, scalar_tensor, tensor, zeros, zeros_like,
 )
-from .functions import cat, stack
+from .shapes import cat, stack
 from .indexing import getitem  # noqa: F401  adds indexing
 from .random import Generator, manual_seed
 from .tensor import Tensor

@@ -27,9 +27,11 @@ class _State(threading.local):
 
 state = _State()
 listeners: list[Callable] = []  # called with (op, inputs, parameters, outputs, in_place) after every op
-record: Callable  # (op, inputs, layouts, parameters, output): gives the output a tape node; set by `autograd`
-record_into: Callable  # (op, inputs, layouts, parameters, targets): the same for targets written in place; set by `autograd`
-before_write: Callable  # (target): refuses writes the tape cannot represent; set by `autograd`
+# What `autograd` sets when it is imported:
+record: Callable = None  # (op, inputs, layouts, parameters, output): gives the output a node of the tape
+make_node: Callable = None  # (op, inputs, layouts, parameters, target): a node for a write in place, made before the write
+attach: Callable = None  # (node, target): gives the target that node, after the write
+before_write: Callable = None  # (target): refuses writes the tape cannot represent
 
 
 def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor:
@@ -80,16 +82,17 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     plan = op.plans.get(key)
     if plan is None:
         plan = op.plan(key, layouts, parameters, tuple(target._layout for target in targets), over)
+    node = None
+    if state.grad_enabled and op.differentiable:
+        if any([getattr(each, "_requires_grad", False) for each in (*inputs, *targets)]):
+            node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while its inputs have the history they had
     tensors = [inputs[k] for k in plan.tensors]
     tensors += [target for target, position in zip(targets, over) if position is None]
     plan.launch(*_buffers(tensors), *[inputs[k] for k in plan.numbers], *plan.constants)
     for target in targets:
         target._storage.version += 1
-    if state.grad_enabled:
-        for each in (*inputs, *targets):
-            if getattr(each, "_requires_grad", False):
-                record_into(op, inputs, layouts, parameters, targets)
-                break
+    if node is not None:
+        attach(node, targets[0])
     if listeners:
         _tell(op, inputs, parameters, targets, True)
 

@@ -8,7 +8,9 @@ from .. import dtypes
 from ..ops import view as v
 from .apply import apply
 from .creation import arange, as_tensor, tensor
-from .functions import _places_of, check_bounds, copy_, expand, index_add_, index_copy_, index_select, reshape, select, unsqueeze
+from .elementwise import copy_
+from .selection import _places_of, check_bounds, index_add_, index_copy_, index_select
+from .shapes import expand, reshape, select, unsqueeze
 from .tensor import Tensor
 
 

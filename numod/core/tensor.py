@@ -209,7 +209,7 @@ class Tensor:
         if self._requires_grad and not value.dtype.is_floating_point:
             raise RuntimeError(f"data set to a tensor that requires gradients must be floating point, got {value.dtype}")
         version = self._storage.version
-        self._storage, self._layout, self._offset = value._storage, value._layout, value._offset
+        self._storage, self._layout, self._offset, self._base = value._storage, value._layout, value._offset, None
         self._storage.version = max(version, self._storage.version) + 1  # what backward kept of the old value is stale
 
     def _alias(self, cls: type | None = None) -> Tensor:

@@ -13,7 +13,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 
 from ..dtypes import dtype as DType
 from . import build as builder
@@ -32,13 +32,13 @@ def launcher(device: object, name: str, source: str, signature: str, real: DType
     return backend.choose(make, work, "parallel_range(" in source)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _built(backend: object, name: str, source: str, signature: str, real: DType, parallel: bool, fastmath: frozenset) -> Callable:
     text = _complete(backend, source, real, parallel)
     return builder.build(backend, name, text, signature, parallel, fastmath).launch
 
 
-@lru_cache(maxsize=None)
+@cache
 def source_of(function: Callable) -> str:
     """A kernel function's text, renamed `kernel`, without docstring, with its float literals typed."""
     return _rewrite(function, "kernel")
@@ -69,7 +69,7 @@ def _helpers(source: str) -> list[str]:
     return list(found.values())
 
 
-@lru_cache(maxsize=None)
+@cache
 def _rewrite(function: Callable, name: str) -> str:
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     definition = tree.body[0]

@@ -318,6 +318,25 @@ def fold_columns(fold: Fold, kept: int) -> tuple[str, str]:
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
+def fold_flat(fold: Fold, inputs: tuple[Input, ...]) -> tuple[str, str]:
+    """Reduce a formula of several dense tensors (and numbers) to one value per chunk, without storing the elements.
+
+    Arguments: the tensors, out, the numbers, n, chunk, chunks, count. `fold.each` is a formula of the inputs' names.
+    """
+    tensors, numbers = [each for each in inputs if each.tensor], [each for each in inputs if not each.tensor]
+    names = [*(each.name for each in tensors), "out", *(each.name for each in numbers), "n", "chunk", "chunks", "count"]
+    lines = [f"def kernel({', '.join(names)}):", *(f"    {each.name}_ = {_cast(fold.dtype, each.name, each)}" for each in numbers)]
+    lines += ["    for place in parallel_range(chunks):", "        task = int64(place)", f"        total = {_cast(fold.wide, _literal(fold.identity))}"]
+    lines += [f"        for low in range(task * chunk, min((task + 1) * chunk, n), {BLOCK}):", f"            part = {_cast(fold.dtype, _literal(fold.identity))}"]
+    lines += [f"            for inner in range(low, min(low + {BLOCK}, (task + 1) * chunk, n)):"]
+    lines += [" " * 16 + line for line in _folded(fold, "uintp(inner)", "part", fold.dtype, inputs)]
+    lines += [" " * 12 + line for line in _combined(fold, "total", "part", fold.wide)]
+    lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
+    types = [f"{each.dtype.storage.name}[]" for each in tensors] + [f"{fold.result.storage.name}[]"]
+    types += ["int64" if each.dtype.kind != "f" else "float64" for each in numbers] + ["int64"] * 4
+    return "\n".join(lines) + "\n", ", ".join(types)
+
+
 def _unravel(flat: str, index: str, sizes: list[str], rank: int, indent: str) -> list[str]:
     """Lines that split `flat` into index0 .. index(rank-1); the first dimension's size is not needed."""
     lines, rest = [], flat
@@ -337,10 +356,12 @@ def _read(text: str, dtype: DType) -> str:
     return f"({text} != 0)" if dtype.kind == "b" else text
 
 
-def _folded(fold: Fold, index: str, total: str, dtype: DType) -> list[str]:
-    """Lines that read an element, map it and combine it into `total`."""
-    writer = _Writer(fold.dtype, {"x": (_load(fold.dtype, Input("x", fold.source), index), "value")})
-    value = writer.write(fold.each, "value")
+def _folded(fold: Fold, index: str, total: str, dtype: DType, inputs: tuple[Input, ...] | None = None) -> list[str]:
+    """Lines that read an element of each input, map them and combine the value into `total`."""
+    inputs = inputs or (Input("x", fold.source),)
+    symbols = {each.name: (_load(fold.dtype, each, index) if each.tensor else f"{each.name}_", "value") for each in inputs}
+    writer = _Writer(fold.dtype, symbols)
+    value = writer.write(fold.each)
     return writer.lines + _combined(fold, total, value, dtype)
 
 

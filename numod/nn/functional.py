@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from math import prod
 
 from .. import dtypes
 from ..core import functions as f, random
 from ..core.apply import apply
 from ..core.tensor import Tensor
-from ..ops import matmul as mm, softmax as sm, table as t
+from ..ops import matmul as mm, reduction as r, softmax as sm, table as t
 
 # ---- linear
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:  # noqa: A002
     """input (..., in) @ weight (out, in) transposed + bias (out,) -> (..., out). Raises RuntimeError where sizes or dtypes differ."""
+    if input._layout.ndim == 2 and weight._layout.ndim == 2:
+        return apply(mm.linear, (input if input._layout.dense else f.contiguous(input), weight, bias))
     if weight.ndim == 1:
         result = f.matmul(input, weight)
         return result if bias is None else result + bias
-    return apply(mm.linear, (input if input._layout.dense else f.contiguous(input), weight, bias))
+    if input.ndim == 0 or weight.ndim != 2:
+        raise RuntimeError(f"linear: expected input (..., in) and weight (out, in), got {tuple(input.shape)} and {tuple(weight.shape)}")
+    rows = f.reshape(input, (prod(input.shape[:-1]), input.shape[-1]))
+    return f.reshape(linear(rows, weight, bias), (*input.shape[:-1], weight.shape[0]))
 
 
 # ---- activations
@@ -193,6 +199,9 @@ def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, wei
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.", stacklevel=3,
         )
+    tensors = [each for each in (input, target, *numbers) if isinstance(each, Tensor)]
+    if reduction in ("mean", "sum") and weight is None and input.numel() and all(each._layout.dense and each.shape == input.shape for each in tensors):
+        return apply(r.closing(row), (input, target, *numbers), (1.0 / input.numel() if reduction == "mean" else 1,))
     loss = row(input, target, *numbers)
     return _reduced(loss if weight is None else loss * weight, reduction)
 
@@ -286,13 +295,13 @@ def _class_loss(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, 
         raise RuntimeError(f"expected scalar type Long for class indices but found {target.dtype.short}; convert with .long()")
     if x.shape[:1] + x.shape[2:] != target.shape:
         raise RuntimeError(f"expected target of shape {tuple(x.shape[:1] + x.shape[2:])} for input {tuple(x.shape)}, got {tuple(target.shape)}")
-    low, high = (int(f.amin(target)), int(f.amax(target))) if target.numel() else (0, 0)
-    ignores = (low < 0 or high >= x.shape[1] or 0 <= ignored) and bool((target == ignored).any())
+    found = apply(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,)).item() if target.numel() else 0
+    if found >= 1 << 32:
+        wrong = f.masked_fill(target, target == ignored, 0)
+        low, high = wrong.min().item(), wrong.max().item()
+        raise IndexError(f"Target {low if low < 0 else high} is out of bounds for {x.shape[1]} classes.")
+    ignores = found > 0
     safe = f.masked_fill(target, target == ignored, 0) if ignores else target
-    if ignores or low < 0 or high >= x.shape[1]:
-        for bound in (int(f.amin(safe)), int(f.amax(safe))):
-            if not 0 <= bound < x.shape[1]:
-                raise IndexError(f"Target {bound} is out of bounds for {x.shape[1]} classes.")
     loss = loss_of(x, safe)
     if weight is None and not ignores:
         return _reduced(loss, reduction)

@@ -6,7 +6,6 @@ Large products of floats go to NumPy's BLAS, small ones to loops here, where the
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 
 import numpy as np
 
@@ -164,13 +163,13 @@ def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> Call
 
 
 class Linear(Op):
-    """x (..., in) @ weight (out, in) transposed + bias (out) -> (..., out). Rows of x must be dense; bias may be None."""
+    """Dense x (rows, in) @ weight (out, in) transposed + bias (out) -> (rows, out). bias may be None."""
 
     inputs = ("x", "weight", "bias")
     gradients = {
         "x": lambda g, weight: _product(g, weight, False, False),
-        "weight": lambda g, x: _product(_matrix(g), _matrix(x), True, False),
-        "bias": lambda g: _matrix(g).sum(0),
+        "weight": lambda g, x: _product(g, x, True, False),
+        "bias": lambda g: g.sum(0),
     }
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -179,15 +178,12 @@ class Linear(Op):
         if isinstance(bias, Layout) and (bias.shape != weight.shape[:1] or bias.dtype is not x.dtype):
             raise RuntimeError(f"linear: bias is {tuple(bias.shape)} {bias.dtype}, expected ({weight.shape[0]},) {x.dtype}")
         device = single_device("linear", [each for each in arguments if isinstance(each, Layout)])
-        out = layout((*x.shape[:-1], weight.shape[0]), x.dtype, device)
+        out = layout((x.shape[0], weight.shape[0]), x.dtype, device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        rows = prod(x.shape[:-1])
-        matrix = layout((rows, x.shape[-1]), x.dtype, device)
         transposed = layout(tuple(reversed(weight.shape)), x.dtype, device, tuple(reversed(weight.strides)))
         large = device.type == "cpu" and x.dtype.is_floating_point and out.size * x.shape[-1] > _SMALL
-        result = layout((rows, weight.shape[0]), x.dtype, device)
-        return Plan(out, *(_linear_blas if large else _linear_loops)(matrix, transposed, result, isinstance(bias, Layout)))
+        return Plan(out, *(_linear_blas if large else _linear_loops)(x, transposed, out, isinstance(bias, Layout)))
 
 
 def _linear_loops(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> tuple[Callable, tuple]:
@@ -219,11 +215,6 @@ def _linear_blas(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> tupl
         add(bias_data, out_data, rows, columns)
 
     return launch, ()
-
-
-def _matrix(x: object) -> object:
-    """(..., n) as (rows, n)."""
-    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
 
 
 def _check(name: str, a: Layout, b: Layout, inner: int, hint: str = "") -> None:

@@ -11,7 +11,7 @@ from ..device import Layout
 from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..kernel import bind, emit
-from ..kernel.expression import Expression, Formula, Symbol, as_expression, parameter_names, substitute, uses, vocabulary
+from ..kernel.expression import Expression, Formula, Symbol, as_expression, substitute, uses, vocabulary
 from .op import Op, Plan, single_device
 
 rows: dict[str, Pointwise] = {}
@@ -76,7 +76,7 @@ class Pointwise(Op, Formula):
             values = [each for name, each in zip(self.inputs, arguments) if name not in self.conditions and name not in self.integers]
             tensors = [each for each in values if isinstance(each, Layout)]
             numbers = [each for each in values if not isinstance(each, Layout)]
-            compute = dtypes.result_type([each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers)
+            compute = not values and dtypes.bool_ or dtypes.result_type([each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers)
         if self.result == "float" and not compute.is_floating_point:
             compute = dtypes.get_default_dtype()
         if compute.kind not in self.accepts:

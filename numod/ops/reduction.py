@@ -6,6 +6,7 @@ Accuracy: float32 elements are summed in short blocks, the blocks in float64, so
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import inf, prod
 
 from .. import dtypes
@@ -15,7 +16,8 @@ from ..dtypes import dtype as DType
 from ..kernel import bind, build, emit
 from ..kernel.expression import Symbol, as_expression, parameter_names
 from . import table as t
-from .op import Op, Plan
+from .op import Op, Plan, single_device
+from .pointwise import Pointwise
 
 rows: dict[str, Reduction] = {}
 _TILE = 512  # neighbouring outputs whose wide totals stay in the first-level cache
@@ -129,19 +131,10 @@ def _rows(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, l
 
 def _two_stages(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
     """Partial totals of chunks, then their total."""
-    a, element = Symbol("a"), Symbol("x")
-    first = emit.Fold(fold.each, fold.combine, a, fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
-    last = emit.Fold(element, fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
+    first = emit.Fold(fold.each, fold.combine, Symbol("a"), fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
     partial = layout((outs, chunks), fold.wide, x.device)
-    run_first, constants_first = _rows(first, name, x, kept, kept_steps, length, walk, outs, chunks, count)
-    run_last, constants_last = _rows(last, name, partial, [outs], [chunks], [chunks], [1], outs, 1, count)
-
-    def launch(x_data: object, out_data: object) -> None:
-        between = x.device.empty(partial.size, partial.storage)
-        run_first(x_data, between, *constants_first)
-        run_last(between, out_data, *constants_last)
-
-    return launch, ()
+    run, constants = _rows(first, name, x, kept, kept_steps, length, walk, outs, chunks, count)
+    return _two_passes(run, constants, fold, name, partial, count), ()
 
 
 def _columns(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: int, walk: int, count: int) -> tuple[Callable, tuple]:
@@ -156,6 +149,67 @@ def _columns(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list
         run(x_data, empty(size, storage), out_data, *constants)
 
     return launch, ()
+
+
+class Closing(Op):
+    """A pointwise row reduced to one number, in one pass forward and one backward: the losses. Parameter `scale` is 1, or 1 / count for a mean.
+
+    Tensors are dense and of one shape (RuntimeError otherwise: the caller composes the row and a reduction instead).
+    """
+
+    parameters = ("scale",)
+
+    def __init__(self, row: Pointwise) -> None:
+        super().__init__(f"{row.name}_total")
+        self.row, self.inputs, self.differentiable = row, row.inputs, row.differentiable
+        self.scaled = Pointwise(self.name, lambda *values: row(*values[:-1]) * values[-1], {}, inputs=(*row.inputs, "scale"))
+
+    def gradient_of(self, position: int) -> Pointwise | None:
+        return self.scaled.gradient_of(position)
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (scale,) = parameters
+        tensors = [each for each in arguments if isinstance(each, Layout)]
+        compute, _ = self.row.types(arguments)
+        out = layout((), compute, single_device(self.name, tensors))
+        n = tensors[0].size
+        inputs = tuple(
+            emit.Input(name, each.dtype if isinstance(each, Layout) else dtypes.of_scalar_type(each), isinstance(each, Layout)) for name, each in zip(self.inputs, arguments)
+        )
+        a, b, count = Symbol("a"), Symbol("b"), Symbol("n")
+        finish = t.div(a, count) if scale != 1 else a
+        wide = dtypes.float64 if compute.is_floating_point else compute
+        fold = emit.Fold(as_expression(self.row(*map(Symbol, self.inputs))), t.add(a, b), finish, 0, compute, compute, wide, compute)
+        chunks = min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
+        first = fold if chunks == 1 else emit.Fold(fold.each, fold.combine, a, 0, compute, compute, wide, wide)
+        source, signature = emit.fold_flat(first, inputs)
+        run = bind.launcher(out.device, self.name, source, signature, compute, n, build.FAST_REDUCTION)
+        constants = (n, -(-n // chunks), chunks, n)
+        if chunks == 1:
+            return Plan(out, run, constants)
+        return Plan(out, _two_passes(run, constants, fold, self.name, layout((1, chunks), wide, out.device), n))
+
+
+def _two_passes(run_first: Callable, constants: tuple, fold: emit.Fold, name: str, partial: Layout, count: int) -> Callable:
+    """Partial totals, then their total."""
+    outs, chunks = partial.shape
+    last = emit.Fold(Symbol("x"), fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
+    run_last, constants_last = _rows(last, name, partial, [outs], [chunks], [chunks], [1], outs, 1, count)
+
+    def launch(*arguments: object) -> None:
+        *given, out = (each for each in arguments if not isinstance(each, (int, float)))
+        numbers = [each for each in arguments if isinstance(each, (int, float))]
+        between = partial.device.empty(partial.size, partial.storage)
+        run_first(*given, between, *numbers, *constants)
+        run_last(between, out, *constants_last)
+
+    return launch
+
+
+@cache
+def closing(row: Pointwise) -> Closing:
+    """The op that reduces a row to one number."""
+    return Closing(row)
 
 
 def reduction(

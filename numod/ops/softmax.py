@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from .. import dtypes
@@ -66,12 +67,34 @@ def cross_entropy_kernel(x, target, out, outer, n, inner, ignored):
             out[uintp(place)] = log(total) + (high - x[uintp(base + chosen * inner)])
 
 
+def cross_entropy_gradient_kernel(g, x, target, out, outer, n, inner, ignored):
+    """out (outer, n, inner) = g * (softmax(x) - one_hot(target)) along n; 0 where target is `ignored`."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        high = x[uintp(base)]
+        for k in range(n):
+            value = x[uintp(base + k * inner)]
+            high = value if (value > high) | (value != value) else high
+        total = real(0.0)
+        for k in range(n):
+            value = exp(x[uintp(base + k * inner)] - high)
+            out[uintp(base + k * inner)] = value
+            total += value
+        weight = g[uintp(place)] if target[uintp(place)] != ignored else real(0.0)
+        scale = weight / total
+        for k in range(n):
+            out[uintp(base + k * inner)] *= scale
+        if target[uintp(place)] != ignored:
+            out[uintp(base + target[uintp(place)] * inner)] -= weight
+
+
 class Softmax(Op):
     """Softmax or log-softmax of a dense tensor along parameter `dim`."""
 
     inputs, parameters = ("x",), ("dim",)
 
-    def __init__(self, name: str, kernel: object, gradient: object) -> None:
+    def __init__(self, name: str, kernel: Callable, gradient: Callable) -> None:
         super().__init__(name)
         self.kernel, self.gradients = kernel, {"x": gradient}
 
@@ -91,7 +114,8 @@ class CrossEntropy(Op):
     """Loss per element, dense x (N, C, ...) and int64 target (N, ...) -> (N, ...). The caller has checked the targets' range."""
 
     inputs, parameters = ("x", "target"), ("ignore_index",)
-    gradients = {"x": lambda g, x, target, ignore_index: cross_entropy_gradient(g, x, target, ignore_index)}
+    gradients = {"x": lambda g, x, target, ignore_index: CrossEntropy.compute(cross_entropy_gradient, (g.contiguous(), x, target), (ignore_index,))}
+    compute: Callable  # runs an op on tensors; `core.products` sets it
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, target), (ignored,) = arguments, parameters
@@ -108,11 +132,30 @@ class CrossEntropy(Op):
         return Plan(out, launch, (*split(x.shape, 1), ignored))
 
 
-def cross_entropy_gradient(g: object, x: object, target: object, ignored: int) -> object:
-    """g * (softmax(x) - one_hot(target)), 0 for ignored targets."""
-    classes = x.new_arange(x.shape[1]).reshape(-1, *[1] * (x.ndim - 2))
-    gradient = (x.softmax(1) - (classes == target.unsqueeze(1)).to(x.dtype)) * g.unsqueeze(1)
-    return gradient.masked_fill((target == ignored).unsqueeze(1), 0.0)
+class CrossEntropyGradient(Op):
+    """g * (softmax(x) - one_hot(target)) along dimension 1 in one pass, for dense g and target (N, ...) and x (N, C, ...)."""
+
+    inputs, parameters = ("given", "x", "target"), ("ignore_index",)
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        _, x, _ = arguments
+        out = layout(x.shape, x.dtype, x.device)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        signature = f"{x.storage.name}[], {x.storage.name}[], int64[], {x.storage.name}[], int64, int64, int64, int64"
+        launch = bind.launcher(x.device, self.name, bind.source_of(cross_entropy_gradient_kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
+        return Plan(out, launch, (*split(x.shape, 1), parameters[0]))
+
+
+def _second_by_g(g: object, x: object, target: object, ignore_index: int) -> object:
+    unit = CrossEntropy.compute(cross_entropy_gradient, (target.new_ones(target.shape, dtype=x.dtype), x, target), (ignore_index,))
+    return (g * unit).sum(1)
+
+
+def _second_by_x(g: object, given: object, x: object, target: object, ignore_index: int) -> object:
+    chances = x.softmax(1)
+    kept = given.masked_fill(target == ignore_index, 0.0).unsqueeze(1)
+    return kept * chances * (g - (g * chances).sum(1, keepdim=True))
 
 
 def split(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
@@ -128,3 +171,5 @@ def _check_float(name: str, x: Layout) -> None:
 softmax = Softmax("softmax", softmax_kernel, lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)))
 log_softmax = Softmax("log_softmax", log_softmax_kernel, lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True))
 cross_entropy = CrossEntropy("cross_entropy")
+cross_entropy_gradient = CrossEntropyGradient("cross_entropy_gradient")
+cross_entropy_gradient.gradients = {"given": _second_by_g, "x": _second_by_x}

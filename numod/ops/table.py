@@ -203,6 +203,11 @@ binary_cross_entropy_with_logits = pointwise(
     (1.0 - target) * x - (1.0 + (pos_weight - 1.0) * target) * logsigmoid(x), accepts=FLOAT,
 )
 
+# ---- checks of index tensors: the sum of these numbers is 0 where all is well
+
+bounds = pointwise("bounds", lambda x, low, high: where((x < low) | (x >= high), 4294967296, where(x < 0, 1, 0)), accepts="iu")
+class_bounds = pointwise("class_bounds", lambda x, classes, ignored: where(x == ignored, 1, where((x < 0) | (x >= classes), 4294967296, 0)), accepts="iu")
+
 # ---- random: numbers are a function of (seed, offset, place), whatever the device, the threads and the compiler
 
 random_uniform = pointwise("random_uniform", "random_uniform(x, y, index)", integers=("x", "y"))

@@ -1,0 +1,195 @@
+"""Elementwise operations beyond what a row alone says, and copies in another dtype, device or order."""
+
+from __future__ import annotations
+
+from .. import dtypes
+from ..device.device import Device
+from ..dtypes import dtype as DType
+from ..ops import join, table as t
+from .apply import apply, apply_into
+from .creation import zeros
+from .tensor import Tensor
+
+
+def add(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:  # noqa: A002
+    """input + alpha * other."""
+    return write_out(t.add if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, alpha), out)
+
+
+def sub(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:  # noqa: A002
+    """input - alpha * other."""
+    for each in (input, other):
+        if (isinstance(each, Tensor) and each.dtype is dtypes.bool_) or isinstance(each, bool):
+            raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. Use the `^` or `logical_xor()` operator instead.")
+    return write_out(t.sub if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, -alpha), out)
+
+
+def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A001, A002
+    """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
+    if isinstance(exponent, (int, float)) and isinstance(input, Tensor):
+        if exponent == 2:
+            return write_out(t.square, (input,), out)
+        if isinstance(exponent, int) and exponent < 0 and not input.is_floating_point():
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return write_out(t.pow, (input, exponent), out)
+
+
+def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:  # noqa: A002
+    """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    rows = {None: t.div, "floor": t.floor_divide, "trunc": t.trunc_divide}
+    if rounding_mode not in rows:
+        raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+    return write_out(rows[rounding_mode], (input, _divisor(input, other) if rounding_mode else other), out)
+
+
+def floor_divide(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+    """Quotient rounded towards minus infinity."""
+    return write_out(t.floor_divide, (input, _divisor(input, other)), out)
+
+
+def remainder(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+    """Remainder with the sign of `other`."""
+    return write_out(t.remainder, (input, _divisor(input, other)), out)
+
+
+def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+    """Remainder with the sign of `input`."""
+    return write_out(t.fmod, (input, _divisor(input, other)), out)
+
+
+def _divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:  # noqa: A002
+    """`other`; RuntimeError where integers would be divided by zero, which has no result."""
+    integer = all(not each.is_floating_point() if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other))
+    if integer and (bool((other == 0).any()) if isinstance(other, Tensor) else other == 0):
+        raise RuntimeError("ZeroDivisionError: integer division or remainder by zero")
+    return other
+
+
+def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+    """Elements below `min` become min, above `max` max; either may be None."""
+    if min is None and max is None:
+        raise RuntimeError("numod.clamp: At least one of 'min' or 'max' must not be None")
+    if max is None:
+        return write_out(t.clamp_min, (input, min), out)
+    return write_out(t.clamp_max, (input, max), out) if min is None else write_out(t.clamp, (input, min, max), out)
+
+
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:  # noqa: A001, A002
+    """Nearest integer (or multiple of 10^-decimals), halves to even."""
+    if decimals == 0:
+        return write_out(t.round, (input,), out)
+    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    return t.round(input * scale) / scale if decimals > 0 else t.round(input / scale) * scale
+
+
+def where(condition: Tensor, input: Tensor | float | None = None, other: Tensor | float | None = None) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
+    """`input` where condition, else `other`; with condition alone, the places where it is true."""
+    if input is None:
+        return condition.nonzero(as_tuple=True)
+    if condition.dtype not in (dtypes.bool_, dtypes.uint8):
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.short}")
+    return t.where(condition, input, other)
+
+
+def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:  # noqa: A002
+    """NaN and infinities replaced; by default 0 and the greatest and least finite numbers."""
+    if not input.is_floating_point():
+        return input.clone()
+    info = dtypes.finfo(input.dtype)
+    return t.nan_to_num(input, 0.0 if nan is None else nan, info.max if posinf is None else posinf, info.min if neginf is None else neginf)
+
+
+def bitwise_not(input: Tensor) -> Tensor:  # noqa: A002
+    """Bits inverted; of a bool, the opposite."""
+    return t.logical_not(input) if input.dtype is dtypes.bool_ else t.bitwise_not(input)
+
+
+def logit(input: Tensor, eps: float | None = None) -> Tensor:  # noqa: A002
+    """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
+    return t.logit(input if eps is None else clamp(input, eps, 1.0 - eps))
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:  # noqa: A002
+    """`value` where mask, else `input`; the dtype is that of input."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    return apply(t.where, (mask, value, input), (input.dtype,))
+
+
+def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
+    """The result of a pointwise op, or `out` filled with it (resized if it is empty)."""
+    if out is None:
+        return op(*inputs)
+    result_shape = op(*inputs).shape if out.numel() == 0 else out.shape
+    if out.shape != result_shape:
+        out.data = zeros(result_shape, dtype=out.dtype, device=out.device)
+    apply_into(op, inputs, (out,))
+    return out
+
+
+def equal(input: Tensor, other: Tensor) -> bool:  # noqa: A002
+    """Whether shapes and all elements agree."""
+    return input.shape == other.shape and bool((input == other).all())
+
+
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:  # noqa: A002
+    """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
+    close = (input == other) | ((input - other).abs() <= atol + rtol * other.abs()) & t.isfinite(input) & t.isfinite(other)
+    return close | (t.isnan(input) & t.isnan(other)) if equal_nan else close
+
+
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:  # noqa: A002
+    """Whether all elements are close."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+def to(input: Tensor, *arguments: object, dtype: DType | None = None, device: object = None, non_blocking: bool = False, copy: bool = False) -> Tensor:  # noqa: A002
+    """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
+    for each in arguments:
+        if isinstance(each, DType):
+            dtype = each
+        elif isinstance(each, Tensor):
+            dtype, device = each.dtype, each.device
+        elif each is not None and not isinstance(each, bool):  # a bool is non_blocking, which every copy here may ignore
+            device = each
+    device = input.device if device is None else Device(device)
+    dtype = dtype or input.dtype
+    if not isinstance(dtype, DType):
+        raise TypeError(f"to(): dtype must be a numod dtype, got {dtype!r}")
+    result = input if device is input.device else _moved(input, device)
+    if dtype is not input.dtype:
+        result = apply(t.copy, (result,), (dtype,))
+    return input.clone() if result is input and copy else result
+
+
+def _moved(input: Tensor, device: object) -> Tensor:  # noqa: A002
+    from .transfer import move
+
+    return move(input, device)
+
+
+def clone(input: Tensor) -> Tensor:  # noqa: A002
+    """A copy with memory of its own."""
+    return apply(t.copy, (input,))
+
+
+def contiguous(input: Tensor) -> Tensor:  # noqa: A002
+    """Itself where row-major without gaps, else a copy that is."""
+    return input if input._layout.dense else _dense_copy(input)
+
+
+def _dense_copy(input: Tensor) -> Tensor:  # noqa: A002
+    """A row-major copy. (A clone of a transposed tensor keeps its strides.)"""
+    if not input._layout.packed:
+        return apply(t.copy, (input,))
+    return apply(join.cat, (input.unsqueeze(0),), (0,)).squeeze(0)
+
+
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Fill with `src`, which broadcasts and is converted; returns self."""
+    if not isinstance(src, Tensor):
+        raise TypeError(f"copy_(): argument 'src' must be Tensor, not {type(src).__name__}")
+    src = src if src.device is self.device else src.to(device=self.device)
+    src = src.expand(self.shape) if src.shape != self.shape else src
+    apply_into(t.copy, (src,), (self,), (self.dtype,))
+    return self

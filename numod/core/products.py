@@ -1,0 +1,81 @@
+"""Matrix products with PyTorch's broadcasting, and softmax."""
+
+from __future__ import annotations
+
+from ..dtypes import dtype as DType
+from ..errors import normalize_dim
+from ..ops import matmul as mm, softmax as sm, table as t
+from .apply import apply
+from .elementwise import add, contiguous, to
+from .shapes import squeeze, unsqueeze
+from .tensor import Tensor
+
+mm.Matmul.compute = sm.CrossEntropy.compute = staticmethod(apply)
+
+
+def matmul(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+    """Product with PyTorch's broadcasting: (..., M, K) @ (..., K, N) -> (..., M, N); vectors are rows on the left, columns on the right."""
+    if not isinstance(other, Tensor):
+        raise TypeError(f"matmul(): argument 'other' must be Tensor, not {type(other).__name__}")
+    if input.ndim >= 2 and other.ndim >= 2:
+        return apply(mm.matmul, (input, other), (False, False))
+    if input.ndim == 0 or other.ndim == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D")
+    result = apply(mm.matmul, (unsqueeze(input, 0) if input.ndim == 1 else input, unsqueeze(other, 1) if other.ndim == 1 else other), (False, False))
+    result = squeeze(result, -1) if other.ndim == 1 else result
+    return squeeze(result, -1 if other.ndim > 1 else 0) if input.ndim == 1 and result.ndim and other.ndim == 1 else squeeze(result, -2) if input.ndim == 1 else result
+
+
+def mm_(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002
+    """Product of two matrices."""
+    _expect_ndim("mm", 2, input, mat2)
+    return apply(mm.matmul, (input, mat2), (False, False))
+
+
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002
+    """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
+    _expect_ndim("bmm", 3, input, mat2)
+    if input.shape[0] != mat2.shape[0]:
+        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: {list(mat2.shape[:2])}.")
+    return apply(mm.matmul, (input, mat2), (False, False))
+
+
+def mv(input: Tensor, vec: Tensor) -> Tensor:  # noqa: A002
+    """Matrix times vector."""
+    _expect_ndim("mv", 2, input)
+    _expect_ndim("mv", 1, vec)
+    return matmul(input, vec)
+
+
+def dot(input: Tensor, tensor: Tensor) -> Tensor:  # noqa: A002
+    """Product of two vectors."""
+    _expect_ndim("dot", 1, input, tensor)
+    return matmul(input, tensor)
+
+
+def outer(input: Tensor, vec2: Tensor) -> Tensor:  # noqa: A002
+    """All products of elements of two vectors."""
+    _expect_ndim("outer", 1, input, vec2)
+    return t.mul(unsqueeze(input, 1), vec2)
+
+
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
+    """beta * input + alpha * mat1 @ mat2."""
+    product = mm_(mat1, mat2)
+    return add(product if alpha == 1 else product * alpha, input if beta == 1 else input * beta)
+
+
+def _expect_ndim(name: str, ndim: int, *tensors: Tensor) -> None:
+    for each in tensors:
+        if each.ndim != ndim:
+            raise RuntimeError(f"{name}: expected {ndim}D tensors, got a {each.ndim}D tensor of shape {tuple(each.shape)}; numod.matmul takes any number of dimensions")
+
+
+def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:  # noqa: A002
+    """exp(x) / sum(exp(x)) along a dimension."""
+    return apply(sm.softmax, (contiguous(input if dtype is None else to(input, dtype)),), (normalize_dim(dim, input.ndim),))
+
+
+def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:  # noqa: A002
+    """Logarithm of softmax, without its rounding."""
+    return apply(sm.log_softmax, (contiguous(input if dtype is None else to(input, dtype)),), (normalize_dim(dim, input.ndim),))

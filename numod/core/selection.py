@@ -1,0 +1,179 @@
+"""Reading and writing by index tensors and masks, along a dimension. `x[...]` is in `indexing`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import dtypes
+from ..errors import normalize_dim, normalize_dims
+from ..ops import indexing as ix, reduction as r, scan, table as t
+from ..ops.pointwise import broadcast_shapes
+from .apply import apply, apply_into
+from .creation import arange, full, zeros
+from .elementwise import _dense_copy, contiguous, copy_
+from .shapes import cat, expand, narrow, reshape, stack
+from .tensor import Tensor
+
+
+def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool = False) -> Tensor:
+    """`index` with negative places counted from the front. Raises IndexError, before any launch, where one lies outside."""
+    if not index.numel():
+        return index
+    found = apply(r.closing(t.bounds), (contiguous(index), -size if negative else 0, size), (1,)).item()
+    if found >= 1 << 32:
+        low, high = index.min().item(), index.max().item()
+        raise IndexError(f"{name}: index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")
+    return t.where(index < 0, index + size, index) if found else index
+
+
+def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A002
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
+    dim = normalize_dim(dim, input.ndim)
+    if input.ndim == 0 or index.ndim != input.ndim:
+        if input.ndim == 0 and index.ndim <= 1:
+            return gather(reshape(input, 1), 0, reshape(index, -1)).reshape(index.shape)
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    index = contiguous(check_bounds("gather()", index, input.shape[dim], dim))
+    return apply(ix.gather, (contiguous(_like_index("gather", input, index, dim)), index), (dim,))
+
+
+def _like_index(name: str, tensor: Tensor, index: Tensor, dim: int) -> Tensor:
+    """`tensor` cut to the sizes of `index` in all dimensions but `dim`."""
+    for d, (n, m) in enumerate(zip(tensor.shape, index.shape)):
+        if m > n and d != dim:
+            raise RuntimeError(f"{name}: Size does not match at dimension {d} expected index {list(index.shape)} to be smaller than self {list(tensor.shape)} apart from dimension {dim}")
+        if m < n and d != dim:
+            tensor = narrow(tensor, d, 0, m)
+    return tensor
+
+
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A002
+    """The slices of a dimension named by a vector of indices."""
+    if index.ndim > 1:
+        raise IndexError(f"index_select(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
+    dim = normalize_dim(dim, input.ndim)
+    index = contiguous(check_bounds("index_select()", index, input.shape[dim] if input.ndim else 1, dim))
+    source = contiguous(input) if input.ndim else reshape(input, 1)
+    result = apply(ix.index_select, (source, index if index.ndim else reshape(index, 1)), (dim,))
+    return result if input.ndim else reshape(result, index.shape)
+
+
+def _write(op: ix.Write, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """Write through a dense tensor; into any other by way of a dense copy."""
+    index, source = contiguous(index), contiguous(source)
+    if self._layout.dense:
+        apply_into(op, (self, index, source), (self,), (dim,))
+        return self
+    dense = _dense_copy(self)
+    apply_into(op, (dense, index, source), (dense,), (dim,))
+    return copy_(self, dense)
+
+
+def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """self[index[k]] += alpha * source[k] along a dimension, in order."""
+    dim = normalize_dim(dim, self.ndim)
+    index = check_bounds("index_add_()", _vector("index_add_", self, dim, index, source), self.shape[dim], dim)
+    return _write(ix.index_add, self, dim, index, source if alpha == 1 else source * alpha)
+
+
+def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """self[index[k]] = source[k] along a dimension, in order."""
+    dim = normalize_dim(dim, self.ndim)
+    index = check_bounds("index_copy_()", _vector("index_copy_", self, dim, index, source), self.shape[dim], dim)
+    return _write(ix.index_copy, self, dim, index, source)
+
+
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+    """self[index[k]] = value along a dimension."""
+    dim = normalize_dim(dim, self.ndim)
+    shape = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :])
+    value = value.item() if isinstance(value, Tensor) else value
+    return index_copy_(self, dim, index, full(shape, value, dtype=self.dtype, device=self.device))
+
+
+def _vector(name: str, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    if index.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
+    expected = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :])
+    if source.shape != expected:
+        raise IndexError(f"{name}(): expected source of shape {expected} for self {tuple(self.shape)} and {index.numel()} indices at dim {dim}, got {tuple(source.shape)}")
+    return reshape(index, -1)
+
+
+def scatter_(self: Tensor, dim: int, index: Tensor, src: Tensor | float, *, reduce: str | None = None) -> Tensor:
+    """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce="add"` adds."""
+    if reduce not in (None, "add"):
+        raise RuntimeError(f"scatter_: reduce argument must be None or 'add', got {reduce!r}")
+    src = src if isinstance(src, Tensor) else full(index.shape, src, dtype=self.dtype, device=self.device)
+    return _scatter(ix.scatter if reduce is None else ix.scatter_add, self, dim, index, src)
+
+
+def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """self[index[i][j]][j] += src[i][j] for dim 0, and so on, in order."""
+    return _scatter(ix.scatter_add, self, dim, index, src)
+
+
+def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    dim = normalize_dim(dim, self.ndim)
+    if not index.ndim == self.ndim == src.ndim:
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as self tensor: {index.ndim}, {self.ndim} and src {src.ndim}")
+    if any(m > n for m, n in zip(index.shape, src.shape)):
+        raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
+    index = check_bounds(f"{op.name}()", index, self.shape[dim] if self.ndim else 1, dim)
+    part = _like_index(op.name, self, index, dim)
+    for d, n in enumerate(index.shape):
+        src = src if src.shape[d] == n else narrow(src, d, 0, n)
+    _write(op, part, dim, index, src)
+    return self
+
+
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:  # noqa: A002
+    """The elements where mask, in one dimension."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = broadcast_shapes("masked_select", [input.shape, mask.shape])
+    return index_select(reshape(expand(input, shape), -1), 0, _places_of(expand(mask, shape)))
+
+
+def _places_of(mask: Tensor) -> Tensor:
+    """Flat places of the true elements."""
+    flat = reshape(contiguous(mask), -1)
+    before = apply(scan.cumsum, (flat,), (0,))
+    total = int(before[-1]) if flat.numel() else 0
+    return apply(ix.nonzero, (flat, before), (total,))
+
+
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
+    """Places of the nonzero elements, (count, ndim), or a tuple of one vector per dimension."""
+    places = _places_of(input if input.dtype is dtypes.bool_ else input != 0)
+    columns = []
+    for d in range(input.ndim - 1, -1, -1):
+        columns.append(places % input.shape[d])
+        places = t.floor_divide(places, input.shape[d])
+    columns.reverse()
+    if as_tuple:
+        return tuple(columns) if columns else (zeros(places.shape[0], dtype=dtypes.int64),)
+    return stack(columns, 1) if columns else zeros(places.shape[0], 0, dtype=dtypes.int64)
+
+
+def flip(input: Tensor, *dims: int) -> Tensor:  # noqa: A002
+    """Elements in reverse order along dimensions; a copy."""
+    dims = dims[0] if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
+    for dim in normalize_dims(tuple(dims), input.ndim):
+        n = input.shape[dim]
+        input = index_select(input, dim, arange(n - 1, -1, -1, device=input.device) if n else arange(0, device=input.device))  # noqa: A001
+    return input if dims and input.ndim else input.clone()
+
+
+def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:  # noqa: A002
+    """Elements moved along dimensions, those that fall off re-entering; without dims, over all elements in order."""
+    if dims is None:
+        return roll(input.flatten(), shifts, 0).reshape(input.shape)
+    shifts, dims = (tuple([each] if isinstance(each, int) else each) for each in (shifts, dims))
+    if len(shifts) != len(dims):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    for shift, dim in zip(shifts, dims):
+        n = input.shape[normalize_dim(dim, input.ndim)]
+        cut = -shift % n if n else 0
+        input = cat((narrow(input, dim, cut, n - cut), narrow(input, dim, 0, cut)), dim) if cut else input  # noqa: A001
+    return input.clone() if all(shift == 0 for shift in shifts) else input

@@ -1,0 +1,275 @@
+"""Views, shapes and joins: argument handling around `ops.view` and `ops.join`, with PyTorch's names and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..errors import normalize_dim, normalize_dims
+from ..ops import join, reduction as r, view as v
+from .apply import apply
+from .creation import full
+from .elementwise import _dense_copy
+from .tensor import Tensor
+
+
+def view(input: Tensor, *shape: int) -> Tensor:  # noqa: A002
+    """The same elements in another shape, without copying. Raises RuntimeError where the strides do not allow it."""
+    sizes = _resolved(input, shape)
+    if v.view_strides(input._layout, sizes) is None:
+        raise RuntimeError(
+            f"view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces): "
+            f"{tuple(input.shape)} with strides {input.stride()} as {sizes}. Use .reshape(...) instead."
+        )
+    return apply(v.reshape, (input,), (sizes,))
+
+
+def reshape(input: Tensor, *shape: int) -> Tensor:  # noqa: A002
+    """The same elements in another shape; a view where possible. One size may be -1."""
+    sizes = _resolved(input, shape)
+    if v.view_strides(input._layout, sizes) is None:
+        input = _dense_copy(input)  # noqa: A001
+    return apply(v.reshape, (input,), (sizes,))
+
+
+def _resolved(input: Tensor, shape: tuple) -> tuple[int, ...]:  # noqa: A002
+    """A shape with -1 filled in. Raises RuntimeError where the number of elements differs."""
+    sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+    try:
+        sizes = tuple([n.__index__() for n in sizes])
+    except AttributeError:
+        raise TypeError(f"reshape(): sizes must be ints, got {sizes!r}") from None
+    known = prod(n for n in sizes if n != -1)
+    if -1 in sizes:
+        if sizes.count(-1) > 1:
+            raise RuntimeError("only one dimension can be inferred")
+        if known == 0:
+            raise RuntimeError(f"cannot reshape tensor of {input.numel()} elements into shape {list(sizes)} because the unspecified dimension size -1 can be any value")
+        sizes = tuple(input.numel() // known if n == -1 else n for n in sizes)
+    if prod(sizes) != input.numel() or any(n < 0 for n in sizes):
+        raise RuntimeError(f"shape '{list(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else list(shape)}' is invalid for input of size {input.numel()}")
+    return sizes
+
+
+def permute(input: Tensor, *dims: int) -> Tensor:  # noqa: A002
+    """Dimensions in the given order."""
+    dims = tuple(dims[0]) if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
+    if len(dims) != input.ndim:
+        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. "
+                           f"input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}".replace("(sparse_coo)", ""))
+    return apply(v.permute, (input,), (normalize_dims(dims, input.ndim),))
+
+
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:  # noqa: A002
+    """Two dimensions exchanged."""
+    dim0, dim1 = normalize_dim(dim0, input.ndim), normalize_dim(dim1, input.ndim)
+    dims = list(range(input.ndim))
+    if dims:
+        dims[dim0], dims[dim1] = dim1, dim0
+    return apply(v.permute, (input,), (tuple(dims),))
+
+
+def t_(input: Tensor) -> Tensor:  # noqa: A002
+    """A matrix transposed; a vector or scalar itself."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return transpose(input, 0, 1) if input.ndim == 2 else input
+
+
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:  # noqa: A002
+    """Dimensions moved to other places, the rest in order."""
+    source, destination = normalize_dims(source, input.ndim), normalize_dims(destination, input.ndim)
+    if len(source) != len(destination):
+        raise RuntimeError(f"movedim: Invalid source or destination dims: {source} and {destination} differ in length")
+    order: list[int | None] = [None] * input.ndim
+    for s, d in zip(source, destination):
+        order[d] = s
+    rest = iter(d for d in range(input.ndim) if d not in source)
+    return permute(input, [next(rest) if d is None else d for d in order])
+
+
+def expand(input: Tensor, *sizes: int) -> Tensor:  # noqa: A002
+    """Sizes of 1 repeated without copying; -1 keeps a size."""
+    sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+    return input if sizes == input.shape else apply(v.expand, (input,), (sizes,))
+
+
+def expand_as(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+    """Expanded to the shape of `other`."""
+    return expand(input, other.shape)
+
+
+def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:  # noqa: A002
+    """Expanded to `size`."""
+    return expand(input, tuple(size))
+
+
+def sum_to_size(input: Tensor, *size: int) -> Tensor:  # noqa: A002
+    """Summed over the dimensions along which a tensor of `size` would be broadcast."""
+    size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], Sequence) else size
+    lead = input.ndim - len(size)
+    dims = tuple(range(lead)) + tuple(d + lead for d, n in enumerate(size) if n == 1 and input.shape[d + lead] != 1)
+    if not dims:
+        return input
+    return apply(r.sum, (input,), (dims, True, input.dtype)).reshape(size)
+
+
+def unsqueeze(input: Tensor, dim: int) -> Tensor:  # noqa: A002
+    """A dimension of size 1 inserted before `dim`."""
+    return apply(v.unsqueeze, (input,), (normalize_dim(dim, input.ndim + 1),))
+
+
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:  # noqa: A002
+    """Dimensions of size 1 removed, all or the given ones."""
+    return apply(v.squeeze, (input,), (normalize_dims(dim, input.ndim),))
+
+
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:  # noqa: A002
+    """Dimensions start_dim to end_dim (inclusive) as one."""
+    start, end = normalize_dim(start_dim, input.ndim), normalize_dim(end_dim, input.ndim)
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if input.ndim == 0:
+        return reshape(input, 1)
+    shape = input.shape
+    return input if start == end else reshape(input, (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:  # noqa: A002
+    """One dimension as several."""
+    dim = normalize_dim(dim, input.ndim)
+    sizes = tuple(sizes)
+    sizes = tuple(input.shape[dim] // -prod(sizes) if n == -1 else n for n in sizes)
+    if prod(sizes) != input.shape[dim]:
+        raise RuntimeError(f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} ({input.shape[dim]}) in the input tensor")
+    return reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :]))
+
+
+def ravel(input: Tensor) -> Tensor:  # noqa: A002
+    """All elements in one dimension."""
+    return reshape(input, -1)
+
+
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:  # noqa: A002
+    """`length` elements of a dimension from `start` on."""
+    dim = normalize_dim(dim, input.ndim)
+    if input.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    size = input.shape[dim]
+    if not -size <= start <= size:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-size}, {size}], but got {start})")
+    start = start + size if start < 0 else start
+    if length < 0 or start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return apply(v.slice_, (input,), (dim, start, length, 1))
+
+
+def select(input: Tensor, dim: int, index: int) -> Tensor:  # noqa: A002
+    """One element of a dimension, which disappears."""
+    if input.ndim == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    dim = normalize_dim(dim, input.ndim)
+    n = input.shape[dim]
+    if not -n <= index < n:
+        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {n}")
+    return apply(v.select, (input,), (dim, index % n))
+
+
+def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:  # noqa: A002
+    """Any sizes and strides over the storage. Raises RuntimeError where they would leave it."""
+    offset = input._offset if storage_offset is None else storage_offset
+    size, stride = tuple(size), tuple(stride)
+    reach = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if prod(size) else 0
+    if min(stride, default=0) < 0 or offset < 0 or offset + reach > input._storage.data.size:
+        raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds for storage of {input._storage.data.size} elements")
+    return apply(v.as_strided, (input,), (size, stride, offset - input._offset))
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:  # noqa: A002
+    """The diagonal of two dimensions, as a view with it as last dimension."""
+    dim1, dim2 = normalize_dim(dim1, input.ndim), normalize_dim(dim2, input.ndim)
+    if dim1 == dim2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return apply(v.diagonal, (input,), (offset, dim1, dim2))
+
+
+def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of a size (the last may be smaller), or of the given sizes, along a dimension; views."""
+    dim = normalize_dim(dim, tensor.ndim)
+    n, sizes = tensor.shape[dim], split_size_or_sections
+    if isinstance(sizes, int):
+        if sizes <= 0 and n:
+            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={sizes}")
+        sizes = [min(sizes, n - start) for start in range(0, n, sizes)] if n else [0]
+    elif sum(sizes) != n:
+        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got split_sizes={list(sizes)}")
+    starts = [0]
+    for size in sizes:
+        starts.append(starts[-1] + size)
+    return tuple(narrow(tensor, dim, start, size) for start, size in zip(starts, sizes))
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
+    """At most `chunks` parts of equal size, the last perhaps smaller; views."""
+    if chunks < 1:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    n = input.shape[normalize_dim(dim, input.ndim)]
+    return split(input, max(1, -(-n // chunks)), dim)
+
+
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
+    """The slices along a dimension; views."""
+    dim = normalize_dim(dim, input.ndim)
+    return tuple(select(input, dim, k) for k in range(input.shape[dim]))
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors joined along a dimension. Empty one-dimensional tensors are left out, as in PyTorch."""
+    tensors = tuple(tensors)
+    if not tensors:
+        raise RuntimeError("cat(): expected a non-empty list of Tensors")
+    for each in tensors:
+        if not isinstance(each, Tensor):
+            raise TypeError(f"expected Tensor as element in argument 0, but got {type(each).__name__}")
+        if each.ndim == 0:
+            raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated; use stack()")
+    kept = tuple(each for each in tensors if each.shape != (0,)) or tensors[:1]
+    return apply(join.cat, kept, (normalize_dim(dim, kept[0].ndim),))
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape joined along a new dimension."""
+    tensors = tuple(tensors)
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    for k, each in enumerate(tensors):
+        if each.shape != tensors[0].shape:
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(each.shape)} at entry {k}")
+    dim = normalize_dim(dim, tensors[0].ndim + 1)
+    return apply(join.cat, tuple(unsqueeze(each, dim) for each in tensors), (dim,))
+
+
+def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:  # noqa: A002
+    """Borders of `value`: pad = (left, right, top, bottom, ...) from the last dimension on; negative sizes crop."""
+    pad = tuple(pad)
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise RuntimeError(f"Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got {len(pad)} for {input.ndim} dimensions")
+    for k in range(len(pad) // 2):
+        dim = input.ndim - 1 - k
+        before, after = pad[2 * k], pad[2 * k + 1]
+        if input.shape[dim] + before + after < 0:
+            raise RuntimeError(f"The input size {input.shape[dim]}, plus negative padding {before} and {after}, resulted in a negative output size")
+        input = narrow(input, dim, max(0, -before), input.shape[dim] - max(0, -before) - max(0, -after))  # noqa: A001
+        edges = [full((*input.shape[:dim], max(0, n), *input.shape[dim + 1 :]), value, dtype=input.dtype, device=input.device) for n in (before, after)]
+        input = cat((edges[0], input, edges[1]), dim)  # noqa: A001
+    return input
+
+
+def repeat(input: Tensor, *repeats: int) -> Tensor:  # noqa: A002
+    """The tensor repeated along each dimension (new ones in front)."""
+    repeats = tuple(repeats[0]) if len(repeats) == 1 and isinstance(repeats[0], Sequence) else repeats
+    if len(repeats) < input.ndim:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    shape = (1,) * (len(repeats) - input.ndim) + tuple(input.shape)
+    spread = input.reshape([m for n in shape for m in (1, n)]).expand([m for k, n in zip(repeats, shape) for m in (k, n)])
+    return _dense_copy(spread).reshape([k * n for k, n in zip(repeats, shape)])

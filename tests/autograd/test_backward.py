@@ -1,0 +1,599 @@
+"""backward() and grad(): which gradients come, where they go, whose memory they are, and what is refused."""
+
+import pytest
+
+import numod
+
+
+def leaf(*values):
+    return numod.tensor(values[0] if len(values) == 1 else list(values), dtype=numod.float32).requires_grad_()
+
+
+def same_memory(a, b):
+    return a.data_ptr() == b.data_ptr()
+
+
+# ---- what comes out
+
+
+def test_scalar_chain():
+    x = leaf(2.0)
+    y = (x * x + 3 * x).exp()
+    y.backward()
+    assert x.grad.item() == pytest.approx(y.item() * 7, rel=1e-5)
+
+
+def test_vector_needs_its_weight():
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * x
+    with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
+        y.backward()
+    y.backward(numod.tensor([1.0, 10.0, 100.0]))
+    assert x.grad.tolist() == [2.0, 40.0, 600.0]
+
+
+def test_one_element_needs_no_weight_whatever_its_shape():
+    x = leaf([[3.0]])
+    (x * x).backward()
+    assert x.grad.tolist() == [[6.0]]
+
+
+def test_weight_of_another_shape_is_refused():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match="Mismatch in shape"):
+        (x * x).backward(numod.ones(3))
+
+
+def test_gradients_accumulate():
+    x = leaf(1.0, 2.0)
+    for _ in range(3):
+        (x * x).sum().backward()
+    assert x.grad.tolist() == [6.0, 12.0]
+
+
+def test_accumulation_is_in_place():
+    x = leaf(1.0, 2.0)
+    (x * x).sum().backward()
+    first = x.grad
+    (x * x).sum().backward()
+    assert x.grad is first and first.tolist() == [4.0, 8.0]
+
+
+def test_several_outputs_and_their_weights():
+    x = leaf(3.0)
+    y, z = x * x, 5 * x
+    numod.autograd.backward([y, z], [numod.tensor(10.0), None])
+    assert x.grad.item() == 65.0
+
+
+def test_numbers_of_outputs_and_weights_must_agree():
+    x = leaf(3.0)
+    with pytest.raises(RuntimeError):
+        numod.autograd.backward([x * x, x * 2], [numod.tensor(1.0)])
+
+
+def test_diamond():
+    x = leaf(2.0)
+    h = x * x
+    y = (h * 3) * (h + 1)
+    y.backward()
+    assert x.grad.item() == pytest.approx((6 * 4 + 3) * 4)
+
+
+def test_diamond_of_unequal_depth_runs_every_node_once():
+    x = leaf(2.0)
+    h = x * 2
+    calls = []
+    h.register_hook(lambda g: calls.append(g.item()))
+    long = h
+    for _ in range(5):
+        long = long * 1
+    (long + h).backward()
+    assert calls == [2.0] and x.grad.item() == 4.0
+
+
+def test_the_same_tensor_twice_as_input():
+    x = leaf(3.0)
+    (x * x).backward()
+    assert x.grad.item() == 6.0
+    y = leaf([[1.0, 2.0], [3.0, 4.0]])
+    (y @ y).sum().backward()
+    assert y.grad.tolist() == [[3.0 + 4.0, 7.0 + 4.0], [3.0 + 6.0, 7.0 + 6.0]]
+
+
+def test_a_tensor_of_a_list_twice():
+    x = leaf(1.0, 2.0)
+    (numod.cat([x, x, x]) * numod.tensor([1.0, 2, 3, 4, 5, 6])).sum().backward()
+    assert x.grad.tolist() == [9.0, 12.0]
+
+
+def test_broadcast_inputs_get_summed_gradients():
+    x, y, z = leaf(1.0, 2.0), leaf([[1.0], [2.0], [3.0]]), leaf(2.0)
+    (x * y * z).sum().backward()
+    assert x.grad.tolist() == [12.0, 12.0]
+    assert y.grad.tolist() == [[6.0], [6.0], [6.0]]
+    assert z.grad.item() == 18.0 and z.grad.shape == ()
+
+
+def test_gradient_has_the_dtype_of_its_tensor():
+    x = leaf(1.0, 2.0)
+    y = numod.tensor([3.0, 4.0], dtype=numod.float64, requires_grad=True)
+    (x * y).sum().backward()
+    assert x.grad.dtype is numod.float32 and y.grad.dtype is numod.float64
+
+
+def test_what_does_not_require_a_gradient_has_none():
+    x, y = leaf(1.0, 2.0), numod.ones(2)
+    (x * y).sum().backward()
+    assert y.grad is None and not y.requires_grad
+
+
+def test_intermediate_results_keep_no_gradient():
+    x = leaf(1.0, 2.0)
+    h = x * 2
+    h.sum().backward()
+    assert h.grad is None
+
+
+def test_backward_from_a_leaf():
+    x = leaf(5.0)
+    x.backward()
+    assert x.grad.item() == 1.0
+
+
+def test_no_graph_is_an_error():
+    with pytest.raises(RuntimeError, match="element 0 of tensors does not require grad and does not have a grad_fn"):
+        numod.ones(1).backward()
+
+
+def test_only_the_given_inputs_receive():
+    x, y = leaf(1.0), leaf(2.0)
+    (x * y).backward(inputs=[x])
+    assert x.grad.item() == 2.0 and y.grad is None
+
+
+def test_given_inputs_may_be_results():
+    x = leaf(3.0)
+    h = x * x
+    (h * h).backward(inputs=h)
+    assert h.grad.item() == 18.0 and x.grad is None
+
+
+def test_empty_inputs_are_refused():
+    x = leaf(1.0)
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        (x * x).backward(inputs=[])
+
+
+def test_empty_tensors():
+    x = numod.zeros(0, requires_grad=True)
+    (x * 2).sum().backward()
+    assert x.grad.shape == (0,)
+
+
+# ---- grad()
+
+
+def test_grad_leaves_the_leaves_alone():
+    x, y = leaf(2.0), leaf(5.0)
+    gx, gy = numod.autograd.grad(x * x * y, [x, y])
+    assert (gx.item(), gy.item()) == (20.0, 4.0)
+    assert x.grad is None and y.grad is None
+
+
+def test_grad_of_an_intermediate_result():
+    x = leaf(2.0)
+    h = x * x
+    y = h * h
+    (gh,) = numod.autograd.grad(y, h)
+    assert gh.item() == 8.0
+
+
+def test_grad_stops_at_its_inputs():
+    """What lies below the inputs is neither computed nor freed."""
+    x = leaf(2.0)
+    h = x * x
+    y = h * h
+    (gh,) = numod.autograd.grad(y, h)
+    h.backward(gh)
+    assert x.grad.item() == 32.0
+
+
+def test_grad_runs_no_hooks_of_tensors_beside_the_path():
+    x, y = leaf(2.0), leaf(3.0)
+    calls = []
+    y.register_hook(calls.append)
+    numod.autograd.grad(x * y, x)
+    assert calls == []
+
+
+def test_grad_of_a_tensor_by_itself():
+    x = leaf(2.0)
+    (g,) = numod.autograd.grad(x, x)
+    assert g.item() == 1.0
+
+
+def test_grad_by_the_same_input_twice():
+    x = leaf(2.0)
+    a, b = numod.autograd.grad(x * x, [x, x])
+    assert a.item() == b.item() == 4.0
+
+
+def test_grad_by_a_result_and_what_it_comes_from():
+    x = leaf(2.0)
+    h = x * x
+    gh, gx = numod.autograd.grad(h * x, [h, x])
+    assert (gh.item(), gx.item()) == (2.0, 12.0)
+
+
+def test_grad_weights():
+    x = leaf(1.0, 2.0)
+    (g,) = numod.autograd.grad(x * x, x, grad_outputs=numod.tensor([1.0, -1.0]))
+    assert g.tolist() == [2.0, -4.0]
+
+
+def test_unused_inputs():
+    x, y = leaf(1.0), leaf(2.0)
+    with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
+        numod.autograd.grad(x * x, [x, y])
+    gx, gy = numod.autograd.grad(x * x, [x, y], allow_unused=True)
+    assert gx.item() == 2.0 and gy is None
+
+
+def test_unused_inputs_materialize_as_zeros():
+    x, y = leaf(1.0), leaf([1.0, 2.0])
+    _, gy = numod.autograd.grad(x * x, [x, y], materialize_grads=True)
+    assert gy.tolist() == [0.0, 0.0] and gy.dtype is numod.float32
+
+
+def test_materialize_contradicts_refusing_unused_inputs():
+    x = leaf(1.0)
+    with pytest.raises(ValueError, match="allow_unused"):
+        numod.autograd.grad(x * x, [x], allow_unused=False, materialize_grads=True)
+
+
+def test_grad_of_what_requires_none():
+    x, y = leaf(1.0), numod.ones(1)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        numod.autograd.grad(x * y, [y])
+
+
+# ---- keeping the graph
+
+
+def test_a_freed_graph_is_an_error():
+    x = leaf(2.0)
+    y = (x * x).exp()
+    y.backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        y.backward()
+
+
+def test_part_of_a_graph_freed_by_another_result_is_an_error():
+    x = leaf(2.0)
+    h = x * x
+    h.sum().backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        (h * 3).backward()
+
+
+def test_an_op_that_keeps_nothing_survives():
+    x = leaf(2.0)
+    y = x + 1
+    y.backward()
+    y.backward()
+    assert x.grad.item() == 2.0
+
+
+def test_retain_graph():
+    x = leaf(2.0)
+    y = x * x
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.item() == 8.0
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()
+
+
+def test_create_graph_differentiates_again():
+    x = leaf(2.0)
+    (g,) = numod.autograd.grad(x * x * x, x, create_graph=True)
+    (gg,) = numod.autograd.grad(g, x, create_graph=True)
+    (ggg,) = numod.autograd.grad(gg, x)
+    assert (g.item(), gg.item(), ggg.item()) == (12.0, 12.0, 6.0)
+    assert g.requires_grad and gg.requires_grad and not ggg.requires_grad
+
+
+def test_without_create_graph_gradients_have_no_history():
+    x = leaf(2.0)
+    (g,) = numod.autograd.grad(x * x, x)
+    assert not g.requires_grad and g.grad_fn is None
+    (x * x).backward()
+    assert not x.grad.requires_grad
+
+
+def test_backward_with_create_graph_leaves_a_differentiable_gradient():
+    x = leaf(3.0)
+    (x * x).backward(create_graph=True)
+    penalty = x.grad * x.grad
+    (g,) = numod.autograd.grad(penalty, x)
+    assert x.grad.item() == 6.0 and g.item() == 24.0
+
+
+def test_create_graph_accumulates_out_of_place():
+    x = leaf(3.0)
+    (x * x).backward(create_graph=True)
+    first = x.grad
+    (x * x * x).backward(create_graph=True)
+    assert first.item() == 6.0 and x.grad.item() == 33.0
+    (g,) = numod.autograd.grad(x.grad, x)
+    assert g.item() == 2.0 + 18.0
+
+
+def test_gradient_of_the_weights():
+    x, v = leaf(3.0), leaf(1.0)
+    (g,) = numod.autograd.grad(x * x, x, grad_outputs=v, create_graph=True)
+    (gv,) = numod.autograd.grad(g, v)
+    assert gv.item() == 6.0
+
+
+def test_second_order_after_the_result_was_detached_in_place():
+    x = leaf(2.0)
+    h = x * x
+    y = h * h
+    h.detach_()
+    (g,) = numod.autograd.grad(y, x, create_graph=True)
+    (gg,) = numod.autograd.grad(g, x)
+    assert (g.item(), gg.item()) == (32.0, 48.0)
+
+
+def test_backward_within_no_grad():
+    x = leaf(2.0)
+    y = x * x
+    with numod.no_grad():
+        y.backward()
+    assert x.grad.item() == 4.0
+    assert numod.is_grad_enabled()
+
+
+def test_an_error_in_backward_leaves_the_mode_alone():
+    x = leaf(2.0)
+    y = x * x
+    y.backward()
+    with pytest.raises(RuntimeError):
+        y.backward()
+    assert numod.is_grad_enabled()
+
+
+# ---- whose memory it is
+
+
+def test_gradient_is_not_the_weight():
+    x = leaf(1.0, 2.0)
+    g = numod.ones(2)
+    (x + 1).backward(g)
+    assert not same_memory(x.grad, g)
+    (x + 1).backward(g)
+    assert g.tolist() == [1.0, 1.0] and x.grad.tolist() == [2.0, 2.0]
+
+
+def test_gradient_of_a_leaf_is_not_the_weight():
+    x = leaf(1.0, 2.0)
+    g = numod.ones(2)
+    x.backward(g)
+    assert not same_memory(x.grad, g)
+
+
+@pytest.mark.parametrize("view", [lambda g: g.view(2, 2), lambda g: g[:4].view(2, 2), lambda g: g.view(2, 2).t()])
+def test_gradient_is_not_a_view_of_the_weight(view):
+    x = leaf([[1.0, 2.0], [3.0, 4.0]])
+    g = numod.ones(4)
+    (x + 1).backward(view(g))
+    x.grad.zero_()
+    assert g.tolist() == [1.0] * 4
+
+
+def test_gradients_of_two_leaves_are_apart():
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    (x + y).backward(numod.ones(2))
+    assert not same_memory(x.grad, y.grad)
+    x.grad.zero_()
+    assert y.grad.tolist() == [1.0, 1.0]
+
+
+def test_gradients_of_leaves_behind_views_are_apart():
+    x, y = leaf([[1.0, 2.0]]), leaf(3.0, 4.0)
+    (x.view(2) + y).backward(numod.ones(2))
+    x.grad.zero_()
+    assert y.grad.tolist() == [1.0, 1.0]
+
+
+def test_gradients_of_cat_are_apart():
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    numod.cat([x, y]).backward(numod.ones(4))
+    x.grad.fill_(7)
+    assert y.grad.tolist() == [1.0, 1.0]
+
+
+def test_gradient_of_a_sum_is_writable():
+    x = leaf(1.0, 2.0, 3.0)
+    x.sum().backward()
+    x.grad[0] = 5
+    assert x.grad.tolist() == [5.0, 1.0, 1.0]
+
+
+def test_gradient_is_not_what_a_hook_returned():
+    x = leaf(1.0, 2.0)
+    mine = numod.zeros(2)
+    x.register_hook(lambda g: mine)
+    for _ in range(2):
+        (x * 2).sum().backward()
+    x.grad.add_(1)
+    assert mine.tolist() == [0.0, 0.0]
+
+
+def test_gradient_is_not_what_a_hook_saw():
+    x = leaf(1.0, 2.0)
+    seen = []
+    h = x + 0
+    h.register_hook(lambda g: seen.append(g))
+    h.sum().backward()
+    (x * 2).sum().backward()
+    assert seen[0].tolist() == [1.0, 1.0] and x.grad.tolist() == [3.0, 3.0]
+
+
+def test_gradient_is_not_a_tensor_that_a_function_kept():
+    constant = numod.ones(2)
+
+    class Constant(numod.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return constant
+
+    x = leaf(1.0, 2.0)
+    for _ in range(2):
+        Constant.apply(x).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0] and constant.tolist() == [1.0, 1.0]
+
+
+def test_retained_gradient_is_not_the_weight():
+    x = leaf(1.0, 2.0)
+    h, g = x * 2, numod.ones(2)
+    h.retain_grad()
+    h.backward(g)
+    assert not same_memory(h.grad, g) and not same_memory(x.grad, h.grad)
+
+
+def test_retained_gradients_are_apart():
+    x = leaf(1.0, 2.0)
+    h = x + 1
+    k = h + 1
+    h.retain_grad()
+    k.retain_grad()
+    k.sum().backward()
+    h.grad.zero_()
+    assert k.grad.tolist() == [1.0, 1.0] and x.grad.tolist() == [1.0, 1.0]
+
+
+def test_gradients_returned_by_grad_do_not_follow_the_leaf():
+    x = leaf(1.0, 2.0)
+    y = x * x
+    (g,) = numod.autograd.grad(y.sum(), x, retain_graph=True)
+    y.sum().backward()
+    y2 = x * x
+    y2.sum().backward()
+    assert g.tolist() == [2.0, 4.0] and x.grad.tolist() == [4.0, 8.0]
+
+
+def test_gradient_of_an_input_of_backward_is_not_shared():
+    x = leaf(1.0, 2.0)
+    h = x + 1
+    k = h + 1
+    k.sum().backward(inputs=[h, x])
+    h.grad.zero_()
+    assert x.grad.tolist() == [1.0, 1.0]
+
+
+# ---- the flags of tensors
+
+
+def test_leaves_and_results():
+    x = leaf(1.0)
+    y = x * 2
+    assert x.is_leaf and x.grad_fn is None
+    assert not y.is_leaf and y.requires_grad and y.grad_fn is not None
+    assert numod.ones(1).is_leaf
+
+
+def test_a_result_cannot_stop_requiring_a_gradient():
+    y = leaf(1.0) * 2
+    with pytest.raises(RuntimeError, match="only change requires_grad flags of leaf variables"):
+        y.requires_grad = False
+    y.requires_grad = True
+
+
+@pytest.mark.parametrize("dtype", ["int64", "bool", "uint8"])
+def test_only_floating_tensors_require_gradients(dtype):
+    with pytest.raises(RuntimeError, match="floating point"):
+        numod.zeros(2, dtype=getattr(numod, dtype)).requires_grad_()
+    with pytest.raises(RuntimeError, match="floating point"):
+        numod.zeros(2, dtype=getattr(numod, dtype), requires_grad=True)
+
+
+def test_integer_results_require_no_gradient():
+    x = leaf(1.5, 2.5)
+    for y in (x.long(), x > 1, x.argmax(), x.isnan()):
+        assert not y.requires_grad and y.grad_fn is None
+
+
+def test_assigned_gradients_are_checked():
+    x = leaf(1.0, 2.0)
+    x.grad = numod.ones(2)
+    x.grad = None
+    with pytest.raises(TypeError):
+        x.grad = 3.0
+    with pytest.raises(RuntimeError, match="size"):
+        x.grad = numod.ones(3)
+    with pytest.raises(RuntimeError):
+        x.grad = numod.ones(2, dtype=numod.float64)
+
+
+def test_detach_shares_memory_without_history():
+    x = leaf(1.0, 2.0)
+    y = (x * 2).detach()
+    assert not y.requires_grad and y.is_leaf
+    assert same_memory(x.detach(), x)
+
+
+def test_detach_within_a_formula_stops_the_gradient():
+    x = leaf(3.0)
+    (x * x.detach()).backward()
+    assert x.grad.item() == 3.0
+
+
+def test_detach_in_place():
+    x = leaf(3.0)
+    h = x * x
+    h.detach_()
+    assert not h.requires_grad and h.is_leaf
+    h.requires_grad_()
+    (h * 2).backward()
+    assert h.grad.item() == 2.0 and x.grad is None
+
+
+def test_detach_in_place_keeps_what_was_recorded_before():
+    x = leaf(3.0)
+    h = x * x
+    y = h * 2
+    h.detach_()
+    y.backward()
+    assert x.grad.item() == 12.0
+
+
+def test_views_cannot_be_detached_in_place():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match="detach"):
+        (x * 1).view(2).detach_()
+
+
+def test_a_leaf_switched_off_receives_nothing():
+    x = leaf(3.0)
+    y = x * x
+    x.requires_grad_(False)
+    y.backward()
+    assert x.grad is None
+
+
+def test_data_is_shared_and_without_history():
+    x = leaf(1.0, 2.0)
+    x.data.mul_(2)
+    assert x.tolist() == [2.0, 4.0] and not x.data.requires_grad
+
+
+def test_numbers_cannot_be_read_through_numpy_with_a_gradient():
+    with pytest.raises(RuntimeError, match="requires grad"):
+        leaf(1.0).numpy()
