@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from . import threads
+from .signature import numba_types
 
 empty = np.empty
 LOOP, PARALLEL_LOOP, FLAT = "range({0})", "prange({0})", False
@@ -62,7 +63,7 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
 
     dispatcher = njit(parallel=parallel, nogil=True, fastmath=set(fastmath), error_model="numpy", boundscheck=False, no_cfunc_wrapper=True)(function)
     dispatcher._cache = cache
-    entry = dispatcher.compile(_signature(signature))
+    entry = dispatcher.compile(numba_types(signature))
     cache.keep(dispatcher)
     return entry
 
@@ -71,14 +72,6 @@ def assembly(dispatcher: object) -> str:
     """The machine code of a kernel that this process compiled, as text."""
     return next(iter(dispatcher.inspect_asm().values()))
 
-
-def _signature(text: str) -> tuple:
-    from numba import types
-
-    def parse(item: str) -> object:
-        return types.Array(getattr(types, item[:-2]), 1, "C") if item.endswith("[]") else getattr(types, item)
-
-    return tuple(parse(item) for item in text.split(", ") if item)
 
 
 def _prepare() -> None:

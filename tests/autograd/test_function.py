@@ -172,7 +172,7 @@ def test_too_many_gradients_are_fine_if_they_are_none():
     assert x.grad.item() == 1.0
 
 
-def test_a_gradient_of_another_shape_is_refused_or_reduced():
+def test_a_gradient_of_another_shape_is_refused():
     class Broadcast(Function):
         @staticmethod
         def forward(ctx, x):
@@ -434,11 +434,6 @@ def test_missing_methods():
         Empty.apply(leaf(1.0))
     with pytest.raises((NotImplementedError, RuntimeError)):
         OneWay.apply(leaf(1.0)).backward()
-
-
-def test_a_function_is_not_called():
-    with pytest.raises((RuntimeError, TypeError)):
-        Product()(leaf(1.0), leaf(2.0))
 
 
 def test_a_function_within_a_function():

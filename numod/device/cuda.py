@@ -1,0 +1,104 @@
+"""The CUDA back end: device buffers and the project's only `cuda.jit`. Imported when a CUDA device is first asked for.
+
+Works with `numba-cuda` or Numba's built-in target, whichever `numba.cuda` is, and with its simulator (NUMBA_ENABLE_CUDASIM=1), which runs
+kernels as Python. Kernels are grid-stride loops over flat buffers: neighbouring threads take neighbouring elements, so accesses coalesce.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from .. import config
+from .signature import numba_types
+
+LOOP = PARALLEL_LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
+FLAT = True
+_BLOCK = 256  # threads: 8 warps, few enough that register-heavy kernels keep several blocks on a multiprocessor
+_MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over
+
+
+@functools.cache
+def _cuda() -> object:
+    """`numba.cuda`. Raises RuntimeError, with what to do, where there is neither a GPU nor the simulator."""
+    from numba import cuda
+
+    if not cuda.is_available():
+        raise RuntimeError(
+            "no CUDA device: Found no NVIDIA driver on your system. Install one together with `pip install 'numod[cuda]'`, "
+            "or set NUMBA_ENABLE_CUDASIM=1 before starting Python to run CUDA kernels in Numba's simulator."
+        )
+    return cuda
+
+
+def empty(count: int, storage_dtype: object) -> object:
+    """A flat uninitialised device buffer."""
+    return _cuda().device_array(max(count, 1), storage_dtype)[:count]
+
+
+def upload(host: np.ndarray) -> object:
+    """A device copy of a flat host array."""
+    buffer = empty(host.size, host.dtype)
+    if host.size:
+        buffer.copy_to_device(np.ascontiguousarray(host))
+    return buffer
+
+
+def download(buffer: object) -> np.ndarray:
+    """A host copy of a device buffer; waits for the kernels that write it."""
+    return buffer.copy_to_host()
+
+
+def synchronize() -> None:
+    """Wait for all kernels."""
+    _cuda().synchronize()
+
+
+@functools.cache
+def identity() -> str:
+    """What compiled code depends on."""
+    import numba
+
+    return f"cuda numba {numba.__version__} {'simulator' if config.cuda_simulator() else 'device'}"
+
+
+def namespace() -> dict[str, object]:
+    """Names a kernel's source may use: types that cast, `cuda`, and the decorator of helper functions."""
+    from numba import cuda
+
+    integers = ("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64", "uintp")
+    if config.cuda_simulator():
+        types = {name: getattr(np, name) for name in (*integers, "float32", "float64")}
+        return {**types, "uintp": int, "boolean": bool, "cuda": cuda, "device_function": cuda.jit(device=True)}
+    from numba import types
+
+    names = {name: getattr(types, name) for name in (*integers, "float32", "float64")}
+    return {**names, "boolean": types.boolean, "cuda": cuda, "device_function": cuda.jit(device=True)}
+
+
+def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object) -> object:  # noqa: A001
+    """A kernel to be launched as `kernel[blocks, threads](*arguments)`."""
+    cuda = _cuda()
+    kernel = cuda.jit(function) if config.cuda_simulator() else cuda.jit(numba_types(signature))(function)
+    cache.keep(kernel)
+    return kernel
+
+
+def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
+    """The PTX of a kernel for a compute capability such as (9, 0). Needs no GPU."""
+    from numba import cuda
+
+    text, _ = cuda.compile_ptx(function, numba_types(signature), cc=capability)
+    return text
+
+
+def choose(make: Callable[[bool], object], work: int, divisible: bool) -> Callable:
+    """The launcher of a kernel: enough blocks for `work` elements, or a single thread where its loops cannot be divided."""
+    kernel = make(False)
+    if not divisible:
+        return kernel[1, 1]
+    if config.cuda_simulator():
+        return kernel[2, 3]  # every thread is a Python thread; two blocks and an odd size show errors in the strides
+    return kernel[min(-(-work // _BLOCK), _MOST_BLOCKS), _BLOCK]
