@@ -97,19 +97,23 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         _tell(op, inputs, parameters, targets, True)
 
 
-def apply_update(op: Update, tensors: tuple[Tensor, ...], numbers: tuple) -> None:
-    """Run an optimizer's step in place. The short form of `apply_into` for ops that know which inputs they write and are never recorded."""
+def apply_update(op: Update, tensors: tuple[Tensor, ...], numbers: Callable[[], tuple]) -> None:
+    """Run an optimizer's step in place. The short form of `apply_into` for ops that know which inputs they write and are never recorded.
+
+    `numbers` gives the hyper-parameters of this step; a recorded program calls it again at every run.
+    """
+    values = numbers()
     layouts = [each._layout for each in tensors]
-    key = (numbers.__len__(), *layouts)
+    key = (len(values), *layouts)
     plan = op.plans.get(key)
     if plan is None:
         into = tuple(layouts[k] for k in op.positions)
-        plan = op.plan(key, [*layouts, *map(type, numbers)], (), into, op.positions)
-    plan.launch(*[each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors], *numbers, *plan.constants)
+        plan = op.plan(key, [*layouts, *map(type, values)], (), into, op.positions)
+    plan.launch(*[each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors], *values, *plan.constants)
     for k in op.positions:
         tensors[k]._storage.version += 1
     if listeners:
-        _tell(op, (*tensors, *numbers), (), tuple(tensors[k] for k in op.positions), True)
+        _tell(op, tensors, (numbers,), tuple(tensors[k] for k in op.positions), True)
 
 
 def _runner(plan: Plan) -> Callable:

@@ -60,7 +60,7 @@ def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> 
 def _divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:  # noqa: A002
     """`other`; RuntimeError where integers would be divided by zero, which has no result."""
     integer = all(not each.is_floating_point() if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other))
-    if integer and (bool((other == 0).any()) if isinstance(other, Tensor) else other == 0):
+    if integer and ((other == 0).any()._observe() if isinstance(other, Tensor) else other == 0):
         raise RuntimeError("ZeroDivisionError: integer division or remainder by zero")
     return other
 

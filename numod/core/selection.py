@@ -19,7 +19,7 @@ def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool =
     """`index` with negative places counted from the front. Raises IndexError, before any launch, where one lies outside."""
     if not index.numel():
         return index
-    found = apply(r.closing(t.bounds), (contiguous(index), -size if negative else 0, size), (1,)).item()
+    found = apply(r.closing(t.bounds), (contiguous(index), -size if negative else 0, size), (1,))._observe()
     if found >= 1 << 32:
         low, high = index.min().item(), index.max().item()
         raise IndexError(f"{name}: index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")
@@ -139,7 +139,7 @@ def _places_of(mask: Tensor) -> Tensor:
     """Flat places of the true elements."""
     flat = reshape(contiguous(mask), -1)
     before = apply(scan.cumsum, (flat,), (0,))
-    total = int(before[-1]) if flat.numel() else 0
+    total = before[-1]._observe() if flat.numel() else 0
     return apply(ix.nonzero, (flat, before), (total,))
 
 

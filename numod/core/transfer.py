@@ -60,9 +60,18 @@ def item(self: Tensor) -> float | int | bool:
     if self._layout.size != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
     _refuse_trace("item()")
+    return observe(self)
+
+
+def observe(self: Tensor) -> float | int | bool:
+    """As `item`, for the library's own checks: a recorded program makes the same check again and refuses another outcome."""
     host = self._layout.device.backend.download(self._storage.data[self._offset : self._offset + 1])
-    value = host[0].item()
-    return bool(value) if self._layout.dtype.kind == "b" else value
+    value = bool(host[0]) if self._layout.dtype.kind == "b" else host[0].item()
+    for listener in listeners:
+        watch = getattr(listener, "observe", None)
+        if watch is not None:
+            watch(self, value)
+    return value
 
 
 def _refuse_trace(what: str) -> None:
@@ -138,6 +147,6 @@ def apply_view(self: Tensor, op: View, parameters: tuple) -> Tensor:
     return apply(op, (self,), parameters)
 
 
-Tensor.numpy, Tensor.item, Tensor.tolist, Tensor._view = numpy, item, tolist, apply_view
+Tensor.numpy, Tensor.item, Tensor.tolist, Tensor._view, Tensor._observe = numpy, item, tolist, apply_view, observe
 Tensor.__array__, Tensor.__dlpack__, Tensor.__dlpack_device__ = array, dlpack, dlpack_device
 Tensor.__reduce_ex__, Tensor.__deepcopy__ = reduce_ex, deepcopy

@@ -295,7 +295,7 @@ def _class_loss(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, 
         raise RuntimeError(f"expected scalar type Long for class indices but found {target.dtype.short}; convert with .long()")
     if x.shape[:1] + x.shape[2:] != target.shape:
         raise RuntimeError(f"expected target of shape {tuple(x.shape[:1] + x.shape[2:])} for input {tuple(x.shape)}, got {tuple(target.shape)}")
-    found = apply(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,)).item() if target.numel() else 0
+    found = apply(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))._observe() if target.numel() else 0
     if found >= 1 << 32:
         wrong = f.masked_fill(target, target == ignored, 0)
         low, high = wrong.min().item(), wrong.max().item()

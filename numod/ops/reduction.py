@@ -223,7 +223,7 @@ def reduction(
 
 def _prod_gradient(g: object, x: object, out: object, dims: tuple) -> object:
     """g * out / x; where a slice holds zeros, the product of the others is computed as such."""
-    if not bool((x == 0).any()):
+    if not (x == 0).any()._observe():
         return g * out / x
     moved = x.permute([d for d in range(x.ndim) if d not in dims] + list(dims))
     flat = moved.reshape(*moved.shape[: x.ndim - len(dims)], -1)

@@ -1,4 +1,4 @@
-"""Adam and AdamW."""
+"""Adam, and AdamW, whose weight decay stays apart from the gradient."""
 
 from __future__ import annotations
 
@@ -36,14 +36,15 @@ class Adam(Optimizer):
             state["step"] = 0
             for name in ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ())):
                 state[name] = parameter.new_zeros(parameter.shape)
-        state["step"] += 1
         tensors = [value for name, value in state.items() if name != "step"]
         gradient = -parameter._grad if group["maximize"] else parameter._grad
         row = update.adam_amsgrad if group["amsgrad"] else update.adam
-        apply_update(row, (parameter, gradient, *tensors), self._numbers(group, state["step"]))
+        apply_update(row, (parameter, gradient, *tensors), lambda: self._numbers(group, state))
 
-    def _numbers(self, group: dict[str, Any], step: int) -> tuple[float, ...]:
-        """The update's numbers: kept, weight_decay, gain1, beta2, gain2, step, root, eps (see `ops.update.adam`)."""
+    def _numbers(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[float, ...]:
+        """The next step's numbers: kept, weight_decay, gain1, beta2, gain2, step, root, eps (see `ops.update.adam`)."""
+        state["step"] += 1
+        step = state["step"]
         (beta1, beta2), lr, decay = group["betas"], float(group["lr"]), float(group["weight_decay"])
         kept, penalty = (1.0 - lr * decay, 0.0) if self._decoupled else (1.0, decay)
         return kept, penalty, 1.0 - beta1, float(beta2), 1.0 - beta2, lr / (1.0 - beta1**step), sqrt(1.0 - beta2**step), float(group["eps"])

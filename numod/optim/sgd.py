@@ -27,18 +27,17 @@ class SGD(Optimizer):
         super().__init__(params, defaults)
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        gradient = parameter._grad
-        lr, decay = float(group["lr"]), float(group["weight_decay"])
-        if group["maximize"]:
-            gradient = -gradient
+        gradient = -parameter._grad if group["maximize"] else parameter._grad
         if not group["momentum"]:
-            apply_update(update.sgd, (parameter, gradient), (lr, decay))
+            apply_update(update.sgd, (parameter, gradient), lambda: (float(group["lr"]), float(group["weight_decay"])))
             return
         state = self.state[parameter]
-        buffer = state.get("momentum_buffer")
-        gain = 1.0 - group["dampening"]
-        if buffer is None:
-            buffer = state["momentum_buffer"] = parameter.new_zeros(parameter.shape)
-            gain = 1.0  # the first step takes the gradient whole
-        numbers = (lr, decay, float(group["momentum"]), gain, float(group["nesterov"]))
-        apply_update(update.sgd_momentum, (parameter, gradient, buffer), numbers)
+        first = "momentum_buffer" not in state  # the first step takes the gradient whole
+        if first:
+            state["momentum_buffer"] = parameter.new_zeros(parameter.shape)
+
+        def numbers() -> tuple[float, ...]:
+            gain = 1.0 if first else 1.0 - group["dampening"]
+            return float(group["lr"]), float(group["weight_decay"]), float(group["momentum"]), gain, float(group["nesterov"])
+
+        apply_update(update.sgd_momentum, (parameter, gradient, state["momentum_buffer"]), numbers)

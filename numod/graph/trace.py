@@ -1,0 +1,210 @@
+"""Record what a function does at the waist, and run it again: forward, backward, optimizer steps, in-place writes, random draws.
+
+A program holds steps over numbered values. Tensors that existed before (parameters, buffers, optimizer state) are held as themselves, so a
+run updates them as the function would. Random draws are drawn anew, hyper-parameters read anew. What a program cannot repeat is an error
+when it is recorded (reading a value in Python) or run (other shapes, a check with another outcome): never a silently different answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..autograd import no_grad
+from ..core import apply as waist
+from ..core.random import Draw
+from ..core.tensor import Tensor
+from ..core.transfer import Move
+from ..device import Layout
+from ..ops.op import Op
+from ..ops.update import Update
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the program, by number."""
+
+    number: int
+
+
+@dataclass
+class Step:
+    """One op: inputs are Values, numbers or None; results are new values, or existing ones written in place."""
+
+    op: Op
+    inputs: tuple
+    parameters: tuple
+    results: tuple[Value, ...]
+    in_place: bool
+
+
+@dataclass
+class Check:
+    """A value the library looked at while recording, and what it found."""
+
+    value: Value
+    found: float | int | bool
+
+
+class Program:
+    """A recorded function. Call it like the function, with tensors of the same shapes, dtypes and devices."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Value] = []
+        self.layouts: list[Layout] = []
+        self.held: dict[Value, Tensor] = {}
+        self.steps: list[Step | Check] = []
+        self.gradients: dict[Value, Value | None] = {}
+        self.outputs: Any = None
+
+    def __call__(self, *inputs: Tensor) -> Any:
+        """Run the steps. Raises RuntimeError where the inputs, or a check's outcome, are not those recorded."""
+        self._expect(inputs)
+        values = {**self.held, **dict(zip(self.inputs, inputs))}
+        with no_grad():
+            for step in self.steps:
+                _run(step, values)
+        for held, gradient in self.gradients.items():
+            values[held]._grad = None if gradient is None else values[gradient]
+        return _replace(self.outputs, lambda each: values[each] if isinstance(each, Value) else each)
+
+    def _expect(self, inputs: tuple) -> None:
+        if len(inputs) != len(self.inputs):
+            raise RuntimeError(f"this program was recorded with {len(self.inputs)} inputs, got {len(inputs)}; trace again")
+        for number, (each, layout) in enumerate(zip(inputs, self.layouts)):
+            if not isinstance(each, Tensor) or each._layout is not layout:
+                came = f"{tuple(each.shape)} {each.dtype} on {each.device}" if isinstance(each, Tensor) else type(each).__name__
+                raise RuntimeError(f"input {number} was recorded as {tuple(layout.shape)} {layout.dtype} on {layout.device}, got {came}; trace again")
+
+    def __str__(self) -> str:
+        """The program as text, a line per step."""
+        lines = [f"inputs {', '.join(_name(each) for each in self.inputs)}; held {', '.join(_name(each) for each in self.held)}"]
+        for step in self.steps:
+            if isinstance(step, Check):
+                lines.append(f"check {_name(step.value)} == {step.found}")
+                continue
+            arguments = ", ".join(map(_name, step.inputs))
+            extra = "".join(f", {each!r}" for each in step.parameters if not callable(each))
+            lines.append(f"{', '.join(map(_name, step.results))} {'<-' if step.in_place else '='} {step.op.name}({arguments}{extra})")
+        lines += [f"{_name(held)}.grad = {_name(gradient)}" for held, gradient in self.gradients.items()]
+        return "\n".join([*lines, f"return {_replace(self.outputs, _name)}"])
+
+
+def trace(function: Callable, *inputs: Tensor) -> Program:
+    """Run `function(*inputs)` once, for real, and give the program of what it did.
+
+    Raises RuntimeError for what cannot be repeated: values read in Python (`item()`, `if tensor:`), optimizer state made in the recorded step
+    (run a step before), and input tensors made to require gradients inside.
+    """
+    recorder = _Recorder(inputs)
+    waist.listeners.append(recorder)
+    try:
+        outputs = function(*inputs)
+    finally:
+        waist.listeners.remove(recorder)
+    return recorder.finish(outputs)
+
+
+class _Recorder:
+    """Listens at the waist while the function runs."""
+
+    def __init__(self, inputs: tuple[Tensor, ...]) -> None:
+        self.program = Program()
+        self.numbers: dict[int, Value] = {}
+        self.alive: list[Tensor] = []  # ids must not be used again while recording
+        for each in inputs:
+            if not isinstance(each, Tensor):
+                raise TypeError(f"trace: inputs must be tensors, got {type(each).__name__}; close over other values")
+            self.program.inputs.append(self._new(each))
+            self.program.layouts.append(each._layout)
+
+    def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
+        known = tuple(self._known(each) for each in inputs)
+        if isinstance(op, Update):
+            for each in outputs:
+                if self.numbers[id(each)] not in self.program.held and self.numbers[id(each)] not in self.program.inputs:
+                    raise RuntimeError("trace: the optimizer's state was made in the recorded step, so each run would start it anew; run one step before tracing")
+        results = tuple(self._known(each) if in_place else self._new(each) for each in outputs)
+        self.program.steps.append(Step(op, known, parameters, results, in_place))
+
+    def observe(self, tensor: Tensor, value: float | int | bool) -> None:
+        """The library looked at a value."""
+        self.program.steps.append(Check(self._known(tensor), value))
+
+    def refuse(self, what: str) -> None:
+        """Python reads a value."""
+        raise RuntimeError(f"trace: {what} reads a tensor's value in Python, which a recorded program cannot repeat; keep it a tensor, or read it after the program")
+
+    def _new(self, tensor: Tensor) -> Value:
+        value = self.numbers[id(tensor)] = Value(len(self.alive))
+        self.alive.append(tensor)
+        return value
+
+    def _known(self, each: object) -> object:
+        """The value of a tensor; one not seen before is an alias of a seen one (detached, say), or existed before."""
+        if not isinstance(each, Tensor):
+            return each
+        found = self.numbers.get(id(each))
+        if found is None:
+            same = next((t for t in self.alive if t._storage is each._storage and t._offset == each._offset and t._layout is each._layout), None)
+            if same is not None:
+                found = self.numbers[id(same)]
+                self.numbers[id(each)] = found
+                self.alive.append(each)
+            else:
+                found = self._new(each)
+                self.program.held[found] = each
+        return found
+
+    def finish(self, outputs: Any) -> Program:
+        """The program, with its results and the gradients it leaves on tensors that existed before."""
+        program = self.program
+        for value, tensor in [*program.held.items(), *((v, self.alive[v.number]) for v in program.inputs)]:
+            gradient = tensor._grad
+            if gradient is not None and id(gradient) in self.numbers and self.numbers[id(gradient)] not in program.held:
+                program.gradients[value] = self.numbers[id(gradient)]
+        program.outputs = _replace(outputs, lambda each: self._known(each) if isinstance(each, Tensor) else each)
+        return program
+
+
+def _run(step: Step | Check, values: dict[Value, Tensor]) -> None:
+    if isinstance(step, Check):
+        found = values[step.value]._observe()
+        if found != step.found:
+            raise RuntimeError(f"a check found {found} where {step.found} was recorded (indices out of range, masks of another size, ignored targets); trace again")
+        return
+    inputs = tuple([values[each] if isinstance(each, Value) else each for each in step.inputs])
+    inputs = _drawn_anew(inputs, values)
+    if isinstance(step.op, Update):
+        waist.apply_update(step.op, inputs, step.parameters[0])
+    elif isinstance(step.op, Move):
+        values[step.results[0]] = inputs[0].to(device=step.parameters[0])
+    elif step.in_place:
+        waist.apply_into(step.op, inputs, tuple(values[each] for each in step.results), step.parameters)
+    else:
+        values[step.results[0]] = waist.apply(step.op, inputs, step.parameters)
+
+
+def _drawn_anew(inputs: tuple, values: dict) -> tuple:
+    """Seed and offset of a random op, replaced by the generator's next: one draw per run, which a gradient shares with its op."""
+    for k, each in enumerate(inputs):
+        if isinstance(each, Draw):
+            drawn = values.get(("draw", id(each)))
+            if drawn is None:
+                drawn = values["draw", id(each)] = each.generator.draw(each.count)
+            return (*inputs[: k - 1], *drawn, *inputs[k + 1 :])
+    return inputs
+
+
+def _replace(structure: Any, function: Callable) -> Any:
+    """`structure` (nested tuples, lists and dicts) with its leaves replaced."""
+    if isinstance(structure, dict):
+        return {key: _replace(each, function) for key, each in structure.items()}
+    if isinstance(structure, (tuple, list)):
+        return type(structure)(_replace(each, function) for each in structure)
+    return function(structure)
+
+
+def _name(each: object) -> str:
+    return f"%{each.number}" if isinstance(each, Value) else repr(each)

@@ -1,0 +1,211 @@
+"""Matrix products against NumPy: every combination of dimensions, operand layouts, dtypes, sizes, errors, gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numod
+from numod.autograd import gradcheck, gradgradcheck
+from numod.nn import functional as F
+
+SHAPES = [
+    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)),
+    ((5, 2, 3), (1, 3, 4)), ((6, 1, 2, 3), (5, 3, 4)), ((5, 2, 3), (6, 1, 3, 4)), ((6, 5, 2, 3), (6, 5, 3, 4)), ((6, 1, 2, 3), (1, 5, 3, 4)), ((5, 2, 3), (3,)),
+    ((3,), (5, 3, 4)), ((6, 5, 2, 3), (3,)), ((3,), (6, 5, 3, 4)), ((1, 1), (1, 1)), ((1, 3), (3, 1)), ((2, 1), (1, 4)),
+]  # fmt: skip
+IDS = ["@".join("x".join(map(str, each)) for each in pair) for pair in SHAPES]
+
+
+def data(*shape, dtype=np.float32, seed=0):
+    generator = np.random.default_rng(seed)
+    return generator.standard_normal(shape).astype(dtype) if np.dtype(dtype).kind == "f" else generator.integers(0, 9, shape).astype(dtype)
+
+
+def check(result, reference, rtol=1e-5):
+    assert result.shape == reference.shape
+    np.testing.assert_allclose(result.detach().numpy(), reference, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("a, b", SHAPES, ids=IDS)
+def test_dimensions(a, b):
+    x, y = data(*a), data(*b, seed=1)
+    check(numod.tensor(x) @ numod.tensor(y), x @ y)
+
+
+LAYOUTS = {
+    "dense": lambda shape, seed: data(*shape, seed=seed),
+    "transposed": lambda shape, seed: data(*shape[:-2], shape[-1], shape[-2], seed=seed).swapaxes(-1, -2),
+    "step_columns": lambda shape, seed: data(*shape[:-1], 2 * shape[-1], seed=seed)[..., ::2],
+    "step_rows": lambda shape, seed: data(*shape[:-2], 3 * shape[-2], shape[-1], seed=seed)[..., ::3, :],
+    "inside": lambda shape, seed: data(*shape[:-2], shape[-2] + 2, shape[-1] + 3, seed=seed)[..., 1:-1, 2:-1],
+}
+
+
+@pytest.mark.parametrize("right", LAYOUTS)
+@pytest.mark.parametrize("left", LAYOUTS)
+@pytest.mark.parametrize("size", [5, 40])
+def test_layouts(left, right, size):
+    x, y = LAYOUTS[left]((3, size, size + 1), 0), LAYOUTS[right]((3, size + 1, size + 2), 1)
+    check(numod.from_numpy(x) @ numod.from_numpy(y), x @ y, 1e-4)
+
+
+@pytest.mark.parametrize("size", [4, 30])
+def test_batches_that_are_expanded_or_permuted(size):
+    x, y = data(3, size, 2, size), data(3, size, size, seed=1)
+    check(numod.tensor(x).permute(0, 2, 1, 3) @ numod.tensor(y)[:, None], x.transpose(0, 2, 1, 3) @ y[:, None], 1e-4)
+    check(numod.tensor(y[0]).expand(4, size, size) @ numod.tensor(y[:1]).expand(4, size, size), np.broadcast_to(y[0] @ y[0], (4, size, size)), 1e-4)
+
+
+@pytest.mark.parametrize("m, k, n", [(1, 1, 1), (1, 64, 1), (7, 1, 9), (64, 64, 64), (1, 300, 300), (300, 300, 1), (257, 129, 65)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sizes(m, k, n, dtype):
+    x, y = data(m, k, dtype=dtype), data(k, n, dtype=dtype, seed=1)
+    rtol = 1e-4 if dtype == np.float32 else 1e-12
+    check(numod.tensor(x) @ numod.tensor(y), (x.astype(np.float64) @ y.astype(np.float64)).astype(dtype), rtol)
+
+
+@pytest.mark.parametrize("dtype", [numod.uint8, numod.int8, numod.int16, numod.int32, numod.int64])
+@pytest.mark.parametrize("size", [3, 40])
+def test_integers(dtype, size):
+    x, y = data(size, size, dtype=dtype.numpy), data(size, size, dtype=dtype.numpy, seed=1)
+    result = numod.tensor(x) @ numod.tensor(y)
+    assert result.dtype is dtype
+    np.testing.assert_array_equal(result.numpy(), x @ y)
+    np.testing.assert_array_equal((numod.tensor(x) @ numod.tensor(y).t()).numpy(), x @ y.T)
+
+
+@pytest.mark.parametrize("a, b", [((0, 3), (3, 4)), ((2, 0), (0, 4)), ((2, 3), (3, 0)), ((0, 2, 3), (3, 4)), ((0,), (0,)), ((5, 2, 0), (0,))])
+def test_empty(a, b):
+    check(numod.zeros(a) @ numod.zeros(b), np.zeros(a) @ np.zeros(b))
+
+
+def test_nan_and_infinity():
+    x = np.array([[np.nan, 1.0], [np.inf, 0.0]], np.float32)
+    np.testing.assert_array_equal((numod.tensor(x) @ numod.eye(2)).numpy()[:, 0], [np.nan, np.inf])
+
+
+def test_named_products():
+    a, b, v = data(2, 3), data(3, 4, seed=1), data(3, seed=2)
+    check(numod.mm(numod.tensor(a), numod.tensor(b)), a @ b)
+    check(numod.mv(numod.tensor(a), numod.tensor(v)), a @ v)
+    check(numod.dot(numod.tensor(v), numod.tensor(v)), v @ v)
+    check(numod.outer(numod.tensor(v), numod.tensor(v)), np.outer(v, v))
+    check(numod.bmm(numod.tensor(a[None]), numod.tensor(b[None])), (a @ b)[None])
+    check(numod.addmm(numod.ones(4), numod.tensor(a), numod.tensor(b), beta=2, alpha=3), 2 + 3 * (a @ b))
+
+
+# ---- linear
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (4, 2, 3), (0, 3), (700, 3)])
+def test_linear(shape, bias):
+    x, w, b = data(*shape), data(5, 3, seed=1), data(5, seed=2)
+    result = F.linear(numod.tensor(x), numod.tensor(w), numod.tensor(b) if bias else None)
+    check(result, x @ w.T + (b if bias else 0))
+
+
+def test_linear_of_strided_operands():
+    x, w, b = data(3, 40), data(3, 80, seed=1), data(160, seed=2)
+    given = numod.tensor(x).t(), numod.tensor(w).t(), numod.tensor(b)[::2]
+    check(F.linear(*given), x.T @ w + b[::2], 1e-4)
+    check(F.linear(given[0][:4], given[1][:7], given[2][:7]), x.T[:4] @ w.T[:7].T + b[::2][:7], 1e-4)
+
+
+def test_linear_errors():
+    with pytest.raises(RuntimeError, match=r"\(2, 4\) @ \(5, 3\)|\(2, 4\).*\(5, 3\)"):
+        F.linear(numod.ones(2, 4), numod.ones(5, 3))
+    with pytest.raises(RuntimeError, match=r"bias is \(4,\)"):
+        F.linear(numod.ones(2, 3), numod.ones(5, 3), numod.ones(4))
+    with pytest.raises(RuntimeError, match="dtype"):
+        F.linear(numod.ones(2, 3), numod.ones(5, 3, dtype=numod.float64))
+
+
+# ---- gradients
+
+
+@pytest.mark.parametrize("a, b", SHAPES, ids=IDS)
+def test_gradients(a, b):
+    x = numod.tensor(data(*a, dtype=np.float64)[..., :].copy(), requires_grad=True)
+    y = numod.tensor(data(*b, dtype=np.float64, seed=1), requires_grad=True)
+    weight = np.random.default_rng(2).standard_normal((x @ y).shape)
+    (numod.tensor(weight) * (x @ y)).sum().backward()
+    weight = weight if len(b) > 1 else weight[..., None]
+    weight = weight if len(a) > 1 else weight[..., None, :]
+    left, right = np.atleast_2d(x.detach().numpy()), y.detach().numpy()
+    right = right if right.ndim > 1 else right[:, None]
+    for tensor, full in ((x, weight @ right.swapaxes(-1, -2)), (y, left.swapaxes(-1, -2) @ weight)):
+        shape = tuple(tensor.shape) if tensor.ndim > 1 else ((1, -1) if tensor is x else (-1, 1))
+        extra = full.ndim - len(shape)
+        full = full.sum(tuple(range(extra))) if extra > 0 else full
+        full = full.sum(tuple(d for d in range(full.ndim - 2) if shape[d] == 1 and full.shape[d] != 1), keepdims=True)
+        np.testing.assert_allclose(tensor.grad.numpy(), full.reshape(tensor.shape), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("a, b", [((2, 3), (3, 2)), ((3,), (3,)), ((2, 1, 2, 3), (2, 3, 1)), ((2, 3), (3,))])
+def test_gradients_by_differences(a, b):
+    x = numod.tensor(data(*a, dtype=np.float64), requires_grad=True)
+    y = numod.tensor(data(*b, dtype=np.float64, seed=1), requires_grad=True)
+    assert gradcheck(numod.matmul, (x, y))
+    assert gradgradcheck(numod.matmul, (x, y))
+
+
+def test_gradients_of_strided_operands():
+    x = numod.tensor(data(3, 2, dtype=np.float64), requires_grad=True)
+    y = numod.tensor(data(2, 6, dtype=np.float64, seed=1), requires_grad=True)
+    assert gradcheck(lambda x, y: x.t() @ y.t()[::2], (x, y))
+
+
+def test_gradients_of_linear():
+    x = numod.tensor(data(2, 2, 3, dtype=np.float64), requires_grad=True)
+    w = numod.tensor(data(2, 3, dtype=np.float64, seed=1), requires_grad=True)
+    b = numod.tensor(data(2, dtype=np.float64, seed=2), requires_grad=True)
+    assert gradcheck(F.linear, (x, w, b))
+    assert gradgradcheck(F.linear, (x, w, b))
+
+
+def test_gradient_of_a_square():
+    """One tensor as both operands."""
+    x = numod.tensor(data(3, 3, dtype=np.float64), requires_grad=True)
+    assert gradcheck(lambda x: x @ x, (x,))
+    assert gradgradcheck(lambda x: x @ x.t(), (x,))
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize("a, b", [((2, 3), (4, 5)), ((3,), (4,)), ((2, 3), (2,)), ((7, 2, 3), (7, 4, 3))])
+def test_inner_sizes_differ(a, b):
+    with pytest.raises(RuntimeError) as caught:
+        numod.ones(a) @ numod.ones(b)
+    assert str(a) in str(caught.value)
+    assert str(b) in str(caught.value)
+
+
+def test_hint_at_a_transposed_matrix():
+    with pytest.raises(RuntimeError, match=r"did you mean b\.mT\?"):
+        numod.ones(2, 3) @ numod.ones(4, 3)
+
+
+def test_batches_that_do_not_broadcast():
+    with pytest.raises(RuntimeError, match=r"must match the size of tensor b \(5\)"):
+        numod.ones(4, 2, 3) @ numod.ones(5, 3, 2)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda: numod.ones(2, 2) @ numod.tensor(1.0), "at least 1D"),
+    (lambda: numod.ones(2, 2) @ numod.ones(2, 2, dtype=numod.float64), "same dtype"),
+    (lambda: numod.ones(2, 2).bool() @ numod.ones(2, 2).bool(), "not implemented for 'Bool'"),
+    (lambda: numod.mm(numod.ones(2), numod.ones(2, 2)), "mm"),
+    (lambda: numod.bmm(numod.ones(2, 2, 2), numod.ones(3, 2, 2)), "batch"),
+    (lambda: numod.dot(numod.ones(2), numod.ones(3)), "(?i)size"),
+])  # fmt: skip
+def test_errors(call, message):
+    with pytest.raises(RuntimeError, match=message):
+        call()
+
+
+def test_other_is_no_tensor():
+    with pytest.raises(TypeError, match="matmul"):
+        numod.matmul(numod.ones(2), 2.0)

@@ -1,0 +1,183 @@
+"""Softmax, log-softmax and cross-entropy against NumPy: dimensions, layouts, extreme logits, targets, weights, gradients, errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import numod
+from numod.autograd import gradcheck, gradgradcheck
+from numod.nn import functional as F
+
+
+def data(*shape, dtype=np.float64, seed=0):
+    return (3 * np.random.default_rng(seed).standard_normal(shape)).astype(dtype)
+
+
+def softmax(x, dim):
+    e = np.exp(x - x.max(dim, keepdims=True))
+    return e / e.sum(dim, keepdims=True)
+
+
+def log_softmax(x, dim):
+    shifted = x - x.max(dim, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(dim, keepdims=True))
+
+
+REFERENCES = {"softmax": softmax, "log_softmax": log_softmax}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [0, 1, 2, -1, -2])
+@pytest.mark.parametrize("name", REFERENCES)
+def test_values(name, dim, dtype):
+    x = data(3, 5, 4, dtype=dtype)
+    result = getattr(numod.tensor(x), name)(dim)
+    assert result.dtype is numod.dtypes.from_numpy(dtype)
+    np.testing.assert_allclose(result.numpy(), REFERENCES[name](x.astype(np.float64), dim), rtol=3e-6 if dtype == np.float32 else 1e-12, atol=1e-6 if dtype == np.float32 else 1e-14)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_strided(name):
+    x = data(6, 5, 8)
+    np.testing.assert_allclose(getattr(numod.tensor(x).permute(2, 0, 1)[::2, 1:], name)(1).numpy(), REFERENCES[name](x.transpose(2, 0, 1)[::2, 1:], 1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_long_rows(name):
+    x = data(2, 50_000, dtype=np.float32)
+    np.testing.assert_allclose(getattr(numod.tensor(x), name)(1).numpy(), REFERENCES[name](x.astype(np.float64), 1), rtol=1e-4)
+
+
+def test_zero_dimensional_and_empty():
+    assert numod.tensor(3.0).softmax(0).item() == 1.0
+    assert numod.tensor(3.0).log_softmax(-1).item() == 0.0
+    assert numod.zeros(2, 0).softmax(1).shape == (2, 0)
+    assert numod.zeros(0, 3).log_softmax(1).shape == (0, 3)
+
+
+def test_large_logits_do_not_overflow():
+    x = numod.tensor([[1000.0, 1000.0], [-1000.0, 0.0], [3e38, -3e38]])
+    assert x.softmax(1).tolist() == [[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]
+    assert numod.isfinite(x[:2].log_softmax(1)).all()
+
+
+def test_minus_infinity_masks():
+    x = numod.tensor([[-math.inf, 0.0, 0.0], [0.0, -math.inf, -math.inf]])
+    assert x.softmax(1).tolist() == [[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]]
+    assert x.log_softmax(1)[1].tolist() == [0.0, -math.inf, -math.inf]
+
+
+@pytest.mark.parametrize("row", [[math.nan, 1.0], [1.0, math.nan], [math.inf, 1.0], [-math.inf, -math.inf]])
+@pytest.mark.parametrize("name", REFERENCES)
+def test_nan(name, row):
+    assert any(map(math.isnan, getattr(numod.tensor(row), name)(0).tolist()))
+
+
+def test_dtype_argument():
+    result = numod.tensor([1.0, 2.0]).softmax(0, dtype=numod.float64)
+    assert result.dtype is numod.float64
+    assert F.softmax(numod.tensor([1, 1]), 0, dtype=numod.float32).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_gradients(name, dim):
+    x = numod.tensor(data(2, 3), requires_grad=True)
+    assert gradcheck(lambda x: getattr(x, name)(dim), (x,))
+    assert gradgradcheck(lambda x: getattr(x, name)(dim), (x,))
+
+
+def test_integers():
+    with pytest.raises(RuntimeError, match="\"softmax\" not implemented for 'Long'|softmax.*Long"):
+        numod.tensor([1, 2]).softmax(0)
+
+
+def test_dim_out_of_range():
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        numod.ones(2, 2).softmax(2)
+
+
+# ---- cross-entropy
+
+
+def cross_entropy(x, target, weight=None, ignored=-100, reduction="mean", smoothing=0.0):
+    """By the definition; x (N, C, ...)."""
+    logits = np.moveaxis(log_softmax(x, 1), 1, -1)
+    weight = np.ones(x.shape[1]) if weight is None else weight
+    kept = target != ignored
+    safe = np.where(kept, target, 0)
+    exact = -np.take_along_axis(logits, safe[..., None], -1)[..., 0] * weight[safe]
+    spread = -(logits * weight).sum(-1) / x.shape[1]
+    loss = np.where(kept, (1 - smoothing) * exact + smoothing * spread, 0)
+    return {"none": loss, "sum": loss.sum(), "mean": loss.sum() / (weight[safe] * kept).sum()}[reduction]
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("options", [{}, {"weight": True}, {"ignored": 1}, {"smoothing": 0.1}, {"weight": True, "ignored": 1}, {"weight": True, "ignored": 1, "smoothing": 0.2}])
+@pytest.mark.parametrize("shape", [(5, 4), (2, 4, 3)])
+def test_cross_entropy(shape, options, reduction):
+    x, target = data(*shape), np.random.default_rng(1).integers(0, 4, shape[:1] + shape[2:])
+    weight = np.array([0.5, 1.0, 2.0, 0.25]) if options.get("weight") else None
+    ignored, smoothing = options.get("ignored", -100), options.get("smoothing", 0.0)
+    result = F.cross_entropy(
+        numod.tensor(x), numod.tensor(target), None if weight is None else numod.tensor(weight), ignore_index=ignored, reduction=reduction, label_smoothing=smoothing
+    )
+    np.testing.assert_allclose(result.numpy(), cross_entropy(x, target, weight, ignored, reduction, smoothing), rtol=1e-10)
+
+
+def test_cross_entropy_ignores_outside_indices():
+    x, target = data(4, 3), np.array([0, -100, 2, -100])
+    np.testing.assert_allclose(F.cross_entropy(numod.tensor(x), numod.tensor(target)).item(), cross_entropy(x, target), rtol=1e-12)
+
+
+def test_cross_entropy_of_all_ignored_is_nan():
+    assert math.isnan(F.cross_entropy(numod.zeros(2, 3), numod.tensor([-100, -100])).item())
+
+
+def test_cross_entropy_of_probabilities():
+    x, p = data(5, 4), softmax(data(5, 4, seed=1), 1)
+    np.testing.assert_allclose(F.cross_entropy(numod.tensor(x), numod.tensor(p)).item(), -(log_softmax(x, 1) * p).sum(1).mean(), rtol=1e-12)
+
+
+def test_cross_entropy_of_one_sample():
+    assert F.cross_entropy(numod.tensor([0.0, 0.0]), numod.tensor(1)).item() == pytest.approx(math.log(2))
+
+
+def test_cross_entropy_of_extreme_logits():
+    x = numod.tensor([[1e4, 0.0], [-1e4, 1e4]], requires_grad=True)
+    loss = F.cross_entropy(x, numod.tensor([0, 0]), reduction="none")
+    assert loss.tolist() == [0.0, 2e4]
+    loss.sum().backward()
+    assert x.grad.tolist() == [[0.0, 0.0], [-1.0, 1.0]]
+
+
+def test_nll_loss_of_log_softmax_is_cross_entropy():
+    x, target = numod.tensor(data(5, 4)), numod.tensor([0, 1, 2, 3, 0])
+    assert F.nll_loss(x.log_softmax(1), target).item() == pytest.approx(F.cross_entropy(x, target).item(), rel=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"ignore_index": 1}, {"label_smoothing": 0.1}, {"reduction": "none"}])
+def test_cross_entropy_gradients(options):
+    x = numod.tensor(data(3, 3, 2), requires_grad=True)
+    target = numod.tensor([[0, 1], [2, 2], [1, 0]])
+    assert gradcheck(lambda x: F.cross_entropy(x, target, **options), (x,))
+    assert gradgradcheck(lambda x: F.cross_entropy(x, target, **options), (x,))
+
+
+@pytest.mark.parametrize("target, exception, message", [
+    ([0, 3], IndexError, "Target 3 is out of bounds"),
+    ([0, -1], IndexError, "Target -1 is out of bounds"),
+    ([0, 1, 2], ValueError, "batch_size"),
+    ([[0], [1]], RuntimeError, "target"),
+])  # fmt: skip
+def test_cross_entropy_bad_targets(target, exception, message):
+    with pytest.raises(exception, match=message):
+        F.cross_entropy(numod.zeros(2, 3), numod.tensor(target))
+
+
+def test_cross_entropy_bad_target_dtype():
+    with pytest.raises(RuntimeError, match="Long"):
+        F.cross_entropy(numod.zeros(2, 3), numod.tensor([0, 1], dtype=numod.int32))

@@ -1,0 +1,87 @@
+"""The design, held: who imports whom, where njit may stand, that every module says what it is."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import numod
+
+PACKAGE = Path(numod.__file__).parent
+FOLDERS = ["device", "kernel", "ops", "core", "autograd", "graph", "nn", "optim", "utils", "serialization", "datasets"]  # each may import those before it
+FREE = {"__init__", "__main__", "demo", "cuda"}  # top-level files above all folders
+GROUND = {"errors", "config", "dtypes"}  # top-level files below all folders
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def _imported(path: Path) -> set[str]:
+    """Top-level parts of numod that a module imports, wherever in it."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = list(parts[:-1])[: len(parts) - node.level]
+            target = base + (node.module.split(".") if node.module else [])
+            found |= {target[0]} if target else {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "numod":
+            found.add((node.module.split(".") + ["__init__"])[1])
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_a_folder_imports_only_from_folders_above(path: Path) -> None:
+    home = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if home in FREE:
+        return
+    allowed = GROUND if home in GROUND else GROUND | set(FOLDERS[: FOLDERS.index(home) + 1])
+    assert _imported(path) - {"__version__"} <= allowed
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_every_module_says_what_it_is(path: Path) -> None:
+    text = ast.get_docstring(ast.parse(path.read_text()))
+    assert text and len(text) > 20
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_compilers_stand_in_device_only(path: Path) -> None:
+    source = path.read_text()
+    names = {node.attr if isinstance(node, ast.Attribute) else node.id for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Attribute, ast.Name))}
+    if path.relative_to(PACKAGE).parts[0] != "device":
+        assert not names & {"njit", "jit", "vectorize", "guvectorize", "cfunc"}
+
+
+def test_dependencies_are_numba_numpy_llvmlite() -> None:
+    allowed = set(sys.stdlib_module_names) | {"numba", "numpy", "llvmlite", "numod"}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            roots = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            assert {root.split(".")[0] for root in roots} <= allowed, path
+
+
+def test_import_loads_neither_numba_nor_a_framework() -> None:
+    code = "import sys, numod; print(sorted(m for m in ('numba', 'llvmlite', 'torch', 'inspect') if m in sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "numba" not in found.stdout and "llvmlite" not in found.stdout and "torch" not in found.stdout
+
+
+def test_every_row_has_a_reference_in_the_tests() -> None:
+    from numod.ops import pointwise, reduction
+
+    text = "".join(path.read_text() for path in (Path(__file__).parent / "ops").glob("*.py"))
+    missing = [name for name in (*pointwise.rows, *reduction.rows) if f'"{name}"' not in text and f"{name}=" not in text and f".{name}(" not in text]
+    assert not missing
+
+
+def test_the_table_is_as_large_as_promised() -> None:
+    from numod.ops import pointwise
+
+    assert len(pointwise.rows) >= 70
