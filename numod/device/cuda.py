@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from .signature import numba_types
 
 LOOP = PARALLEL_LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
 FLAT = True
+ROUNDING = "numpy" if config.cuda_simulator() else "math"  # where kernels take floor, ceil and trunc from: functions from float to float
 _BLOCK = 256  # threads: 8 warps, few enough that register-heavy kernels keep several blocks on a multiprocessor
 _MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over
 
@@ -89,9 +91,14 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
 def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
     """The PTX of a kernel for a compute capability such as (9, 0). Needs no GPU."""
     from numba import cuda
+    from numba.cuda import dispatcher
 
-    text, _ = cuda.compile_ptx(function, numba_types(signature), cc=capability)
-    return text
+    before = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)  # helpers are compiled for the current device: there is none
+    try:
+        return cuda.compile_ptx(function, numba_types(signature), cc=capability)[0]
+    finally:
+        dispatcher.get_current_device = before
 
 
 def choose(make: Callable[[bool], object], work: int, divisible: bool) -> Callable:

@@ -19,7 +19,8 @@ from ..dtypes import dtype as DType
 from . import build as builder
 from . import scalar
 
-_MATH = sorted(name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)))
+_ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` give integers, which cannot hold an infinity
+_MATH = sorted(name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)) and name not in _ROUNDING)
 
 
 def launcher(device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset = builder.FAST_POINTWISE) -> Callable:
@@ -49,8 +50,10 @@ def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     loop = backend.PARALLEL_LOOP if parallel else backend.LOOP
     helpers = "".join(f"@device_function\n{text}\n" for text in _helpers(source))
     text = helpers + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: loop.format(found[1]), source)
-    used = [name for name in _MATH if re.search(rf"\b{name}\(", text)]
-    header = f"from math import {', '.join(used)}\n" if used else ""
+    header = ""
+    for module, names in (("math", _MATH), (backend.ROUNDING, _ROUNDING)):
+        used = [name for name in names if re.search(rf"\b{name}\(", text)]
+        header += f"from {module} import {', '.join(used)}\n" if used else ""
     return f"{header}real = {real.name if real.kind == 'f' else 'float64'}\n{text}"
 
 

@@ -82,7 +82,7 @@ def erfinv(x):
     middle = 4.330746750799873 + 0.5 * logarithm
     value = copysign(sqrt(sqrt(middle * middle - logarithm * 6.802721088435375) - middle), x)
     for _ in range(3):
-        error = erf(value) - x if fabs(x) < 0.5 else copysign((1.0 - fabs(x)) - erfc(fabs(value)), x)
+        error = erf(value) - x if fabs(x) < 0.5 else ((1.0 - fabs(x)) - erfc(fabs(value))) * copysign(real(1.0), x)
         value = value - error * 0.886226925452758 * exp(value * value)
     return value
 
@@ -97,11 +97,17 @@ def round_even(x):
 
 
 @scalar
+def float_remainder(x, y):
+    """C's fmod: exact, with the sign of x. (Numba lacks math.fmod; between positive numbers % is the same.)"""
+    return copysign(fabs(x) % fabs(y), x)
+
+
+@scalar
 def floor_quotient(x, y):
     """Quotient rounded towards minus infinity, exact where it is an integer; x / 0 is an infinity or NaN, as in PyTorch."""
     if y == 0.0:
         return x / y
-    part = fmod(x, y)
+    part = float_remainder(x, y)
     quotient = (x - part) / y
     if part != 0.0 and (y < 0.0) != (part < 0.0):
         quotient = quotient - 1.0
@@ -114,7 +120,7 @@ def floor_quotient(x, y):
 @scalar
 def modulus(x, y):
     """Remainder with the sign of the divisor."""
-    part = fmod(x, y)
+    part = float_remainder(x, y)
     return part + y if part != 0.0 and (y < 0.0) != (part < 0.0) else part
 
 

@@ -36,7 +36,7 @@ pow = pointwise(  # noqa: A001
 floor_divide = pointwise("floor_divide", "floor_quotient(x, y)", integer="x // y", dx=zero, dy=zero, accepts=NUMBER)
 trunc_divide = pointwise("trunc_divide", "trunc(x / y)", integer="truncated(x, y)", dx=zero, dy=zero, accepts=NUMBER)
 remainder = pointwise("remainder", "modulus(x, y)", integer="x % y", dx=lambda g: g, dy=lambda g, x, y: -g * floor_divide(x, y), accepts=NUMBER)
-fmod = pointwise("fmod", "fmod(x, y)", integer="x - truncated(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * trunc(x / y), accepts=NUMBER)
+fmod = pointwise("fmod", "float_remainder(x, y)", integer="x - truncated(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * trunc(x / y), accepts=NUMBER)
 maximum = pointwise(
     "maximum", "x if (x > y) | (x != x) else y",
     dx=lambda g, x, y: where(x == y, 0.5 * g, where(x < y, 0.0, g)), dy=lambda g, x, y: where(x == y, 0.5 * g, where(x > y, 0.0, g)),
@@ -99,7 +99,7 @@ bitwise_right_shift = pointwise("bitwise_right_shift", "x >> y", accepts="ui")
 
 # ---- rounding and signs
 
-sign = pointwise("sign", "(x > 0) - (x < 0)", dx=zero)
+sign = pointwise("sign", "int(x > 0) - int(x < 0)", dx=zero)
 floor = pointwise("floor", "floor(x)", integer="x", dx=zero, accepts=NUMBER)
 ceil = pointwise("ceil", "ceil(x)", integer="x", dx=zero, accepts=NUMBER)
 trunc = pointwise("trunc", "trunc(x)", integer="x", dx=zero, accepts=NUMBER)

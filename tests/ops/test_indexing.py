@@ -231,7 +231,7 @@ ERRORS = {
     "gather_negative": (lambda: X.gather(1, numod.tensor([[-1]])), (IndexError, RuntimeError), "index -1 is out of bounds"),
     "gather_ndim": (lambda: X.gather(1, numod.tensor([1])), RuntimeError, "same number of dimensions"),
     "gather_size": (lambda: X.gather(1, numod.zeros(3, 1, dtype=numod.int64)), RuntimeError, "Size does not match at dimension 0"),
-    "gather_dtype": (lambda: X.gather(1, numod.zeros(2, 1)), RuntimeError, "int64"),
+    "gather_dtype": (lambda: X.gather(1, numod.zeros(2, 1)), RuntimeError, "(?i)(dtype int64|Long|index)"),
     "index_select_outside": (lambda: X.index_select(0, numod.tensor([2])), (IndexError, RuntimeError), "out of (range|bounds)"),
     "index_select_matrix": (lambda: X.index_select(0, numod.tensor([[0]])), IndexError, "vector"),
     "index_select_dim": (lambda: X.index_select(2, numod.tensor([0])), IndexError, "Dimension out of range"),

@@ -66,6 +66,7 @@ CASES = {
     "contiguous_already": (lambda x: x.contiguous(), lambda x: x, True),
     "clone": (lambda x: x.mT.clone(), lambda x: x.swapaxes(1, 2), False),
     "flip": (lambda x: x.flip(0, 2), lambda x: np.flip(x, (0, 2)), False),
+    "flip_nothing": (lambda x: x.flip(()), lambda x: x, False),
     "flip_one": (lambda x: numod.flip(x, [-2]), lambda x: np.flip(x, 1), False),
     "roll": (lambda x: x.roll(2, 1), lambda x: np.roll(x, 2, 1), False),
     "roll_several": (lambda x: x.roll((1, -1), (0, 2)), lambda x: np.roll(x, (1, -1), (0, 2)), False),
@@ -78,6 +79,7 @@ CASES = {
     "stack": (lambda x: numod.stack([x[0], x[1]], -1), lambda x: np.stack([x[0], x[1]], -1), False),
     "stack_strided": (lambda x: numod.stack([x[0].t(), x[1].t()], 1), lambda x: np.stack([x[0].T, x[1].T], 1), False),
     "pad": (lambda x: numod.nn.functional.pad(x, (1, 2, 0, 3), value=9.0), lambda x: np.pad(x, ((0, 0), (0, 3), (1, 2)), constant_values=9.0), False),
+    "pad_nothing": (lambda x: numod.nn.functional.pad(x, (0, 0)), lambda x: x, False),
     "pad_crops": (lambda x: numod.nn.functional.pad(x, (-1, 2)), lambda x: np.pad(x, ((0, 0), (0, 0), (0, 2)))[:, :, 1:], False),
 }  # fmt: skip
 

@@ -1,0 +1,116 @@
+"""Every kernel compiles to PTX for sm_75 and sm_90, without a GPU. Needs the extra `cuda`."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import numod
+from numod import config, dtypes
+from numod.device.layout import layout
+from numod.ops import indexing, join, matmul, pointwise, reduction, scan, softmax, update
+
+pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
+pytestmark = [
+    pytest.mark.ptx,
+    pytest.mark.skipif(config.cuda_simulator(), reason="the simulator does not compile"),
+    pytest.mark.filterwarnings("ignore"),
+]
+CAPABILITIES = [(7, 5), (9, 0)]
+GPU = numod.device("cuda:0")
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A CUDA back end without a device: kernels are compiled to PTX for each capability, and never launched."""
+    from numod.device import cuda
+    from numod.kernel import bind, build
+
+    texts: list[str] = []
+
+    def compile_to_ptx(function: object, signature: str, *_: object) -> object:
+        texts.extend(cuda.ptx(function, signature, each) for each in CAPABILITIES)
+        return lambda *arguments: None
+
+    monkeypatch.setattr(cuda, "compile", compile_to_ptx)
+    monkeypatch.setattr(cuda, "choose", lambda make, work, divisible: make(False))
+    monkeypatch.setattr(cuda, "empty", lambda count, dtype: np.empty(count, dtype))
+    monkeypatch.setattr(build, "_built", {})
+    bind._built.cache_clear()
+    yield texts
+    bind._built.cache_clear()
+
+
+def on_gpu(*shape: int, dtype: object = dtypes.float32, strides: tuple | None = None) -> object:
+    return layout(shape, dtype, GPU, strides)
+
+
+def check(texts: list[str]) -> None:
+    assert texts and len(texts) % len(CAPABILITIES) == 0
+    for text, (major, minor) in zip(texts, CAPABILITIES * (len(texts) // len(CAPABILITIES))):
+        assert re.search(rf"\.target sm_{major}{minor}", text) and ".entry" in text
+
+
+@pytest.mark.parametrize("name", sorted(pointwise.rows))
+def test_rows(name: str, compiled: list[str]) -> None:
+    row = pointwise.rows[name]
+    kind = dtypes.float32 if "f" in row.accepts else dtypes.int64
+    arguments = tuple(int if each in row.integers else on_gpu(7, 5, dtype=dtypes.bool_ if each in row.conditions else kind) for each in row.inputs)
+    if not any(not isinstance(each, type) for each in arguments):
+        row.prepare(tuple(int if each in row.integers else float for each in row.inputs), (kind, GPU, (7, 5)))
+    else:
+        row.prepare(arguments, ())
+        row.prepare(tuple(each if isinstance(each, type) else on_gpu(7, 5, dtype=each.dtype, strides=(1, 9)) for each in arguments), ())
+    check(compiled)
+
+
+@pytest.mark.parametrize("name", sorted(reduction.rows))
+def test_reductions(name: str, compiled: list[str]) -> None:
+    row = reduction.rows[name]
+    row.prepare((on_gpu(7, 5),), ((1,), False, None))
+    row.prepare((on_gpu(7, 5),), ((0,), False, None))
+    row.prepare((on_gpu(1 << 17),), ((0,), False, None))
+    check(compiled)
+
+
+def test_matrix_products(compiled: list[str]) -> None:
+    for kind in (dtypes.float32, dtypes.float64, dtypes.int64):
+        matmul.matmul.prepare((on_gpu(2, 7, 5, dtype=kind), on_gpu(5, 3, dtype=kind)), (False, False))
+    matmul.linear.prepare((on_gpu(7, 5), on_gpu(3, 5), on_gpu(3)), ())
+    check(compiled)
+
+
+def test_structured_ops(compiled: list[str]) -> None:
+    index, vector = on_gpu(7, 5, dtype=dtypes.int64), on_gpu(7, dtype=dtypes.int64)
+    softmax.softmax.prepare((on_gpu(7, 5),), (1,))
+    softmax.log_softmax.prepare((on_gpu(7, 5),), (1,))
+    softmax.cross_entropy.prepare((on_gpu(7, 5), vector), (-100,))
+    softmax.cross_entropy_gradient.prepare((on_gpu(7), on_gpu(7, 5), vector), (-100,))
+    for op in (indexing.gather, indexing.index_select):
+        op.prepare((on_gpu(7, 5), index if op is indexing.gather else vector), (0,))
+    for op in (indexing.scatter, indexing.scatter_add, indexing.index_add, indexing.index_copy):
+        op.prepare_into((on_gpu(7, 5), index if "scatter" in op.name else vector, on_gpu(7, 5)), (0,), (on_gpu(7, 5),), (0,))
+    indexing.nonzero.prepare((on_gpu(7, dtype=dtypes.bool_), vector), (3,))
+    scan.cumsum.prepare((on_gpu(7, 5),), (0,))
+    scan.argmax.prepare((on_gpu(7, 5),), (0, False))
+    scan.argmin.prepare((on_gpu(7, 5),), (0, False))
+    join.cat.prepare((on_gpu(7, 5), on_gpu(2, 5)), (0,))
+    check(compiled)
+
+
+@pytest.mark.parametrize("name", sorted(update.rows))
+def test_optimizer_steps(name: str, compiled: list[str]) -> None:
+    op = update.rows[name]
+    tensors = {"p", "g", "buffer", "average", "square", "greatest"}
+    arguments = tuple(on_gpu(7, 5) if each in tensors else float for each in op.inputs)
+    op.prepare_into(arguments, (), tuple(arguments[k] for k in op.positions), op.positions)
+    check(compiled)
+
+
+def test_gradients_of_rows(compiled: list[str]) -> None:
+    for name in ("gelu", "sigmoid", "pow", "softplus"):
+        row = pointwise.rows[name].gradient_of(0)
+        row.prepare(tuple(on_gpu(7, 5) for _ in row.inputs), ())
+    check(compiled)

@@ -1,0 +1,116 @@
+"""CUDA kernels in Numba's simulator against the CPU. Run with NUMBA_ENABLE_CUDASIM=1; shapes have tails no grid divides."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import numod
+from numod import config, nn
+from numod.nn import functional as F
+from numod.ops import pointwise
+
+pytestmark = [
+    pytest.mark.cudasim,
+    pytest.mark.skipif(not config.cuda_simulator(), reason="set NUMBA_ENABLE_CUDASIM=1 to run CUDA kernels in the simulator"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NumPy scalars warn where machine integers wrap
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+CONSTANT = {"fill", "arange", "linspace", "index", "uniform", "normal", "randint", "random_uniform", "random_normal", "random_below"}
+
+
+def same(found: numod.Tensor, expected: numod.Tensor, tolerance: float = 1e-5) -> None:
+    assert found.device.type == "cuda" and found.dtype is expected.dtype and found.shape == expected.shape
+    np.testing.assert_allclose(found.detach().cpu().numpy(), expected.detach().numpy(), rtol=tolerance, atol=tolerance)
+
+
+def arguments(row: pointwise.Pointwise) -> list:
+    """Tensors every row is defined for: (7, 5) and a row that broadcasts, conditions as bool, integers as numbers."""
+    numod.manual_seed(0)
+    kind = numod.float32 if "f" in row.accepts else numod.int64
+    values = []
+    for position, name in enumerate(row.inputs):
+        value = numod.rand(7, 5) * 0.8 + 0.1 if position == 0 else numod.rand(5) * 0.8 + 0.1
+        value = (value * 8).to(kind) + 1 if kind is numod.int64 else value + 1 if row.name == "acosh" else value
+        values.append(value > 0.5 if name in row.conditions else 3 if name in row.integers else value)
+    return values
+
+
+@pytest.mark.parametrize("name", sorted(set(pointwise.rows) - CONSTANT))
+def test_rows(name: str) -> None:
+    row = pointwise.rows[name]
+    values = arguments(row)
+    moved = [each.cuda() if isinstance(each, numod.Tensor) else each for each in values]
+    same(row(*moved), row(*values))
+    if isinstance(values[0], numod.Tensor):
+        same(row(moved[0].t()[:, :5], *moved[1:]), row(values[0].t()[:, :5], *values[1:]))
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "argmin", "norm", "var", "logsumexp", "max"])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_reductions(name: str, dim: int) -> None:
+    x = numod.randn(7, 5, 3)
+    found, expected = (getattr(each, name)(dim=dim) for each in (x.cuda(), x))
+    for a, b in zip(found, expected) if isinstance(found, tuple) else [(found, expected)]:
+        same(a, b)
+
+
+def test_reductions_over_all_and_several_dimensions() -> None:
+    x = numod.randn(7, 5, 3)
+    same(x.cuda().sum(), x.sum())
+    same(x.cuda().mean((0, 2)), x.mean((0, 2)))
+    same(x.cuda().permute(2, 0, 1).sum(1), x.permute(2, 0, 1).sum(1))
+    same(numod.arange(70001, device="cuda").sum(), numod.arange(70001).sum())
+
+
+@pytest.mark.parametrize("shapes", [((7, 5), (5, 3)), ((2, 7, 5), (5, 3)), ((2, 1, 7, 5), (4, 5, 2)), ((5,), (5, 3)), ((7, 5), (5,)), ((5,), (5,))])
+def test_matmul(shapes: tuple) -> None:
+    a, b = (numod.randn(*shape) for shape in shapes)
+    same(a.cuda() @ b.cuda(), a @ b)
+
+
+def test_matmul_of_transposed_operands() -> None:
+    a, b = numod.randn(5, 7), numod.randn(3, 5)
+    same(a.cuda().t() @ b.cuda().t(), a.t() @ b.t())
+
+
+def test_random_numbers_are_those_of_the_cpu() -> None:
+    for make in (numod.rand, numod.randn):
+        numod.manual_seed(7)
+        on_device = make(13, device="cuda")
+        numod.manual_seed(7)
+        same(on_device, make(13))
+
+
+def test_indexing_joining_and_scans() -> None:
+    x, index = numod.randn(7, 5), numod.tensor([3, 0, 3])
+    y, place = x.cuda(), index.cuda()
+    same(y[place], x[index])
+    same(y[y > 0], x[x > 0])
+    same(y[1:, ::2], x[1:, ::2])
+    same(numod.cat((y, y), 1), numod.cat((x, x), 1))
+    same(y.cumsum(0), x.cumsum(0))
+    same(y.softmax(1), x.softmax(1))
+    same(y.gather(1, place.reshape(1, 3)), x.gather(1, index.reshape(1, 3)))
+    same(numod.zeros(7, 5).cuda().index_add_(0, place, y[:3]), numod.zeros(7, 5).index_add_(0, index, x[:3]))
+
+
+def test_a_training_step_matches_the_cpu() -> None:
+    x, y = numod.randn(7, 5), numod.tensor([0, 1, 2, 0, 1, 2, 2])
+    model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
+    twin = copy.deepcopy(model).to("cuda")
+    for network, inputs, target in ((model, x, y), (twin, x.cuda(), y.cuda())):
+        optimizer = numod.optim.Adam(network.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            F.cross_entropy(network(inputs), target).backward()
+            optimizer.step()
+    for found, expected in zip(twin.parameters(), model.parameters()):
+        same(found, expected, 1e-4)
+
+
+def test_mixed_devices_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        numod.ones(3).cuda() + numod.ones(3)

@@ -1,0 +1,191 @@
+"""SGD, Adam and AdamW, 20 steps each, against the formulas written in NumPy here."""
+
+import numpy as np
+import pytest
+
+import numod
+
+STEPS = 20
+START = np.linspace(-1, 1, 6).reshape(2, 3)
+
+
+def gradient(p, step):
+    """Of a function that changes with the step, so that no option goes unseen."""
+    return np.cos(p * (1 + step / 7)) * 0.5 + p
+
+
+def sgd(p, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False):
+    buffer = None
+    for step in range(STEPS):
+        g = gradient(p, step) * (-1 if maximize else 1)
+        g = g + weight_decay * p
+        if momentum:
+            buffer = g if buffer is None else momentum * buffer + (1 - dampening) * g
+            g = g + momentum * buffer if nesterov else buffer
+        p = p - lr * g
+    return p
+
+
+def adam(p, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, maximize=False, decoupled=False):
+    first = second = most = np.zeros_like(p)
+    for step in range(STEPS):
+        g = gradient(p, step) * (-1 if maximize else 1)
+        if decoupled:
+            p = p * (1 - lr * weight_decay)
+        else:
+            g = g + weight_decay * p
+        first = betas[0] * first + (1 - betas[0]) * g
+        second = betas[1] * second + (1 - betas[1]) * g * g
+        most = np.maximum(most, second)
+        t = step + 1
+        root = np.sqrt((most if amsgrad else second) / (1 - betas[1] ** t)) + eps
+        p = p - lr * first / (1 - betas[0] ** t) / root
+    return p
+
+
+def adamw(p, weight_decay=1e-2, **options):
+    return adam(p, weight_decay=weight_decay, decoupled=True, **options)
+
+
+CASES = [
+    (numod.optim.SGD, sgd, {}),
+    (numod.optim.SGD, sgd, {"lr": 0.1}),
+    (numod.optim.SGD, sgd, {"lr": 0.1, "weight_decay": 0.3}),
+    (numod.optim.SGD, sgd, {"lr": 0.05, "momentum": 0.9}),
+    (numod.optim.SGD, sgd, {"lr": 0.05, "momentum": 0.9, "dampening": 0.4}),
+    (numod.optim.SGD, sgd, {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    (numod.optim.SGD, sgd, {"lr": 0.05, "momentum": 0.9, "maximize": True, "weight_decay": 0.1}),
+    (numod.optim.SGD, sgd, {"lr": 0.05, "maximize": True}),
+    (numod.optim.Adam, adam, {}),
+    (numod.optim.Adam, adam, {"lr": 0.1, "betas": (0.8, 0.95), "eps": 1e-3}),
+    (numod.optim.Adam, adam, {"lr": 0.1, "weight_decay": 0.2}),
+    (numod.optim.Adam, adam, {"lr": 0.1, "betas": (0.5, 0.6), "amsgrad": True}),
+    (numod.optim.Adam, adam, {"lr": 0.1, "maximize": True, "weight_decay": 0.2}),
+    (numod.optim.Adam, adam, {"lr": 0.1, "betas": (0.0, 0.0)}),
+    (numod.optim.AdamW, adamw, {}),
+    (numod.optim.AdamW, adamw, {"lr": 0.1, "weight_decay": 0.3}),
+    (numod.optim.AdamW, adamw, {"lr": 0.1, "weight_decay": 0.3, "betas": (0.5, 0.6), "amsgrad": True, "maximize": True}),
+]
+
+
+def name(case):
+    return f"{case[0].__name__}-{'-'.join(case[2]) or 'defaults'}"
+
+
+def run(optimizer, parameter, steps=range(STEPS)):
+    for step in steps:
+        parameter.grad = numod.tensor(gradient(parameter.detach().double().numpy(), step), dtype=parameter.dtype)
+        optimizer.step()
+
+
+@pytest.mark.parametrize("case", CASES, ids=name)
+def test_twenty_steps(case):
+    make, reference, options = case
+    parameter = numod.tensor(START, dtype=numod.float32).requires_grad_()
+    run(make([parameter], **options), parameter)
+    assert parameter.tolist() == [pytest.approx(row, rel=1e-4, abs=1e-5) for row in reference(START, **options).tolist()]
+
+
+@pytest.mark.parametrize("case", [CASES[5], CASES[11]], ids=name)
+def test_float64_is_exact(case):
+    make, reference, options = case
+    parameter = numod.tensor(START, dtype=numod.float64).requires_grad_()
+    run(make([parameter], **options), parameter)
+    np.testing.assert_allclose(parameter.detach().numpy(), reference(START, **options), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("case", [CASES[3], CASES[8]], ids=name)
+def test_parameters_and_gradients_of_any_layout(case):
+    make, reference, options = case
+    memory = numod.tensor(START.T.copy(), dtype=numod.float32)
+    parameter = memory.t().requires_grad_()
+    optimizer = make([parameter], **options)
+    for step in range(STEPS):
+        g = gradient(parameter.detach().double().numpy(), step)
+        parameter.grad = numod.tensor(np.repeat(g, 2, axis=1), dtype=numod.float32)[:, ::2]
+        optimizer.step()
+    expected = reference(START, **options)
+    np.testing.assert_allclose(parameter.detach().numpy(), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(memory.numpy(), expected.T, rtol=1e-4, atol=1e-5)
+
+
+def test_an_expanded_gradient():
+    parameter = numod.zeros(2, 3, requires_grad=True)
+    parameter.grad = numod.ones(1, 1).expand(2, 3)
+    numod.optim.SGD([parameter], lr=1.0, momentum=0.5).step()
+    assert parameter.tolist() == [[-1.0] * 3] * 2
+
+
+def test_the_gradient_is_left_as_it_is():
+    for make in (numod.optim.SGD, numod.optim.Adam, numod.optim.AdamW):
+        for maximize in (False, True):
+            parameter = numod.ones(3, requires_grad=True)
+            parameter.grad = numod.full((3,), 2.0)
+            optimizer = make([parameter], lr=0.1, weight_decay=0.5, maximize=maximize)
+            optimizer.step()
+            assert parameter.grad.tolist() == [2.0] * 3
+
+
+def test_the_momentum_buffer_is_not_the_gradient():
+    parameter = numod.ones(3, requires_grad=True)
+    parameter.grad = numod.ones(3)
+    optimizer = numod.optim.SGD([parameter], lr=0.1, momentum=0.9)
+    optimizer.step()
+    parameter.grad.zero_()
+    assert optimizer.state[parameter]["momentum_buffer"].tolist() == [1.0] * 3
+
+
+def test_parameters_without_gradient_are_passed_over():
+    used, unused = numod.ones(2, requires_grad=True), numod.ones(2, requires_grad=True)
+    optimizer = numod.optim.Adam([used, unused], lr=0.1, weight_decay=0.5)
+    used.grad = numod.ones(2)
+    optimizer.step()
+    assert used.tolist() != [1.0, 1.0] and unused.tolist() == [1.0, 1.0]
+    assert unused not in optimizer.state
+
+
+def test_a_learning_rate_of_zero_moves_nothing():
+    for make in (numod.optim.SGD, numod.optim.Adam, numod.optim.AdamW):
+        parameter = numod.ones(2, requires_grad=True)
+        parameter.grad = numod.ones(2)
+        make([parameter], lr=0.0).step()
+        assert parameter.tolist() == [1.0, 1.0]
+
+
+def test_empty_and_scalar_parameters():
+    empty, scalar = numod.zeros(0, requires_grad=True), numod.tensor(1.0, requires_grad=True)
+    optimizer = numod.optim.Adam([empty, scalar], lr=0.1)
+    ((scalar * 2) + empty.sum()).backward()
+    optimizer.step()
+    assert scalar.item() == pytest.approx(0.9) and scalar.shape == ()
+
+
+def test_a_step_counts_as_a_write():
+    w = numod.ones(2, requires_grad=True)
+    loss = (w * w).sum()
+    loss.backward(retain_graph=True)
+    numod.optim.SGD([w], lr=0.1).step()
+    assert w._version == 1 and w.is_leaf
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_the_schedule_may_change_options_between_steps():
+    w = numod.zeros(1, requires_grad=True)
+    optimizer = numod.optim.SGD([w], lr=1.0)
+    for lr in (1.0, 0.5, 0.25):
+        optimizer.param_groups[0]["lr"] = lr
+        w.grad = numod.ones(1)
+        optimizer.step()
+    assert w.item() == -1.75
+
+
+def test_training_reaches_the_minimum():
+    for make, options in ((numod.optim.SGD, {"lr": 0.1, "momentum": 0.5}), (numod.optim.Adam, {"lr": 0.2})):
+        w, target = numod.zeros(3, requires_grad=True), numod.tensor([1.0, -2.0, 0.5])
+        optimizer = make([w], **options)
+        for _ in range(150):
+            optimizer.zero_grad()
+            ((w - target) * (w - target)).sum().backward()
+            optimizer.step()
+        assert w.tolist() == pytest.approx(target.tolist(), abs=1e-2)
