@@ -111,10 +111,11 @@ class _Walk:
             found = node.backward(grads)
             if node.hooks is not None and node.hooks.after:
                 found = _after(node, grads, [(position, _fitted(gradient, node.layouts[position])) for position, gradient in found])
+            edges, layouts = node.edges, node.layouts
             for position, gradient in found:
-                edge = node.edges[position]
-                if gradient is not None and edge is not None:
-                    self.send(edge, _fitted(gradient, node.layouts[position]))
+                if gradient is not None and edges[position] is not None:
+                    layout = layouts[position]
+                    self.send(edges[position], gradient if gradient._layout is layout else _fitted(gradient, layout))
             if not retain:
                 node.release()
 
@@ -152,8 +153,8 @@ def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wan
 
 def _fitted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
     """A gradient in the shape, dtype and device of the input it is for."""
-    if gradient is None or gradient._layout is layout:
-        return gradient
+    if gradient is None:
+        return None
     own = gradient._layout
     if own.shape != layout.shape:
         gradient = gradient.sum_to_size(layout.shape)

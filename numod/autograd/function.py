@@ -46,7 +46,6 @@ class Context:
 class FunctionNode(Node):
     """The tape's node of a Function call."""
 
-    __slots__ = ("function", "_dtypes")
 
     def __init__(self, function: type, context: Context, edges: tuple, layouts: tuple, outputs: tuple) -> None:
         super().__init__(None, edges, layouts, outputs)

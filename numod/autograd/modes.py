@@ -29,7 +29,7 @@ class _Mode:
         self._set()
 
     def _set(self) -> None:
-        state.grad_enabled = self.enabled
+        state.grad_enabled = self.enabled and not state.inference  # inference tensors cannot be recorded
 
     def __exit__(self, *exception: object) -> None:
         state.grad_enabled, state.inference = self._before
@@ -87,11 +87,11 @@ class set_grad_enabled(_Mode):  # noqa: N801
         self = object.__new__(cls)
         self.enabled = bool(mode)
         self._before = (state.grad_enabled, state.inference)
-        state.grad_enabled = self.enabled
+        self._set()
         return self
 
     def __enter__(self) -> None:
-        state.grad_enabled = self.enabled
+        self._set()
 
     def _again(self) -> set_grad_enabled:
         return set_grad_enabled(self.enabled)

@@ -20,17 +20,22 @@ class Node:
     Nodes are numbered as they are made, so an edge always leads to a smaller number.
     """
 
-    __slots__ = ("sequence", "edges", "layouts", "outputs", "op", "parameters", "recipe", "kept", "versions", "out", "metadata", "hooks", "context")
+    hooks: SimpleNamespace | None = None
+    out: tuple[Tensor, int] | None = None
 
     def __init__(self, op: Op | None, edges: Sequence, layouts: Sequence, outputs: tuple) -> None:
         self.sequence = next(_sequence)
         self.op, self.edges, self.layouts, self.outputs = op, edges, layouts, outputs
-        self.hooks: SimpleNamespace | None = None
 
     def backward(self, grads: list[Tensor | None]) -> list[tuple[int, Tensor | None]]:
         """(input position, gradient) for each input that wants one, given the gradients of the results."""
-        recipe = self.recipe
-        pool = [grads[0], *self.unpack()]
+        recipe, kept = self.recipe, self.kept
+        if kept is None:
+            self.unpack()  # raises
+        for each, version in zip(kept, self.versions):
+            if version is not None and each._storage.version != version:
+                raise stale(each, version, each._node)
+        pool = [grads[0], *kept]
         if recipe.keep_out:
             pool.append(self._result())
         if recipe.wide:
@@ -173,7 +178,6 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: T
         else:
             versions.append(None)
     node.kept, node.versions = kept, versions
-    node.out = None
     return node
 
 
@@ -223,7 +227,6 @@ def before_write(target: Tensor) -> None:
 class PartNode(Node):
     """The node of a base written through a view: the view's part of the gradient goes through the op, the rest to the old base."""
 
-    __slots__ = ("part", "inner")
 
     def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
         old = (base._node, base._output) if base._node is not None else None
@@ -252,7 +255,6 @@ class PartNode(Node):
 class ViewNode(Node):
     """The node of a view made anew after a write through the base or another view: the base's gradient is zero but for this part."""
 
-    __slots__ = ("part",)
 
     def __init__(self, base: Tensor, view: Tensor) -> None:
         super().__init__(None, ((base._node, base._output),), (base._layout,), (view._layout,))

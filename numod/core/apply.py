@@ -37,35 +37,21 @@ before_write: Callable = None  # (target): refuses writes the tape cannot repres
 def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor:
     """The result of `op` on tensors and Python numbers. Raises before the launch where shapes, dtypes or devices do not fit."""
     layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
-    key = (parameters, *layouts)
-    plan = op.plans.get(key)
+    plan = op.plans.get((parameters, *layouts))
     if plan is None:
-        plan = op.plan(key, layouts, parameters)
-        plan.run = None if op.is_view else _runner(plan)
-    if op.is_view:
-        result = _view(inputs[0], plan)
-    else:
-        result = new(Tensor)
-        result._storage = Storage(plan.run(inputs))
-        result._layout = plan.layout
-    if state.inference:
+        plan = op.plan((parameters, *layouts), layouts, parameters)
+        plan.run = _viewer(plan) if op.is_view else _runner(plan)
+    result = plan.run(inputs)
+    if state.grad_enabled:
+        if op.differentiable:
+            for each in inputs:
+                if getattr(each, "_requires_grad", False):
+                    record(op, inputs, layouts, parameters, result)
+                    break
+    elif state.inference:
         result._inference = True
-    elif state.grad_enabled and op.differentiable:
-        for each in inputs:
-            if getattr(each, "_requires_grad", False):
-                record(op, inputs, layouts, parameters, result)
-                break
     if listeners:
         _tell(op, inputs, parameters, (result,), False)
-    return result
-
-
-def _view(source: Tensor, plan: Plan) -> Tensor:
-    result = wrap(source._storage, plan.layout, source._offset + plan.offset)
-    result._base = source if source._base is None else source._base
-    result._seen = source._storage.version
-    if not state.grad_enabled:
-        result._unrecorded = True
     return result
 
 
@@ -97,55 +83,83 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         _tell(op, inputs, parameters, targets, True)
 
 
-def apply_update(op: Update, tensors: tuple[Tensor, ...], numbers: Callable[[], tuple]) -> None:
-    """Run an optimizer's step in place. The short form of `apply_into` for ops that know which inputs they write and are never recorded.
+def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callable[[], tuple]) -> None:
+    """Run an optimizer's step: per member (a parameter with its gradient and state) in place, with the same numbers. Small members share launches.
 
-    `numbers` gives the hyper-parameters of this step; a recorded program calls it again at every run.
+    The short form of `apply_into` for ops that know which inputs they write and are never recorded. A recorded program asks for the numbers
+    again at every run.
     """
     values = numbers()
-    layouts = [each._layout for each in tensors]
-    key = (len(values), *layouts)
-    plan = op.plans.get(key)
-    if plan is None:
-        into = tuple(layouts[k] for k in op.positions)
-        plan = op.plan(key, [*layouts, *map(type, values)], (), into, op.positions)
-    plan.launch(*[each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors], *values, *plan.constants)
-    for k in op.positions:
-        tensors[k]._storage.version += 1
+    for first in range(0, len(members), op.together):
+        tensors = [each for member in members[first : first + op.together] for each in member]
+        layouts = [each._layout for each in tensors]
+        key = tuple(layouts)
+        plan = op.plans.get(key)
+        if plan is None:
+            plan = op.plan(key, [*layouts, *map(type, values)], (len(layouts) // len(members[0]),), key)
+        plan.launch(*[each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors], *values, *plan.constants)
+        for member in members[first : first + op.together]:
+            for k in op.positions:
+                member[k]._storage.version += 1
     if listeners:
-        _tell(op, tensors, (numbers,), tuple(tensors[k] for k in op.positions), True)
+        written = tuple(member[k] for member in members for k in op.positions)
+        _tell(op, tuple(each for member in members for each in member), (numbers, len(members)), written, True)
+
+
+def _viewer(plan: Plan) -> Callable:
+    """A function that gives the view."""
+    layout, offset = plan.layout, plan.offset
+
+    def run(inputs: tuple) -> Tensor:
+        source = inputs[0]
+        result = wrap(source._storage, layout, source._offset + offset)
+        result._base = source if source._base is None else source._base
+        result._seen = source._storage.version
+        if not state.grad_enabled:
+            result._unrecorded = True
+        return result
+
+    return run
 
 
 def _runner(plan: Plan) -> Callable:
-    """A function that allocates the result, launches, and gives the result's buffer. One to three tensors have forms of their own, for speed."""
-    empty, size, storage, launch, constants = plan.empty, plan.size, plan.storage, plan.launch, plan.constants
+    """A function that allocates the result and launches. One to three tensors have forms of their own, for speed."""
+    empty, size, storage, layout, launch, constants = plan.empty, plan.size, plan.storage, plan.layout, plan.launch, plan.constants
     tensors, numbers = plan.tensors, plan.numbers
 
-    def one(inputs: tuple) -> object:
+    def one(inputs: tuple) -> Tensor:
         (x,) = inputs
         data = empty(size, storage)
         launch(x._storage.data[x._offset :] if x._offset else x._storage.data, data, *constants)
-        return data
+        result = new(Tensor)
+        result._storage, result._layout = Storage(data), layout
+        return result
 
-    def two(inputs: tuple) -> object:
+    def two(inputs: tuple) -> Tensor:
         x, y = inputs
         data = empty(size, storage)
         launch(x._storage.data[x._offset :] if x._offset else x._storage.data, y._storage.data[y._offset :] if y._offset else y._storage.data, data, *constants)
-        return data
+        result = new(Tensor)
+        result._storage, result._layout = Storage(data), layout
+        return result
 
-    def three(inputs: tuple) -> object:
+    def three(inputs: tuple) -> Tensor:
         x, y, z = inputs
         data = empty(size, storage)
         launch(
             x._storage.data[x._offset :] if x._offset else x._storage.data, y._storage.data[y._offset :] if y._offset else y._storage.data,
             z._storage.data[z._offset :] if z._offset else z._storage.data, data, *constants,
         )
-        return data
+        result = new(Tensor)
+        result._storage, result._layout = Storage(data), layout
+        return result
 
-    def any_number(inputs: tuple) -> object:
+    def any_number(inputs: tuple) -> Tensor:
         data = empty(size, storage)
         launch(*_buffers([inputs[k] for k in tensors]), data, *[inputs[k] for k in numbers], *constants)
-        return data
+        result = new(Tensor)
+        result._storage, result._layout = Storage(data), layout
+        return result
 
     return {1: one, 2: two, 3: three}.get(len(tensors), any_number) if plan.plain else any_number
 

@@ -18,12 +18,15 @@ Dims = int | Sequence[int] | None
 
 
 def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None = None) -> Tensor:  # noqa: A002
-    dims = normalize_dims(None if dim is None or dim == () or dim == [] else dim, input.ndim)
-    if op.identity is None or isinstance(op.identity, str):
+    if dim.__class__ is int and input._layout.ndim:
+        dims = (normalize_dim(dim, input._layout.ndim),)
+    else:
+        dims = tuple(sorted(normalize_dims(None if dim is None or dim == () or dim == [] else dim, input._layout.ndim)))
+    if not input._layout.size and op.identity.__class__ is str:
         for d in dims:
             if input.shape[d] == 0:
                 raise IndexError(f"{op.name}(): Expected reduction dim {d} to have non-zero size.")
-    return apply(op, (input,), (tuple(sorted(dims)), keepdim, dtype))
+    return apply(op, (input,), (dims, keepdim, dtype))
 
 
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A001, A002

@@ -177,7 +177,9 @@ def _run(step: Step | Check, values: dict[Value, Tensor]) -> None:
     inputs = tuple([values[each] if isinstance(each, Value) else each for each in step.inputs])
     inputs = _drawn_anew(inputs, values)
     if isinstance(step.op, Update):
-        waist.apply_update(step.op, inputs, step.parameters[0])
+        numbers, count = step.parameters
+        size = len(inputs) // count
+        waist.apply_updates(step.op, [inputs[k * size : (k + 1) * size] for k in range(count)], numbers)
     elif isinstance(step.op, Move):
         values[step.results[0]] = inputs[0].to(device=step.parameters[0])
     elif step.in_place:

@@ -98,6 +98,24 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     return "\n".join(lines + head + [indent + line for line in body]) + "\n", ", ".join(types)
 
 
+def several(loop: Loop, count: int) -> tuple[str, str]:
+    """Source and signature of `count` dense loops, one after the other, over tensors and sizes of their own with the same numbers.
+
+    Arguments: the tensors of each loop in turn, the numbers, the sizes. For many small tensors, where a launch costs more than its work.
+    """
+    source, signature = pointwise(loop, "1" * sum(each.tensor for each in loop.inputs), 1, False)
+    header, *body = source.replace("parallel_range(", "range(").splitlines()
+    names, types = header[len("def kernel(") : -2].split(", "), signature.split(", ")
+    tensors = [k for k, each in enumerate(types) if each.endswith("[]")]
+    numbers = [k for k in range(len(types) - 1) if k not in tensors]
+    shared, lines = body[: len(numbers)], body[len(numbers) :]
+    own = rf"\b({'|'.join([*(names[k] for k in tensors), 'n'])})\b"
+    arguments = [f"{names[k]}_{turn}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + [f"n_{turn}" for turn in range(count)]
+    lines = [re.sub(own, rf"\1_{turn}", line) for turn in range(count) for line in lines]
+    kinds = [types[k] for k in tensors] * count + [types[k] for k in numbers] + ["int64"] * count
+    return "\n".join([f"def kernel({', '.join(arguments)}):", *shared, *lines]) + "\n", ", ".join(kinds)
+
+
 def geometry(sizes: Sequence[int], steps: Sequence[Sequence[int]], classes: str) -> tuple[int, ...]:
     """The numbers a strided loop takes after n: rows, outer sizes, then per tensor its outer strides and, in class "s", its inner stride."""
     rows = 1

@@ -19,7 +19,7 @@ from .pointwise import broadcast_shapes
 _SMALL = 1 << 13  # multiply-adds up to which our loops beat the call of BLAS
 
 
-def product_rows(a, b, bias, out, batches, rows, columns, inner, a_batch, a_row, b_batch, b_row):
+def product_rows(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_row):
     """out (batches, rows, columns) = bias (columns or none) + a (rows, inner; steps a_row, 1) @ b (inner, columns; steps b_row, 1), a row at a time."""
     for task in parallel_range(batches * rows):
         place = int64(task)
@@ -39,7 +39,7 @@ def product_rows(a, b, bias, out, batches, rows, columns, inner, a_batch, a_row,
                 out[uintp(base + j)] += value * b[uintp(b_base + k * b_row + j)]
 
 
-def product_dots(a, b, bias, out, batches, rows, columns, inner, a_batch, a_row, b_batch, b_column):
+def product_dots(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_column):
     """The same where b steps by 1 along `inner` (a transposed matrix): a dot product per element."""
     for task in parallel_range(batches * rows):
         place = int64(task)
@@ -53,7 +53,7 @@ def product_dots(a, b, bias, out, batches, rows, columns, inner, a_batch, a_row,
             out[uintp(place * columns + j)] = total + bias[uintp(j)] if bias.size > 0 else total
 
 
-def product_strided(a, b, bias, out, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column):
+def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column):
     """The same for any steps, each element by itself: the GPU's form, a thread per element."""
     for task in parallel_range(batches * rows * columns):
         place = int64(task)
@@ -82,7 +82,8 @@ def _loops(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_batch: 
     array = f"{a.storage.name}[]"
     signature = ", ".join([array] * 4 + ["int64"] * len(constants))
     work = batches * rows * columns * inner // 4
-    return bind.launcher(a.device, f"{name}_{function.__name__}", bind.source_of(function), signature, a.dtype, work, build.FAST_REDUCTION), constants
+    run = bind.launcher(a.device, f"{name}_{function.__name__}", bind.source_of(function), signature, a.dtype, work, build.FAST_REDUCTION)
+    return run, (a.device.empty(0, a.storage), *constants)  # no bias; `linear` puts its own there
 
 
 def _blas(layouts: tuple[Layout, ...]) -> Callable:
@@ -129,7 +130,7 @@ class Matmul(Op):
             return Plan(out, lambda *_: None)
         if out.device.type == "cpu" and a.dtype.is_floating_point and out.size * a.shape[-1] > _SMALL:
             return Plan(out, _blas((a, b, out)))
-        return Plan(out, _batched(self.name, a, b, out, batch))
+        return Plan(out, *_batched(self.name, a, b, out, batch))
 
 
 def _transposed(x: Layout) -> Layout:
@@ -137,7 +138,7 @@ def _transposed(x: Layout) -> Layout:
     return layout((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype, x.device, (*x.strides[:-2], x.strides[-1], x.strides[-2]))
 
 
-def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> Callable:
+def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> tuple[Callable, tuple]:
     """Our loops over batches: one launch where a single step leads from batch to batch, else a launch for each."""
     from ..kernel import emit
 
@@ -149,17 +150,15 @@ def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> Call
     run, constants = _loops(name, a, b, out, sizes[-1], a_steps[-1], b_steps[-1])
     outer = [range(n) for n in sizes[:-1]]
     each_out = sizes[-1] * out.shape[-2] * out.shape[-1]
-    bias = a.device.empty(0, a.storage)
+    if not outer:
+        return run, constants
 
     def launch(a_data: object, b_data: object, out_data: object) -> None:
         for number, place in enumerate(np.ndindex(*map(len, outer))):
             a_at, b_at = (sum(i * s for i, s in zip(place, step)) for step in (a_steps, b_steps))
-            run(a_data[a_at:], b_data[b_at:], bias, out_data[number * each_out :], *constants)
+            run(a_data[a_at:], b_data[b_at:], out_data[number * each_out :], *constants)
 
-    def launch_once(a_data: object, b_data: object, out_data: object) -> None:
-        run(a_data, b_data, bias, out_data, *constants)
-
-    return launch if outer else launch_once
+    return launch, ()
 
 
 class Linear(Op):
@@ -167,8 +166,8 @@ class Linear(Op):
 
     inputs = ("x", "weight", "bias")
     gradients = {
-        "x": lambda g, weight: _product(g, weight, False, False),
-        "weight": lambda g, x: _product(g, x, True, False),
+        "x": lambda g, weight: Matmul.compute(matmul, (g, weight), (False, False)),
+        "weight": lambda g, x: Matmul.compute(matmul, (g, x), (True, False)),
         "bias": lambda g: g.sum(0),
     }
 
@@ -187,11 +186,10 @@ class Linear(Op):
 
 
 def _linear_loops(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> tuple[Callable, tuple]:
-    run, constants = _loops("linear", x, weight, out, 1, 0, 0)
-    if has_bias:
-        return run, constants
-    bias = x.device.empty(0, x.storage)
-    return (lambda x_data, weight_data, out_data: run(x_data, weight_data, bias, out_data, *constants)), ()
+    run, (no_bias, *constants) = _loops("linear", x, weight, out, 1, 0, 0)
+    if not has_bias:
+        return run, (no_bias, *constants)
+    return (lambda x_data, weight_data, bias_data, out_data: run(x_data, weight_data, out_data, bias_data, *constants)), ()
 
 
 def add_bias(bias, out, rows, columns):

@@ -23,6 +23,7 @@ rows: dict[str, Reduction] = {}
 _TILE = 512  # neighbouring outputs whose wide totals stay in the first-level cache
 _SPLIT = 1 << 16  # elements per output from which a reduction with few outputs runs in two stages, so that threads can share it
 _CHUNKS = 64
+_COLUMNS = 1 << 10  # elements below which walking down each column is as good as streaming rows
 
 
 class Reduction(Op):
@@ -48,8 +49,6 @@ class Reduction(Op):
         fold = self.fold(x, wanted)
         shape = tuple(1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims)
         out = layout(shape, fold.result, x.device)
-        if self.identity is None and x.size == 0 and out.size:
-            raise IndexError(f"{self.name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
         return Plan(out, *_plan(fold, self.name, x, dims, out))
 
     def fold(self, x: Layout, wanted: DType | None) -> emit.Fold:
@@ -67,7 +66,7 @@ class Reduction(Op):
     def start(self, compute: DType) -> float | int | bool:
         """The value of an empty reduction; for extrema the least or greatest value of the dtype."""
         if not isinstance(self.identity, str):
-            return 0 if self.identity is None else self.identity
+            return self.identity
         if compute.kind == "f":
             return -inf if self.identity == "least" else inf
         if compute.kind == "b":
@@ -110,7 +109,7 @@ def _plan(fold: emit.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Lay
     if count == 0:
         length, walk = [0], [1]
     outs = out.size
-    columns = len(length) == 1 and walk[0] > 1 and kept_steps[-1] == 1 and kept[-1] >= 4 and not x.device.backend.FLAT
+    columns = len(length) == 1 and walk[0] > 1 and kept_steps[-1] == 1 and kept[-1] >= 4 and x.size >= _COLUMNS and not x.device.backend.FLAT
     if columns:
         return _columns(fold, name, x, kept, kept_steps, length[0], walk[0], count)
     chunks = min(_CHUNKS, length[-1] // (_SPLIT // _CHUNKS)) if len(length) == 1 and outs < _CHUNKS and count >= _SPLIT else 1

@@ -10,19 +10,21 @@ from collections.abc import Callable
 from .. import dtypes
 from ..device import Layout
 from ..dtypes import dtype as DType
-from ..kernel import emit
+from ..kernel import bind, emit
 from ..kernel.expression import Symbol, as_expression, parameter_names
 from . import table as t
 from .op import Op, Plan, single_device
 from .pointwise import plan_loop
 
 rows: dict[str, Update] = {}
+_SMALL = 1 << 14  # elements up to which a parameter shares its launch with others
 
 
 class Update(Op):
     """A formula whose results replace the inputs named in `writes`, element by element. Tensors come first and have one shape; numbers are cast."""
 
     differentiable, gradients = False, {}
+    together = 8  # parameters updated by one launch, where they are small
 
     def __init__(self, name: str, formula: Callable, writes: tuple[str, ...]) -> None:
         super().__init__(name)
@@ -30,15 +32,31 @@ class Update(Op):
         self.positions = tuple(map(self.inputs.index, writes))
         self._loops: dict[tuple, emit.Loop] = {}
 
-    def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
+    def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple) -> Plan:
+        """A plan for `parameters[0]` members at once: the tensors of each, then the numbers they share."""
+        (count,) = parameters
         tensors = [each for each in arguments if isinstance(each, Layout)]
-        shapes = {each.shape for each in tensors}
+        numbers = [each for each in arguments if not isinstance(each, Layout)]
+        size = len(tensors) // count
+        members = [tensors[k * size : (k + 1) * size] for k in range(count)]
+        for member in members:
+            self._check(member)
+        device = single_device(self.name, tensors)
+        loops = [self._loop(tuple((each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False) for each in (*member, *numbers))) for member in members]
+        small = all(each.packed and each.strides == member[0].strides and 0 < each.size <= _SMALL for member in members for each in member)
+        if count > 1 and small and len(set(loops)) == 1 and not device.backend.FLAT:
+            source, signature = emit.several(loops[0], count)
+            launch = bind.launcher(device, f"{self.name}_{count}", source, signature, loops[0].dtype, 1)
+            return Plan(into[0], launch, tuple(member[0].size for member in members))
+        parts = [plan_loop(loop, self.name, device, member, (), tuple(member[0].shape)) for loop, member in zip(loops, members)]
+        return Plan(into[0], *(parts[0] if count == 1 else (_in_turn(parts, size), ())))
+
+    def _check(self, member: list[Layout]) -> None:
+        shapes = sorted({tuple(each.shape) for each in member})
         if len(shapes) > 1:
-            raise RuntimeError(f"{self.name}: parameter, gradient and state must have one shape, got {', '.join(map(str, sorted(map(tuple, shapes))))}")
-        if any(each.overlapping for each in into):
+            raise RuntimeError(f"{self.name}: parameter, gradient and state must have one shape, got {', '.join(map(str, shapes))}")
+        if any(member[k].overlapping for k in self.positions):
             raise RuntimeError(f"{self.name}: a parameter whose elements share memory (an expanded tensor) cannot be updated; clone() it first")
-        loop = self._loop(tuple((each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False) for each in arguments))
-        return Plan(into[0], *plan_loop(loop, self.name, single_device(self.name, tensors), tensors, (), tuple(tensors[0].shape)))
 
     def _loop(self, kinds: tuple[tuple[DType, bool], ...]) -> emit.Loop:
         if kinds not in self._loops:
@@ -48,6 +66,17 @@ class Update(Op):
             outputs = tuple(emit.Output(as_expression(result), types[name], name) for name, result in zip(self.writes, results, strict=True))
             self._loops[kinds] = emit.Loop(inputs, outputs, types[self.writes[0]])
         return self._loops[kinds]
+
+
+def _in_turn(parts: list[tuple[Callable, tuple]], tensors: int) -> Callable:
+    """A launcher that updates one member after the other."""
+
+    def launch(*arguments: object) -> None:
+        numbers = arguments[tensors * len(parts) :]
+        for k, (run, constants) in enumerate(parts):
+            run(*arguments[k * tensors : (k + 1) * tensors], *numbers, *constants)
+
+    return launch
 
 
 def update(name: str, writes: str) -> Callable[[Callable], Update]:

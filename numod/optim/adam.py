@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from math import sqrt
 from typing import Any
 
-from ..core.apply import apply_update
 from ..core.tensor import Tensor
 from ..ops import update
-from .optimizer import Optimizer, non_negative
+from .optimizer import Optimizer, gradient_of, non_negative
 
 
 class Adam(Optimizer):
@@ -30,21 +30,26 @@ class Adam(Optimizer):
                 raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize})
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self.state[parameter]
-        if not state:
-            state["step"] = 0
-            for name in ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ())):
-                state[name] = parameter.new_zeros(parameter.shape)
-        tensors = [value for name, value in state.items() if name != "step"]
-        gradient = -parameter._grad if group["maximize"] else parameter._grad
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
         row = update.adam_amsgrad if group["amsgrad"] else update.adam
-        apply_update(row, (parameter, gradient, *tensors), lambda: self._numbers(group, state))
+        by_step: dict[int, tuple[list, list]] = {}
+        for each in parameters:
+            state = self.state[each]
+            if not state:
+                state["step"] = 0
+                for name in names:
+                    state[name] = each.new_zeros(each.shape)
+            members, states = by_step.setdefault(state["step"], ([], []))
+            members.append((each, gradient_of(each, group), *[state[name] for name in names]))
+            states.append(state)
+        return [(row, members, partial(self._numbers, group, states)) for members, states in by_step.values()]
 
-    def _numbers(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[float, ...]:
+    def _numbers(self, group: dict[str, Any], states: list[dict[str, Any]]) -> tuple[float, ...]:
         """The next step's numbers: kept, weight_decay, gain1, beta2, gain2, step, root, eps (see `ops.update.adam`)."""
-        state["step"] += 1
-        step = state["step"]
+        for state in states:
+            state["step"] += 1
+        step = states[0]["step"]
         (beta1, beta2), lr, decay = group["betas"], float(group["lr"]), float(group["weight_decay"])
         kept, penalty = (1.0 - lr * decay, 0.0) if self._decoupled else (1.0, decay)
         return kept, penalty, 1.0 - beta1, float(beta2), 1.0 - beta2, lr / (1.0 - beta1**step), sqrt(1.0 - beta2**step), float(group["eps"])

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
-from ..autograd import Handle, enable_grad, no_grad
+from ..autograd import Handle, enable_grad
+from ..core.apply import apply_updates
 from ..core.tensor import Tensor
+from ..ops.update import Update
 
 
 class Optimizer:
     """Base of optimizers: `param_groups`, a list of dicts with `params` and hyper-parameters, and `state`, a dict per parameter.
 
     `params` are tensors, (name, tensor) pairs, or dicts that override `defaults`. Raises TypeError and ValueError as PyTorch does. Subclasses define
-    `_update(parameter, group)`.
+    `_updates(parameters, group)`.
     """
 
     def __init__(self, params: Iterable, defaults: dict[str, Any]) -> None:
@@ -67,17 +69,17 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with no_grad():
-            for group in self.param_groups:
-                for each in group["params"]:
-                    if each._grad is not None:
-                        self._update(each, group)
+        for group in self.param_groups:
+            parameters = [each for each in group["params"] if each._grad is not None]
+            for op, members, numbers in self._updates(parameters, group):
+                apply_updates(op, members, numbers)
         for hook in self._after_step.values():
             hook(self, (closure,), {})
         return loss
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        raise NotImplementedError(f"{type(self).__name__} must define _update(parameter, group)")
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple[Update, list[tuple[Tensor, ...]], Callable[[], tuple]]]:
+        """What a step does to parameters with gradients: (op, a tuple of tensors per parameter, a function that gives the step's numbers)."""
+        raise NotImplementedError(f"{type(self).__name__} must define _updates(parameters, group)")
 
     def register_step_pre_hook(self, hook: Callable) -> Handle:
         """Call `hook(optimizer, args, kwargs)` before each step."""
@@ -147,6 +149,11 @@ def _placed(name: str, value: Any, parameter: Tensor) -> Any:
     if name == "step":
         return value.item()
     return value.to(device=parameter.device, dtype=parameter.dtype if value.dtype.is_floating_point else value.dtype, copy=True)
+
+
+def gradient_of(parameter: Tensor, group: dict[str, Any]) -> Tensor:
+    """The gradient to descend: negated where the group maximizes."""
+    return -parameter._grad.detach() if group["maximize"] else parameter._grad
 
 
 def non_negative(**values: float) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..core.apply import apply_update
 from ..core.tensor import Tensor
 from ..ops import update
-from .optimizer import Optimizer, non_negative
+from .optimizer import Optimizer, gradient_of, non_negative
 
 
 class SGD(Optimizer):
@@ -26,18 +25,20 @@ class SGD(Optimizer):
         defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize}
         super().__init__(params, defaults)
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        gradient = -parameter._grad if group["maximize"] else parameter._grad
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
         if not group["momentum"]:
-            apply_update(update.sgd, (parameter, gradient), lambda: (float(group["lr"]), float(group["weight_decay"])))
-            return
-        state = self.state[parameter]
-        first = "momentum_buffer" not in state  # the first step takes the gradient whole
-        if first:
-            state["momentum_buffer"] = parameter.new_zeros(parameter.shape)
+            members = [(each, gradient_of(each, group)) for each in parameters]
+            return [(update.sgd, members, lambda: (float(group["lr"]), float(group["weight_decay"])))] if members else []
+        first, later = [], []
+        for each in parameters:
+            state = self.state[each]
+            kind = later if "momentum_buffer" in state else first
+            if kind is first:
+                state["momentum_buffer"] = each.new_zeros(each.shape)
+            kind.append((each, gradient_of(each, group), state["momentum_buffer"]))
+        calls = [(update.sgd_momentum, first, lambda: _numbers(group, 1.0))] if first else []  # the first step takes the gradient whole
+        return [*calls, (update.sgd_momentum, later, lambda: _numbers(group, 1.0 - group["dampening"]))] if later else calls
 
-        def numbers() -> tuple[float, ...]:
-            gain = 1.0 if first else 1.0 - group["dampening"]
-            return float(group["lr"]), float(group["weight_decay"]), float(group["momentum"]), gain, float(group["nesterov"])
 
-        apply_update(update.sgd_momentum, (parameter, gradient, state["momentum_buffer"]), numbers)
+def _numbers(group: dict[str, Any], gain: float) -> tuple[float, ...]:
+    return float(group["lr"]), float(group["weight_decay"]), float(group["momentum"]), gain, float(group["nesterov"])

@@ -23,7 +23,7 @@ def chain(op, n=100_000):
         h = op(h)
     return x, h
 
-def run():
+def run(longest):
     class Twice(numod.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -34,7 +34,7 @@ def run():
 
     ops = {"pointwise": lambda h: h * 1, "view": lambda h: h.view(2), "write": lambda h: h.add_(1), "write_into_view": lambda h: (h[:1].mul_(1), h)[1]}
     for name, op in ops.items():
-        n = 100_000 if name == "pointwise" else 8_000
+        n = longest if name == "pointwise" else 8_000
         chain(op, 3)[1].sum().backward(retain_graph=True)
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(250)
@@ -54,9 +54,9 @@ def run():
     assert g.requires_grad
     del g, h
 
-run()
+run(100_000)
 threading.stack_size(256 * 1024)  # less stack than the main thread has
-thread = threading.Thread(target=run)
+thread = threading.Thread(target=run, args=(10_000,))
 thread.start()
 thread.join()
 print("done")

@@ -105,7 +105,7 @@ def test_optimizer_steps(name: str, compiled: list[str]) -> None:
     op = update.rows[name]
     tensors = {"p", "g", "buffer", "average", "square", "greatest"}
     arguments = tuple(on_gpu(7, 5) if each in tensors else float for each in op.inputs)
-    op.prepare_into(arguments, (), tuple(arguments[k] for k in op.positions), op.positions)
+    op.prepare_into(arguments, (1,), tuple(arguments[k] for k in op.positions), ())
     check(compiled)
 
 

@@ -1,5 +1,6 @@
 """The optimizers beside the installed PyTorch: steps, states that travel, text, signatures."""
 
+import copy
 import inspect
 
 import pytest
@@ -47,7 +48,7 @@ def test_numod_continues_from_a_state_of_torch(name, options):
     play(torch, first, theirs, range(5))
     with numod.no_grad():
         mine.copy_(numod.from_numpy(theirs.detach().numpy()))
-    saved = first.state_dict()
+    saved = copy.deepcopy(first.state_dict())
     for values in saved["state"].values():
         values.update({key: numod.from_numpy(value.numpy()) for key, value in values.items() if isinstance(value, torch.Tensor)})
     second.load_state_dict(saved)

@@ -1,0 +1,335 @@
+"""The kernel builder: what its key depends on, that no state of the cache folder does harm, and that processes share it."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numod
+from numod.device import cpu
+from numod.kernel import build as builder
+
+SOURCE = "def kernel(x, out):\n    for i in range(out.shape[0]):\n        out[i] = x[i] + 1\n"
+SIGNATURE = "float32[], float32[]"
+
+
+class Fresh:
+    """A builder that has built nothing yet, with a folder of its own."""
+
+    def __init__(self, monkeypatch, folder):
+        self.folder = Path(folder)
+        self.monkeypatch = monkeypatch
+        monkeypatch.setenv("NUMOD_CACHE_DIR", str(folder))
+        self.forget()
+
+    def forget(self):
+        """As in a new process."""
+        self.monkeypatch.setattr(builder, "_built", {})
+
+    def build(self, source=SOURCE, signature=SIGNATURE, **options):
+        return builder.build(cpu, "sample", source, signature, **options)
+
+    def files(self):
+        return sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+
+
+@pytest.fixture
+def fresh(monkeypatch, tmp_path):
+    return Fresh(monkeypatch, tmp_path / "cache")
+
+
+def result(kernel, dtype=np.float32):
+    x = np.arange(5, dtype=dtype)
+    out = np.empty(5, dtype=dtype)
+    kernel.launch(x, out)
+    return out.tolist()
+
+
+RIGHT = [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+# ---- the key; `compile` is not called, so these cost nothing
+
+
+@pytest.fixture
+def keys(monkeypatch):
+    """The key of a kernel that is not compiled."""
+    monkeypatch.setattr(builder, "_built", {})
+    monkeypatch.setattr(builder, "_make", lambda backend, kernel, fastmath: kernel)
+
+    def key(source=SOURCE, signature=SIGNATURE, **options):
+        return builder.build(cpu, "sample", source, signature, **options).key
+
+    return key
+
+
+def test_the_key_is_that_of_its_inputs(keys):
+    assert keys() == keys()
+    different = [
+        keys(),
+        keys(source=SOURCE + "\n"),
+        keys(source=SOURCE.replace("+ 1", "+ 2")),
+        keys(signature="float64[], float64[]"),
+        keys(parallel=True),
+        keys(fastmath=frozenset()),
+        keys(fastmath=builder.FAST_REDUCTION),
+    ]
+    assert len(set(different)) == len(different)
+
+
+def test_the_key_changes_with_versions_and_processor(keys, monkeypatch):
+    before = keys()
+    with monkeypatch.context() as patch:
+        patch.setattr(numod, "__version__", "999")
+        assert keys() != before
+    with monkeypatch.context() as patch:
+        patch.setattr(builder, "VERSION", "other")
+        assert keys() != before
+    with monkeypatch.context() as patch:
+        patch.setattr(cpu, "identity", lambda: "another processor")
+        assert keys() != before
+    assert keys() == before
+
+
+def test_the_identity_names_what_compiled_code_depends_on():
+    import llvmlite
+    import numba
+
+    assert numba.__version__ in cpu.identity() and llvmlite.__version__ in cpu.identity()
+
+
+def test_the_name_carries_the_key(keys, monkeypatch):
+    kernel = builder.build(cpu, "sample", SOURCE, SIGNATURE)
+    assert kernel.name.startswith("sample_") and kernel.key[:16] in kernel.name
+
+
+# ---- compiled, cached, loaded
+
+
+def test_a_kernel_is_compiled_once_and_then_loaded(fresh):
+    compiled, loaded = builder.statistics.compiled, builder.statistics.loaded
+    kernel = fresh.build()
+    assert result(kernel) == RIGHT and not kernel.cached and fresh.build() is kernel
+    assert len(fresh.files()) == 1
+    fresh.forget()
+    again = fresh.build()
+    assert again is not kernel and again.cached and result(again) == RIGHT
+    assert (builder.statistics.compiled, builder.statistics.loaded) == (compiled + 1, loaded + 1)
+    assert kernel in builder.kernels() or again in builder.kernels()
+
+
+def test_serial_and_parallel_variants_are_apart(fresh):
+    source = SOURCE.replace("range(", "prange(")
+    serial, parallel = fresh.build(source), fresh.build(source, parallel=True)
+    assert result(serial) == result(parallel) == RIGHT
+    assert len(fresh.files()) == 2
+    fresh.forget()
+    parallel, serial = fresh.build(source, parallel=True), fresh.build(source)
+    assert serial.cached and parallel.cached and result(serial) == result(parallel) == RIGHT
+
+
+def test_the_folder_is_private_and_holds_no_leftovers(fresh):
+    fresh.build()
+    assert stat.S_IMODE(fresh.folder.stat().st_mode) & 0o077 == 0
+    assert [each.suffix for each in fresh.files()] == [".kernel"]
+
+
+def test_listeners_hear_of_kernels(fresh):
+    heard = []
+    builder.listeners.append(heard.append)
+    try:
+        kernel = fresh.build()
+        fresh.build()
+    finally:
+        builder.listeners.remove(heard.append)
+    assert heard == [kernel]
+
+
+def test_an_error_in_the_source_reaches_the_caller_and_leaves_nothing(fresh):
+    with pytest.raises(Exception, match="undefined_name"):
+        fresh.build(SOURCE.replace("+ 1", "+ undefined_name"))
+    assert fresh.files() == []
+    assert result(fresh.build()) == RIGHT
+
+
+# ---- damage
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2])
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[:20])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def foreign(path):
+    path.write_bytes(b"not a kernel at all" * 100)
+
+
+def signed_nonsense(path):
+    import hashlib
+
+    path.write_bytes(hashlib.sha256(b"nonsense").digest() + b"nonsense")
+
+
+def another_pickle(path):
+    import hashlib
+    import pickle
+
+    payload = pickle.dumps([1, 2, 3])
+    path.write_bytes(hashlib.sha256(payload).digest() + payload)
+
+
+def a_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def a_dangling_link(path):
+    path.unlink()
+    path.symlink_to(path.with_name("nowhere"))
+
+
+@pytest.mark.parametrize("damage", [cut, cut_short, empty, flip, foreign, signed_nonsense, another_pickle, a_folder, a_dangling_link], ids=lambda each: each.__name__)
+def test_a_damaged_entry_is_compiled_again(fresh, damage):
+    fresh.build()
+    (path,) = fresh.files()
+    damage(path)
+    fresh.forget()
+    kernel = fresh.build()
+    assert not kernel.cached and result(kernel) == RIGHT
+    if damage is not a_folder:
+        fresh.forget()
+        assert fresh.build().cached
+
+
+def test_the_entry_of_another_kernel_is_not_taken(fresh):
+    fresh.build()
+    (first,) = fresh.files()
+    other = SOURCE.replace("+ 1", "+ 2")
+    fresh.build(other)
+    (second,) = set(fresh.files()) - {first}
+    shutil.copy(first, second)
+    fresh.forget()
+    assert result(fresh.build(other)) == [2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+def test_strange_files_beside_the_entries_do_no_harm(fresh):
+    fresh.folder.mkdir(mode=0o700)
+    (fresh.folder / "readme.txt").write_text("mine")
+    (fresh.folder / "left.tmp").write_bytes(b"torn")
+    assert result(fresh.build()) == RIGHT and (fresh.folder / "readme.txt").read_text() == "mine"
+
+
+# ---- folders that cannot be used
+
+
+@pytest.mark.parametrize("case", ["below_a_file", "a_file", "proc", "gone", "readonly"])
+def test_an_unusable_folder_means_memory_only(monkeypatch, tmp_path, case):
+    (tmp_path / "file").write_text("")
+    folder = {"below_a_file": tmp_path / "file" / "cache", "a_file": tmp_path / "file", "proc": "/proc/numod", "gone": tmp_path / "gone", "readonly": tmp_path / "readonly"}[case]
+    fresh = Fresh(monkeypatch, folder)
+    if case == "readonly":
+        fresh.folder.mkdir(mode=0o500)
+    if case == "gone":  # between the look at the folder and the writing
+        monkeypatch.setattr(builder, "_folder", lambda: str(folder))
+    assert result(fresh.build()) == RIGHT
+
+
+def test_a_folder_others_can_write_is_refused(fresh):
+    fresh.build()
+    fresh.folder.chmod(0o777)
+    before = {path: path.stat().st_mtime_ns for path in fresh.files()}
+    fresh.forget()
+    kernel = fresh.build()
+    fresh.build(SOURCE.replace("+ 1", "+ 3"))
+    assert not kernel.cached and result(kernel) == RIGHT
+    assert {path: path.stat().st_mtime_ns for path in fresh.files()} == before
+
+
+def test_a_missing_folder_is_made_with_its_parents(monkeypatch, tmp_path):
+    fresh = Fresh(monkeypatch, tmp_path / "a" / "b" / "c")
+    fresh.build()
+    assert len(fresh.files()) == 1
+
+
+# ---- processes
+
+
+WORK = """
+import numod
+from numod.kernel.build import statistics
+x = numod.arange(12, dtype=numod.float32).view(3, 4).requires_grad_()
+((x * 2).exp() @ numod.ones(4, 2)).log().sum().backward()
+print([round(v, 4) for row in x.grad.tolist() for v in row])
+print(statistics.compiled, statistics.loaded)
+"""
+
+
+def python(code, *flags, remove=(), **variables):
+    environment = {**os.environ, "PYTHONPATH": str(Path(numod.__file__).parents[1]), **variables}
+    environment = {name: value for name, value in environment.items() if name not in remove}
+    return subprocess.Popen([sys.executable, *flags, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def output(process):
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err[-3000:]
+    assert not err
+    return out.splitlines()
+
+
+def test_processes_fill_one_cache_at_once_and_the_next_compiles_nothing(tmp_path):
+    folder = tmp_path / "shared"
+    runs = [output(process) for process in [python(WORK, NUMOD_CACHE_DIR=str(folder)) for _ in range(4)]]
+    assert len({run[0] for run in runs}) == 1
+    assert all(path.suffix == ".kernel" for path in folder.iterdir())
+    values, counts = output(python(WORK, NUMOD_CACHE_DIR=str(folder)))
+    compiled, loaded = map(int, counts.split())
+    assert values == runs[0][0] and compiled == 0 and loaded == len(list(folder.iterdir()))
+
+
+SMALL = """
+import numod
+from numod.kernel.build import statistics
+print((numod.arange(3) + 1).tolist(), statistics.compiled > 0)
+"""
+
+
+@pytest.mark.parametrize("case", ["empty", "no_home", "home_is_no_folder", "relative"])
+def test_odd_environments(tmp_path, case):
+    remove = {"no_home": ("HOME", "NUMOD_CACHE_DIR", "XDG_CACHE_HOME"), "home_is_no_folder": ("NUMOD_CACHE_DIR", "XDG_CACHE_HOME")}.get(case, ())
+    variables = {"empty": {"NUMOD_CACHE_DIR": ""}, "home_is_no_folder": {"HOME": "/dev/null"}, "relative": {"NUMOD_CACHE_DIR": "relative/cache"}}.get(case, {})
+    if case == "no_home":  # the home of the password file is not this test's to fill
+        variables = {"XDG_CACHE_HOME_UNUSED": ""}
+        code = "import os, pwd\npwd.getpwuid = lambda uid: (_ for _ in ()).throw(KeyError(uid))\n" + SMALL
+    else:
+        code = f"import os\nos.chdir({str(tmp_path)!r})\n" + SMALL
+    assert output(python(code, remove=remove, **variables)) == ["[1, 2, 3] True"]
+    assert (tmp_path / "relative" / "cache").is_dir() == (case == "relative")
+
+
+def test_import_does_not_import_numba():
+    code = "import sys, numod\nprint(sorted(name for name in ('numba', 'llvmlite', 'torch', 'scipy') if name in sys.modules))"
+    assert output(python(code)) == ["[]"]
+
+
+def test_creating_and_viewing_does_not_import_numba():
+    code = "import sys, numpy, numod\nx = numod.from_numpy(numpy.ones((2, 3)))\nx.t()[1].numpy(), x.tolist(), numod.nn.ReLU(), numod.empty(3)\nprint('numba' in sys.modules)"
+    assert output(python(code)) == ["False"]
