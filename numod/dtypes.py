@@ -45,6 +45,7 @@ _FROM_NUMPY = {row.numpy: row for row in _ROWS}
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}
 _SCALAR_CATEGORY = {bool: 0, int: 1, float: 2}
 _default = float32
+on_default_change: list = []  # called after the default dtype has changed
 
 
 def _by_name(name: str) -> dtype:
@@ -62,6 +63,8 @@ def set_default_dtype(d: dtype) -> None:
     if not (isinstance(d, dtype) and d.is_floating_point):
         raise TypeError(f"only floating-point types are supported as the default type, got {d!r}; try numod.float64")
     _default = d
+    for forget in on_default_change:
+        forget()
 
 
 def from_numpy(numpy_dtype: object) -> dtype:

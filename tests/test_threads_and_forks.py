@@ -58,7 +58,7 @@ builder = threading.Thread(target=lambda: (numod.arange(3, dtype=numod.int16) * 
 builder.start()
 building.wait(60)
 def child():
-    signal.alarm(30)
+    signal.alarm(10)
     return (numod.arange(3, dtype=numod.int8) * 5).tolist() == [0, 5, 10]
 print(in_child(child))
 forked.set()
@@ -68,8 +68,16 @@ builder.join()""",
 
 
 def run(code, layer):
-    environment = {**os.environ, "PYTHONPATH": str(Path(numod.__file__).parents[1]), "NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "2", "NUMOD_NUM_THREADS": "2"}
-    return subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", START + code], capture_output=True, text=True, env=environment, timeout=120)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(numod.__file__).parents[1]),
+        "NUMBA_THREADING_LAYER": layer,
+        "NUMBA_NUM_THREADS": "2",
+        "NUMOD_NUM_THREADS": "2",
+    }
+    return subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", START + code], capture_output=True, text=True, env=environment, timeout=120
+    )
 
 
 @pytest.fixture(scope="module", params=["omp", "workqueue"])

@@ -32,6 +32,8 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of `outputs` with respect to `inputs`, leaving `.grad` alone. Raises RuntimeError for an input not used, unless allowed."""
     outputs, inputs = _tuple(outputs), _tuple(inputs)
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     for each in inputs:
         if not each.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
@@ -79,10 +81,26 @@ class _Walk:
         for k, each in enumerate(wanted):
             target, number = edge_to(each)
             self.catch.setdefault((id(target), number), []).append(k)
+        self.path: set[Node] | None = None  # nodes that lead to what is wanted; None: all
+
+    def find_path(self, roots: list[tuple]) -> None:
+        """Mark the nodes below `roots` from which a wanted tensor can be reached: only those are walked."""
+        self.path, seen, stack = set(), set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                if any(edge is not None and ((id(edge[0]), edge[1]) in self.catch or edge[0] in self.path) for edge in node.edges):
+                    self.path.add(node)
+            elif node not in seen:
+                seen.add(node)
+                stack.append((node, True))
+                stack += [(edge[0], False) for edge in node.edges if edge is not None and isinstance(edge[0], Node)]
 
     def send(self, edge: tuple, gradient: Tensor) -> None:
         """A gradient on its way to a node or leaf."""
         target, number = edge
+        if self.path is not None and target not in self.path and (id(target), number) not in self.catch:
+            return
         if isinstance(target, Tensor):
             known = self.leaves.get(target)
             self.leaves[target] = gradient if known is None else known + gradient
@@ -108,7 +126,12 @@ class _Walk:
             if self.catch:
                 for number, gradient in enumerate(grads):
                     self.note(node, number, gradient)
+                if node not in self.path:
+                    continue
             found = node.backward(grads)
+            if node.foreign:
+                found = list(found)
+                self.given.update(id(gradient._storage) for _, gradient in found if gradient is not None)
             if node.hooks is not None and node.hooks.after:
                 found = _after(node, grads, [(position, _fitted(gradient, node.layouts[position])) for position, gradient in found])
             edges, layouts = node.edges, node.layouts
@@ -126,9 +149,10 @@ class _Walk:
                 for hook in list(leaf._hooks.values()):
                     self.given.add(id(gradient._storage))
                     gradient = _replaced(hook(gradient), gradient)
+                    self.given.add(id(gradient._storage))
             if self.catch:
                 self.note(leaf, 0, gradient)
-            if only is None:
+            if only is None and leaf._requires_grad:
                 accumulate(leaf, gradient, self.given)
         for each, gradient in zip(only or (), self.caught):
             if gradient is not None:
@@ -141,9 +165,12 @@ def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wan
     before = state.grad_enabled
     state.grad_enabled = create_graph
     try:
-        for each, seed in zip(tensors, _seeds(tensors, weights)):
+        seeds, roots = _seeds(tensors, weights), [edge_to(each) for each in tensors]
+        if wanted is not None:
+            walk.find_path(roots)
+        for root, seed in zip(roots, seeds):
             walk.given.add(id(seed._storage))
-            walk.send(edge_to(each), seed)
+            walk.send(root, seed)
         walk.run(retain)
         walk.finish(wanted if into_leaves else ())
     finally:
@@ -172,11 +199,11 @@ def _before(node: Node, grads: list[Tensor | None], walk: _Walk) -> list[Tensor 
             if grads[number] is not None:
                 walk.given.add(id(grads[number]._storage))
                 grads[number] = _replaced(hook(grads[number]), grads[number])
+                walk.given.add(id(grads[number]._storage))
     for number, reference in node.hooks.retain.items():
         tensor = reference()
         if tensor is not None and grads[number] is not None:
-            walk.given.add(id(grads[number]._storage))
-            tensor._grad = grads[number] if tensor._grad is None else tensor._grad + grads[number]
+            tensor._grad = grads[number].contiguous().clone() if tensor._grad is None else tensor._grad + grads[number]
     return grads
 
 
@@ -193,6 +220,8 @@ def _after(node: Node, grads: list, found: list[tuple[int, Tensor | None]]) -> l
 def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:
     if result is None:
         return gradient
+    if not isinstance(result, Tensor):
+        raise TypeError(f"expected a hook to return None or a Tensor, got {type(result).__name__}")
     if result.shape != gradient.shape:
         raise RuntimeError(f"hook has changed the size of value: {tuple(gradient.shape)} to {tuple(result.shape)}")
     return result

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..core.apply import state
 from ..core.tensor import Tensor
+from ..device import Layout
 from .modes import no_grad
 from .tape import Node, edge_to, stale
 
@@ -15,7 +16,6 @@ class Context:
 
     def __init__(self) -> None:
         self._saved: tuple = ()
-        self._node: FunctionNode | None = None
         self.needs_input_grad: tuple[bool, ...] = ()
         self._dirty: tuple = ()
         self._no_gradient: set[int] = set()
@@ -27,8 +27,8 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple:
-        """The kept tensors. Raises RuntimeError where they were freed or have been written to."""
-        return self._saved if self._node is None else self._node.unpack()
+        """The kept tensors, in backward. Raises RuntimeError where they were freed or have been written to."""
+        return self._saved
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """These inputs were written in place and are returned."""
@@ -46,6 +46,8 @@ class Context:
 class FunctionNode(Node):
     """The tape's node of a Function call."""
 
+    foreign = True
+
 
     def __init__(self, function: type, context: Context, edges: tuple, layouts: tuple, outputs: tuple) -> None:
         super().__init__(None, edges, layouts, outputs)
@@ -58,7 +60,7 @@ class FunctionNode(Node):
             (each.detach(), ids[id(each)]) if id(each) in ids else (each, None) for each in self.context._saved
         )
         self.versions = tuple(None if each is None else each._storage.version for each, _ in self.kept)
-        self.context._saved, self.context._node = (), self
+        self.context._saved = ()
 
     def unpack(self) -> tuple:
         if self.kept is None:
@@ -76,8 +78,12 @@ class FunctionNode(Node):
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         if self.context._materialize:
             like = next(each for each in grads if each is not None)
-            grads = [like.new_zeros(shape.shape, dtype=shape.dtype) if each is None else each for each, shape in zip(grads, self.outputs)]
-        results = self.function.backward(self.context, *grads)
+            grads = [like.new_zeros(out.shape, dtype=out.dtype) if each is None and out is not None else each for each, out in zip(grads, self.outputs)]
+        self.context._saved = self.unpack()
+        try:
+            results = self.function.backward(self.context, *grads)
+        finally:
+            self.context._saved = ()  # they may lead back to this node
         results = results if isinstance(results, tuple) else (results,)
         if len(results) > len(self.edges) and all(each is None for each in results[len(self.edges) :]):
             results = results[: len(self.edges)]
@@ -85,6 +91,11 @@ class FunctionNode(Node):
             raise RuntimeError(f"function {self.name()} returned an incorrect number of gradients (expected {len(self.edges)}, got {len(results)})")
         for position, gradient in enumerate(results):
             if gradient is not None and self.edges[position] is not None:
+                if isinstance(gradient, Tensor) and not _fits(gradient, self.layouts[position]):
+                    raise RuntimeError(
+                        f"Function {self.name()} returned an invalid gradient at index {position} - got {list(gradient.shape)} but expected shape compatible with "
+                        f"{list(self.layouts[position].shape)}"
+                    )
                 if not isinstance(gradient, Tensor):
                     raise TypeError(f"function {self.name()}: expected Variable or None (got {type(gradient).__name__}) for input {position}")
                 yield position, gradient
@@ -92,6 +103,12 @@ class FunctionNode(Node):
     def name(self) -> str:
         """The Function's name and Backward."""
         return f"{self.function.__name__}Backward"
+
+
+def _fits(gradient: Tensor, layout: Layout) -> bool:
+    """Whether a gradient has an input's shape, or sums to it."""
+    padded = (1,) * (gradient.ndim - layout.ndim) + tuple(layout.shape)
+    return gradient.ndim >= layout.ndim and all(m in (1, n) for m, n in zip(padded, gradient.shape))
 
 
 class Function:
@@ -118,12 +135,15 @@ class Function:
         context = Context()
         edges = tuple(map(edge_to, arguments)) if state.grad_enabled else (None,) * len(arguments)
         context.needs_input_grad = tuple(edge is not None for edge in edges)
+        leaves = [each for each, edge in zip(arguments, edges) if edge is not None and edge[0] is each]
         with no_grad():
             if cls.setup_context is not None:
                 outputs = cls.forward(*arguments)
                 cls.setup_context(context, arguments, outputs)
             else:
                 outputs = cls.forward(context, *arguments)
+        if any(each is leaf for each in context._dirty for leaf in leaves):
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
         single = not isinstance(outputs, tuple)
         results = (outputs,) if single else outputs
         if any(edge is not None for edge in edges):

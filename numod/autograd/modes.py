@@ -58,14 +58,21 @@ def _around_steps(mode: _Mode, function: Callable) -> Callable:
     @functools.wraps(function)
     def wrapped(*arguments: object, **named: object) -> object:
         steps = function(*arguments, **named)
-        sent = None
-        while True:
-            with mode._again():
+        step = functools.partial(steps.send, None)
+        try:
+            while True:
+                with mode._again():
+                    value = step()
                 try:
-                    value = steps.send(sent)
-                except StopIteration as stop:
-                    return stop.value
-            sent = yield value
+                    step = functools.partial(steps.send, (yield value))
+                except GeneratorExit:
+                    with mode._again():
+                        steps.close()
+                    raise
+                except BaseException as error:  # noqa: BLE001  whatever is thrown in belongs to the generator
+                    step = functools.partial(steps.throw, error)
+        except StopIteration as stop:
+            return stop.value
 
     return wrapped
 

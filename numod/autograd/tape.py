@@ -22,6 +22,7 @@ class Node:
 
     hooks: SimpleNamespace | None = None
     out: tuple[Tensor, int] | None = None
+    foreign = False  # whether the user's code computes the gradients, and may hold on to them
 
     def __init__(self, op: Op | None, edges: Sequence, layouts: Sequence, outputs: tuple) -> None:
         self.sequence = next(_sequence)
@@ -35,7 +36,7 @@ class Node:
         for each, version in zip(kept, self.versions):
             if version is not None and each._storage.version != version:
                 raise stale(each, version, each._node)
-        pool = [grads[0], *kept]
+        pool = [grads[0], *(self._linked(kept) if waist.state.grad_enabled else kept)]
         if recipe.keep_out:
             pool.append(self._result())
         if recipe.wide:
@@ -67,8 +68,21 @@ class Node:
         return fresh
 
     def release(self) -> None:
-        """Free what was kept."""
-        self.kept = self.out = None
+        """Free what was kept. A node that kept nothing can be walked again."""
+        if self.kept or self.out:
+            self.kept = self.out = None
+
+    def _linked(self, kept: list) -> list:
+        """Kept inputs with the history they had when they were kept, for gradients of gradients."""
+        linked = []
+        for each, position in zip(kept, self.recipe.keep):
+            edge = self.edges[position]
+            if isinstance(each, Tensor) and not (edge is None and not each._requires_grad) and not (edge and (edge[0] is each or edge[0] is each._node)):
+                each = each._alias()
+                if edge is not None and not isinstance(edge[0], Tensor):
+                    each._node, each._output, each._requires_grad = *edge, True
+            linked.append(each)
+        return linked
 
     def name(self) -> str:
         """PyTorch's name of the node, such as AddBackward0."""
@@ -190,15 +204,31 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
             node.out = (result.detach(), result._storage.version)
 
 
+def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, target: Tensor) -> Node:
+    """A node for an op that is about to write over `target`. What it keeps of the old values is kept as a copy."""
+    if target._unrecorded:
+        raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded.")
+    node = make_node(op, inputs, layouts, parameters, target)
+    for place, each in enumerate(node.kept):
+        if isinstance(each, Tensor) and each._storage is target._storage:
+            node.kept[place] = copy = each.clone()
+            node.versions[place] = copy._storage.version
+    return node
+
+
 def attach(node: Node, target: Tensor) -> None:
     """Give a target written in place its node. Written through a view, the base gets a node that replaces that part of its gradient."""
     if node.recipe.keep_out:
         node.out = (target.detach(), target._storage.version)
-    if target._base is None:
-        target._node, target._output, target._requires_grad = node, 0, True
-    else:
-        base = target._base
-        base._node, base._output, base._requires_grad = PartNode(base, target, node), 0, True
+    owner = target if target._base is None else target._base
+    before = owner._node
+    if target._base is not None:
+        node = PartNode(owner, target, node)
+    owner._node, owner._output, owner._requires_grad = node, 0, True
+    if owner._retains_grad and before is not None:
+        hooks_of(node).retain.update(before.hooks.retain)
+        before.hooks.retain.clear()
+    if target._base is not None:
         renew(target)
 
 
@@ -220,8 +250,6 @@ def before_write(target: Tensor) -> None:
     if base is not None:
         if base._requires_grad and base._node is None:
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
-        if target._unrecorded:
-            raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded.")
 
 
 class PartNode(Node):
@@ -279,7 +307,7 @@ def _part(base: Tensor, view: Tensor) -> tuple:
 def renew(view: Tensor) -> None:
     """Bring a view's node up to date with its base."""
     view._seen = view._storage.version
-    if view._base._node is not None:
+    if view._base._node is not None and not view._unrecorded:
         view._node, view._output, view._requires_grad = ViewNode(view._base, view), 0, True
 
 
@@ -296,5 +324,5 @@ def _title(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-waist.record, waist.make_node, waist.attach, waist.before_write = record, make_node, attach, before_write
+waist.record, waist.make_node, waist.attach, waist.before_write = record, make_write_node, attach, before_write
 Tensor._renew = staticmethod(renew)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from numpy import may_share_memory
+
 from ..device import Storage
 from ..ops.op import Op, Plan
 from ..ops.pointwise import Pointwise
@@ -45,11 +47,11 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor:
     if state.grad_enabled:
         if op.differentiable:
             for each in inputs:
-                if getattr(each, "_requires_grad", False):
+                if getattr(each, "_requires_grad", False) or (getattr(each, "_base", None) is not None and each.requires_grad):
                     record(op, inputs, layouts, parameters, result)
                     break
     elif state.inference:
-        result._inference = True
+        result._inference = not op.is_view or inputs[0]._inference
     if listeners:
         _tell(op, inputs, parameters, (result,), False)
     return result
@@ -61,7 +63,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         before_write(target)
     over = tuple([_position(target, inputs) for target in targets])
     storages = [each._storage for each in inputs if isinstance(each, Tensor)]
-    if len(set(storages)) != len(storages) or None in over:
+    if len(set(storages)) != len(storages) or None in over or targets[0]._storage.foreign:
         inputs = tuple([_apart(each, targets) for each in inputs])
     layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
     key = (parameters, over, *[target._layout for target in targets], *layouts)
@@ -70,7 +72,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         plan = op.plan(key, layouts, parameters, tuple(target._layout for target in targets), over)
     node = None
     if state.grad_enabled and op.differentiable:
-        if any([getattr(each, "_requires_grad", False) for each in (*inputs, *targets)]):
+        if any([isinstance(each, Tensor) and each.requires_grad for each in (*inputs, *targets)]):
             node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while its inputs have the history they had
     tensors = [inputs[k] for k in plan.tensors]
     tensors += [target for target, position in zip(targets, over) if position is None]
@@ -182,9 +184,13 @@ def _position(target: Tensor, inputs: tuple) -> int | None:
 def _apart(each: object, targets: tuple[Tensor, ...]) -> object:
     """`each`, copied if it overlaps a target without being it: a loop would read what it has just written."""
     for target in targets:
-        if isinstance(each, Tensor) and each._storage is target._storage and not (each._offset == target._offset and each._layout is target._layout):
+        if not isinstance(each, Tensor) or (each._offset == target._offset and each._layout is target._layout and each._storage is target._storage):
+            continue
+        if each._storage is target._storage:
             if each._offset < target._offset + target._layout.extent and target._offset < each._offset + each._layout.extent:
                 return each.clone()
+        elif each._storage.foreign and target._storage.foreign and may_share_memory(each._storage.data, target._storage.data):
+            return each.clone()
     return each
 
 

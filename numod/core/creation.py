@@ -48,7 +48,9 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not supported. Make a copy with array.copy().")
     if not array.flags.writeable or not array.dtype.isnative or not array.flags.aligned or any(s % array.itemsize for s in array.strides):
         array = np.array(array, dtype=kind.numpy, order="C", copy=True)
-    return _from_array(array, kind)
+    result = _from_array(array, kind)
+    result._storage.foreign = True
+    return result
 
 
 def _from_array(array: np.ndarray, kind: DType) -> Tensor:
@@ -73,10 +75,10 @@ def _array(data: object) -> np.ndarray:
     except OverflowError as error:
         raise RuntimeError(f"Overflow when unpacking a value: {error}") from None
     if array.dtype == object:
-        inner = next((each for each in array.ravel() if not isinstance(each, (bool, int, float))), None)
-        if inner is None:
+        others = [each for each in array.ravel() if not isinstance(each, (bool, int, float))]
+        if not others:
             raise RuntimeError("Overflow when unpacking long: an integer does not fit in 64 bits")
-        raise TypeError(f"Could not infer dtype of {type(inner).__name__}; expected numbers, nested sequences of numbers, arrays or tensors")
+        raise TypeError(f"Could not infer dtype of {type(others[0]).__name__}; expected numbers, nested sequences of numbers, arrays or tensors")
     return array
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
-from ..ops import join, table as t
+from ..ops import table as t
 from .apply import apply, apply_into
 from .creation import zeros
 from .tensor import Tensor
@@ -175,14 +175,7 @@ def clone(input: Tensor) -> Tensor:  # noqa: A002
 
 def contiguous(input: Tensor) -> Tensor:  # noqa: A002
     """Itself where row-major without gaps, else a copy that is."""
-    return input if input._layout.dense else _dense_copy(input)
-
-
-def _dense_copy(input: Tensor) -> Tensor:  # noqa: A002
-    """A row-major copy. (A clone of a transposed tensor keeps its strides.)"""
-    if not input._layout.packed:
-        return apply(t.copy, (input,))
-    return apply(join.cat, (input.unsqueeze(0),), (0,)).squeeze(0)
+    return input if input._layout.dense else apply(t.row_major, (input,))
 
 
 def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:

@@ -69,7 +69,7 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
             result, dim = _slice(result, dim, each), dim + 1
         elif each.dtype is dtypes.bool_:
             result, tensors[dim] = _masked(result, dim, each)
-            dim += 1
+            dim += max(1, each.ndim)
         else:
             tensors[dim] = check_bounds("index", each.to(dtypes.int64), result.shape[dim], dim, negative=True)
             dim += 1
@@ -136,10 +136,9 @@ class Multi:
 
 def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[list[int], Tensor, int]:
     """(indexed dimensions, linear index over them, where the result's index dimensions stand)."""
-    parts, dims, shift = [], [], 0
+    parts, dims = [], []
     for dim, each in sorted(tensors.items()):
-        covered = list(range(dim + shift, dim + shift + (each.ndim if isinstance(each, Multi) else 1)))
-        shift += len(covered) - 1
+        covered = list(range(dim, dim + (each.ndim if isinstance(each, Multi) else 1)))
         dims += covered
         places = each.places if isinstance(each, Multi) else each
         parts.append((places, int(np.prod([view.shape[d] for d in covered], dtype=np.int64))))

@@ -153,7 +153,7 @@ def _functional(name: str) -> Callable:
     """The out-of-place form of an in-place write."""
 
     def function(input: Tensor, *arguments: object, **named: object) -> Tensor:  # noqa: A002
-        return getattr(f._dense_copy(input), f"{name}_")(*arguments, **named)
+        return getattr(apply(t.row_major, (input,)), f"{name}_")(*arguments, **named)
 
     function.__name__, function.__doc__ = name, f"A copy of `input` after {name}_."
     return function

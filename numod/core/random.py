@@ -25,7 +25,7 @@ class Generator:
         """Start anew from `seed` (any 64-bit integer)."""
         if not isinstance(seed, int) or not -(1 << 63) <= seed < 1 << 64:
             raise RuntimeError(f"manual_seed expected an integer of 64 bits, got {seed!r}")
-        self._seed, self._offset = (seed + (1 << 63)) % (1 << 64) - (1 << 63), 0
+        self._seed, self._offset = seed, 0
         return self
 
     def seed(self) -> int:
@@ -39,7 +39,7 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """Seed and offset, as an int64 tensor."""
-        return tensor([self._seed, self._offset], dtype=dtypes.int64)
+        return tensor([_signed(self._seed), self._offset], dtype=dtypes.int64)
 
     def set_state(self, state: Tensor) -> Generator:
         """Continue where `get_state` was called."""
@@ -53,7 +53,7 @@ class Generator:
         offset = Draw(self._offset)
         offset.generator, offset.count = self, count
         self._offset += count
-        return self._seed, offset
+        return _signed(self._seed), offset
 
     def __reduce__(self) -> tuple:
         return _restored, (str(self.device), self._seed, self._offset)
@@ -64,6 +64,11 @@ class Draw(int):
 
     generator: Generator
     count: int
+
+
+def _signed(seed: int) -> int:
+    """The 64 bits of a seed as a signed integer, which is what kernels take."""
+    return (seed + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _restored(device: str, seed: int, offset: int) -> Generator:

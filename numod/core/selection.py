@@ -10,7 +10,7 @@ from ..ops import indexing as ix, reduction as r, scan, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into
 from .creation import arange, full, zeros
-from .elementwise import _dense_copy, contiguous, copy_
+from .elementwise import contiguous, copy_
 from .shapes import cat, expand, narrow, reshape, stack
 from .tensor import Tensor
 
@@ -64,7 +64,7 @@ def _write(op: ix.Write, self: Tensor, dim: int, index: Tensor, source: Tensor) 
     if self._layout.dense:
         apply_into(op, (self, index, source), (self,), (dim,))
         return self
-    dense = _dense_copy(self)
+    dense = apply(t.row_major, (self,))
     apply_into(op, (dense, index, source), (dense,), (dim,))
     return copy_(self, dense)
 

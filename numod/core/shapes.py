@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from .. import dtypes
 from ..errors import normalize_dim, normalize_dims
-from ..ops import join, reduction as r, view as v
+from ..ops import join, reduction as r, table as t, view as v
 from .apply import apply
 from .creation import full
-from .elementwise import _dense_copy
 from .tensor import Tensor
 
 
@@ -28,7 +28,7 @@ def reshape(input: Tensor, *shape: int) -> Tensor:  # noqa: A002
     """The same elements in another shape; a view where possible. One size may be -1."""
     sizes = _resolved(input, shape)
     if v.view_strides(input._layout, sizes) is None:
-        input = _dense_copy(input)  # noqa: A001
+        input = apply(t.row_major, (input,))  # noqa: A001
     return apply(v.reshape, (input,), (sizes,))
 
 
@@ -234,7 +234,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         if each.ndim == 0:
             raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated; use stack()")
     kept = tuple(each for each in tensors if each.shape != (0,)) or tensors[:1]
-    return apply(join.cat, kept, (normalize_dim(dim, kept[0].ndim),))
+    result = apply(join.cat, kept, (normalize_dim(dim, kept[0].ndim),))
+    wanted = dtypes.result_type([each.dtype for each in tensors], [], [])  # those left out count for the dtype
+    return result if result.dtype is wanted else result.to(wanted)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -272,4 +274,4 @@ def repeat(input: Tensor, *repeats: int) -> Tensor:  # noqa: A002
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     shape = (1,) * (len(repeats) - input.ndim) + tuple(input.shape)
     spread = input.reshape([m for n in shape for m in (1, n)]).expand([m for k, n in zip(repeats, shape) for m in (k, n)])
-    return _dense_copy(spread).reshape([k * n for k, n in zip(repeats, shape)])
+    return apply(t.row_major, (spread,)).reshape([k * n for k, n in zip(repeats, shape)])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 
 class Storage:
-    """`data` is a one-dimensional buffer of the back end (a NumPy array on the CPU); `version` grows with every in-place write."""
+    """`data` is a one-dimensional buffer of the back end (a NumPy array on the CPU); `version` grows with every in-place write.
 
-    __slots__ = ("data", "version", "__weakref__")
+    `foreign`: the memory came from outside, so that another storage may overlap it.
+    """
+
+    foreign = False
 
     def __init__(self, data: object) -> None:
         self.data = data

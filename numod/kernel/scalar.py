@@ -16,12 +16,12 @@ def scalar(function: object) -> object:
 
 @scalar
 def philox(seed, counter, lane):
-    """Word `lane` of the 128 random bits of Philox4x32-10 for (seed, counter). Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011."""
+    """Word `lane` % 4 of the 128 random bits of Philox4x32-10 for key seed and counter (counter, lane // 4). Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011."""
     key0 = uint64(seed) & uint64(0xFFFFFFFF)
     key1 = (uint64(seed) >> uint64(32)) & uint64(0xFFFFFFFF)
     c0 = uint64(counter) & uint64(0xFFFFFFFF)
     c1 = (uint64(counter) >> uint64(32)) & uint64(0xFFFFFFFF)
-    c2 = uint64(0)
+    c2 = uint64(lane // 4)
     c3 = uint64(0)
     for _ in range(10):
         product0 = uint64(0xD2511F53) * c0
@@ -32,11 +32,21 @@ def philox(seed, counter, lane):
         c3 = product0 & uint64(0xFFFFFFFF)
         key0 = (key0 + uint64(0x9E3779B9)) & uint64(0xFFFFFFFF)
         key1 = (key1 + uint64(0xBB67AE85)) & uint64(0xFFFFFFFF)
-    if lane == 0:
+    word = lane % 4
+    if word == 0:
         return c0
-    if lane == 1:
+    if word == 1:
         return c1
-    return c2 if lane == 2 else c3
+    return c2 if word == 2 else c3
+
+
+@scalar
+def unit(high, low):
+    """A number in [0, 1) from two random words: 24 bits of the first in float32, 53 bits of both in float64."""
+    value = real(int64(high >> uint64(8))) * 5.9604644775390625e-08
+    if 1.0 + 1e-12 != 1.0:
+        value = value + real(int64(((high & uint64(255)) << uint64(21)) | (low >> uint64(11)))) * 1.1102230246251565e-16
+    return value
 
 
 @scalar
@@ -55,16 +65,19 @@ def random_pair(seed, offset, index):
 
 @scalar
 def random_uniform(seed, offset, index):
-    """A number in [0, 1): a multiple of 2^-24, exact in float32."""
-    return real(int64(random_word(seed, offset, index) >> uint64(8))) * 5.9604644775390625e-08
+    """A number in [0, 1), exact in the kernel's type; float32 and float64 agree in the leading 24 bits."""
+    counter = int64(offset) + int64(index) // 4
+    lane = int64(index) % 4
+    return unit(philox(seed, counter, lane), philox(seed, counter, lane + 4))
 
 
 @scalar
 def random_normal(seed, offset, index):
-    """A standard normal number (Box and Muller, 1958), from two words of counter offset + index."""
-    u = (real(int64(philox(seed, int64(offset) + int64(index), 0) >> uint64(8))) + 0.5) * 5.9604644775390625e-08
-    v = real(int64(philox(seed, int64(offset) + int64(index), 1) >> uint64(8))) * 5.9604644775390625e-08
-    return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v)
+    """A standard normal number (Box and Muller, 1958), from the words of counter offset + index."""
+    counter = int64(offset) + int64(index)
+    u = unit(philox(seed, counter, 0), philox(seed, counter, 1))
+    v = unit(philox(seed, counter, 2), philox(seed, counter, 3))
+    return sqrt(-2.0 * log(1.0 - u)) * cos(6.283185307179586 * v)
 
 
 @scalar

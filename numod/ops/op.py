@@ -11,11 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
+from weakref import WeakSet
 
+from .. import dtypes
 from ..device import Layout
 from ..kernel.expression import parameter_names
 
 PLAN_LIMIT = 4096  # plans kept per op; past it the table starts anew, and only speed is lost
+
+
+_ops: WeakSet[Op] = WeakSet()
+
+
+def _forget_plans() -> None:
+    """Plans hold result dtypes, which for integers depend on the default dtype."""
+    for op in _ops:
+        op.plans.clear()
+
+
+dtypes.on_default_change.append(_forget_plans)
 
 
 class Plan:
@@ -68,6 +82,7 @@ class Op:
     def __init__(self, name: str) -> None:
         self.name = name
         self.plans: dict[tuple, Plan] = {}
+        _ops.add(self)
         self.recipes: dict[tuple[int, int], Recipe] = {}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

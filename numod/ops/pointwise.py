@@ -20,17 +20,17 @@ rows: dict[str, Pointwise] = {}
 class Pointwise(Op, Formula):
     """A scalar formula applied to every element, with broadcasting and type promotion.
 
-    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. Called with tensors or numbers it computes, called with
+    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. `keeps_order`: a transposed input gives a result with its strides. Called with tensors or numbers it computes, called with
     expressions it composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
     """
 
     compute: Callable  # runs an op on tensors and numbers; `core.apply` sets it
     asks_for: tuple[str, ...] = ()  # of a derived row: what its inputs are in terms of the op it is the gradient of
 
-    def __init__(self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", **formula: object) -> None:
+    def __init__(self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", keeps_order: bool = True, **formula: object) -> None:
         Op.__init__(self, name)
         Formula.__init__(self, name, body, derivatives, **formula)
-        self.accepts = accepts
+        self.accepts, self.keeps_order = accepts, keeps_order and not self.integers
         self.defaults = getattr(body, "__defaults__", None) or ()
         self.differentiable = self.result != "bool" and (bool(derivatives) or callable(body))
         self._derived: dict[int, Callable | None] = {}
@@ -51,7 +51,7 @@ class Pointwise(Op, Formula):
         compute, result = self.types(arguments, parameters)
         device = single_device(self.name, tensors) if tensors else parameters[1]
         shape = broadcast_shapes(self.name, [each.shape for each in tensors]) if tensors else parameters[2]
-        alike = tensors and not self.integers and all(each.packed and each.strides == tensors[0].strides and each.shape == shape for each in tensors)
+        alike = tensors and self.keeps_order and all(each.packed and each.strides == tensors[0].strides and each.shape == shape for each in tensors)
         out = layout(shape, result, device, tensors[0].strides if alike else None)
         loop = self._loop(arguments, compute, result, None)
         return Plan(out, *plan_loop(loop, self.name, device, tensors, (out,), shape))

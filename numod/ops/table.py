@@ -65,6 +65,7 @@ addcdiv = pointwise("addcdiv", lambda x, tensor1, tensor2, value=1: x + value * 
 # ---- copies and constants
 
 copy = pointwise("copy", "x", dx=lambda g: g)
+row_major = pointwise("row_major", "x", dx=lambda g: g, keeps_order=False)
 index = pointwise("index", "index", inputs=())
 fill = pointwise("fill", lambda value: value + 0)
 arange = pointwise("arange", lambda start, step: start + step * index())

@@ -112,7 +112,6 @@ class Optimizer:
             mine.clear()
             mine.update({**deepcopy({k: v for k, v in theirs.items() if k != "params"}), "params": params})
 
-    @property
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": dict(self.state), "param_groups": self.param_groups}
 

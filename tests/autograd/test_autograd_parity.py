@@ -25,7 +25,15 @@ VIEWS = [
     lambda t, r: t.expand(2, *t.shape),
     lambda t, r: t.detach(),
 ]
-POINTWISE = [lambda t, u: t * u, lambda t, u: t + u, lambda t, u: t.sin(), lambda t, u: t.tanh() * u, lambda t, u: t.clone(), lambda t, u: t.sigmoid(), lambda t, u: -t]
+POINTWISE = [
+    lambda t, u: t * u,
+    lambda t, u: t + u,
+    lambda t, u: t.sin(),
+    lambda t, u: t.tanh() * u,
+    lambda t, u: t.clone(),
+    lambda t, u: t.sigmoid(),
+    lambda t, u: -t,
+]
 WRITES = [
     lambda t, u: t.mul_(u),
     lambda t, u: t.add_(u),

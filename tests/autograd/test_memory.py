@@ -34,7 +34,7 @@ def run(longest):
 
     ops = {"pointwise": lambda h: h * 1, "view": lambda h: h.view(2), "write": lambda h: h.add_(1), "write_into_view": lambda h: (h[:1].mul_(1), h)[1]}
     for name, op in ops.items():
-        n = longest if name == "pointwise" else 8_000
+        n = longest if name == "pointwise" else 4_000
         chain(op, 3)[1].sum().backward(retain_graph=True)
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(250)
@@ -45,11 +45,11 @@ def run(longest):
         x, h = chain(op, n)
         del x, h  # a graph never walked
         sys.setrecursionlimit(limit)
-    x, h = chain(Twice.apply, 8_000)
+    x, h = chain(Twice.apply, 4_000)
     h.sum().backward()
     assert x.grad.tolist() == [1.0, 1.0]
     del h
-    x, h = chain(lambda h: h * h * 1, 8_000)
+    x, h = chain(lambda h: h * h * 1, 4_000)
     (g,) = numod.autograd.grad(h.sum(), x, create_graph=True)
     assert g.requires_grad
     del g, h

@@ -158,7 +158,9 @@ def test_view_made_before_the_base_required_a_gradient():
     assert x.grad.tolist() == [[1, 2, 3], [0, 0, 0]]
 
 
-@pytest.mark.parametrize("use", [lambda v: v.sum(), lambda v: v @ numod.ones(3), lambda v: numod.cat([v, v]).sum() / 2, lambda v: v.view(3, 1).sum(), lambda v: v[0] + v[1] + v[2]])
+@pytest.mark.parametrize(
+    "use", [lambda v: v.sum(), lambda v: v @ numod.ones(3), lambda v: numod.cat([v, v]).sum() / 2, lambda v: v.view(3, 1).sum(), lambda v: v[0] + v[1] + v[2]]
+)
 def test_every_kind_of_op_sees_that_a_view_came_to_require_a_gradient(use):
     x = leaf()
     base = numod.zeros(2, 3)

@@ -241,7 +241,9 @@ def test_overlap_through_numpy_is_noticed():
     assert memory.tolist() == [0, 1, 3, 5, 7]
 
 
-@pytest.mark.parametrize("write", [lambda x: x.add_(1), lambda x: x.zero_(), lambda x: x.copy_(numod.ones(3)), lambda x: x.uniform_(), lambda x: x.__setitem__(0, 1.0)])
+@pytest.mark.parametrize(
+    "write", [lambda x: x.add_(1), lambda x: x.zero_(), lambda x: x.copy_(numod.ones(3)), lambda x: x.uniform_(), lambda x: x.__setitem__(0, 1.0)]
+)
 def test_an_expanded_target_is_refused(write):
     x = numod.zeros(1).expand(3)
     if write.__code__.co_names == ("__setitem__",):

@@ -115,7 +115,8 @@ def test_every_function_takes_a_generator():
         g = numod.Generator().manual_seed(11)
         x = numod.zeros(4)
         return [
-            numod.rand(4, generator=g).tolist(), numod.randn(4, generator=g).tolist(), numod.randint(9, (4,), generator=g).tolist(), numod.randperm(4, generator=g).tolist(),
+            numod.rand(4, generator=g).tolist(), numod.randn(4, generator=g).tolist(), numod.randint(9, (4,), generator=g).tolist(),
+            numod.randperm(4, generator=g).tolist(),
             numod.normal(0.0, 1.0, (4,), generator=g).tolist(), numod.bernoulli(numod.full((4,), 0.5), generator=g).tolist(), x.uniform_(generator=g).tolist(),
             x.normal_(generator=g).tolist(), x.random_(5, generator=g).tolist(), x.bernoulli_(0.5, generator=g).tolist(),
         ]  # fmt: skip

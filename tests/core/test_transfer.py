@@ -225,7 +225,9 @@ def test_copies_hold_the_values(duplicate, dtype):
 
 
 @COPIES
-@pytest.mark.parametrize("make", [lambda: numod.tensor(3.0), lambda: numod.zeros(0, 2), lambda: numod.ones(2, 3).t(), lambda: numod.arange(6)[::2], lambda: numod.ones(1).expand(3)])
+@pytest.mark.parametrize(
+    "make", [lambda: numod.tensor(3.0), lambda: numod.zeros(0, 2), lambda: numod.ones(2, 3).t(), lambda: numod.arange(6)[::2], lambda: numod.ones(1).expand(3)]
+)
 def test_copies_of_any_layout(duplicate, make):
     x = make()
     y = duplicate(x)
@@ -380,7 +382,8 @@ def test_tensors_are_keys_by_identity():
 
 @pytest.mark.parametrize(
     ("data", "dtype"),
-    [(1, "int64"), (1.5, "float32"), (True, "bool"), ([1, 2], "int64"), ([1, 2.5], "float32"), ([True, False], "bool"), ([True, 2], "int64"), ([True, 2.5], "float32"),
+    [(1, "int64"), (1.5, "float32"), (True, "bool"), ([1, 2], "int64"), ([1, 2.5], "float32"), ([True, False], "bool"), ([True, 2], "int64"),
+     ([True, 2.5], "float32"),
      ([], "float32"), ([[], []], "float32"), ((1, (2, 3)[0]), "int64"), (range(3), "int64"), (np.float64(2), "float64"), (np.int32(2), "int32"),
      (np.zeros(2), "float64"), ([np.float32(1), np.float32(2)], "float32")],
 )  # fmt: skip
@@ -423,7 +426,9 @@ def test_what_is_no_number_is_refused(data):
         numod.tensor(data)
 
 
-@pytest.mark.parametrize(("data", "dtype"), [(2**63, None), ([2**63], None), (2**64, None), (-(2**63) - 1, None), (300, "uint8"), ([128], "int8"), (2**31, "int32")])
+@pytest.mark.parametrize(
+    ("data", "dtype"), [(2**63, None), ([2**63], None), (2**64, None), (-(2**63) - 1, None), (300, "uint8"), ([128], "int8"), (2**31, "int32")]
+)
 def test_overflow_is_an_error(data, dtype):
     with pytest.raises((RuntimeError, OverflowError, ValueError), match="[Oo]verflow|cannot be converted"):
         numod.tensor(data, dtype=dtype and getattr(numod, dtype))

@@ -206,7 +206,9 @@ def a_dangling_link(path):
     path.symlink_to(path.with_name("nowhere"))
 
 
-@pytest.mark.parametrize("damage", [cut, cut_short, empty, flip, foreign, signed_nonsense, another_pickle, a_folder, a_dangling_link], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "damage", [cut, cut_short, empty, flip, foreign, signed_nonsense, another_pickle, a_folder, a_dangling_link], ids=lambda each: each.__name__
+)
 def test_a_damaged_entry_is_compiled_again(fresh, damage):
     fresh.build()
     (path,) = fresh.files()
@@ -243,7 +245,13 @@ def test_strange_files_beside_the_entries_do_no_harm(fresh):
 @pytest.mark.parametrize("case", ["below_a_file", "a_file", "proc", "gone", "readonly"])
 def test_an_unusable_folder_means_memory_only(monkeypatch, tmp_path, case):
     (tmp_path / "file").write_text("")
-    folder = {"below_a_file": tmp_path / "file" / "cache", "a_file": tmp_path / "file", "proc": "/proc/numod", "gone": tmp_path / "gone", "readonly": tmp_path / "readonly"}[case]
+    folder = {
+        "below_a_file": tmp_path / "file" / "cache",
+        "a_file": tmp_path / "file",
+        "proc": "/proc/numod",
+        "gone": tmp_path / "gone",
+        "readonly": tmp_path / "readonly",
+    }[case]
     fresh = Fresh(monkeypatch, folder)
     if case == "readonly":
         fresh.folder.mkdir(mode=0o500)
@@ -331,5 +339,10 @@ def test_import_does_not_import_numba():
 
 
 def test_creating_and_viewing_does_not_import_numba():
-    code = "import sys, numpy, numod\nx = numod.from_numpy(numpy.ones((2, 3)))\nx.t()[1].numpy(), x.tolist(), numod.nn.ReLU(), numod.empty(3)\nprint('numba' in sys.modules)"
+    code = """
+import sys, numpy, numod
+x = numod.from_numpy(numpy.ones((2, 3)))
+x.t()[1].numpy(), x.tolist(), numod.nn.ReLU(), numod.empty(3)
+print('numba' in sys.modules)
+"""
     assert output(python(code)) == ["False"]

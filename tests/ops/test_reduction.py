@@ -66,7 +66,7 @@ def test_dims(name, dim):
         close(reduce(name, numod.tensor(x), dim, True), OVER_DIMS[name](x, axis=dim, keepdims=True))
 
 
-@pytest.mark.parametrize("name", OVER_DIMS)
+@pytest.mark.parametrize("name", ["sum", "amax", "norm"])
 def test_strided_inputs(name):
     x = data((6, 5, 8), np.float64)
     for cut in (lambda a: a.transpose(2, 0, 1), lambda a: a[::2, :, 1::3]):

@@ -59,7 +59,9 @@ def test_numod_continues_from_a_state_of_torch(name, options):
 
 @pytest.mark.parametrize(("name", "options"), OPTIONS)
 def test_text_shows_the_options_as_torch_does(name, options):
-    mine, theirs = (repr(getattr(library.optim, name)([{"params": [start(library)]}, {"params": [start(library)], "lr": 5.0}], **options)) for library in (numod, torch))
+    mine, theirs = (
+        repr(getattr(library.optim, name)([{"params": [start(library)]}, {"params": [start(library)], "lr": 5.0}], **options)) for library in (numod, torch)
+    )
     shared = {"Parameter Group", "lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize", "betas", "eps", "amsgrad"}
     kept = [[line for line in text.splitlines() if line.strip().partition(":")[0].rstrip(" 01") in shared or ":" not in line] for text in (mine, theirs)]
     assert kept[0] == kept[1]

@@ -1,0 +1,96 @@
+"""What is shipped: the version, the metadata, and public names under the paths PyTorch has them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import numod
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+NAMES = {
+    "numod": """
+        Generator Size Tensor arange argmax as_tensor asarray autograd bool can_cast cat cuda device double dtype empty empty_like enable_grad exp eye finfo
+        float float32 float64 from_dlpack from_numpy full full_like gather get_default_dtype get_num_threads iinfo inference_mode int int16 int32 int64 int8
+        is_grad_enabled linspace load long manual_seed matmul mean nn no_grad normal ones ones_like optim promote_types rand rand_like randint randn randn_like
+        randperm save set_default_dtype set_grad_enabled set_num_threads set_printoptions sigmoid softmax stack sum tanh tensor uint8 utils where zeros zeros_like
+    """,
+    "numod.autograd": "Function backward enable_grad grad gradcheck gradgradcheck inference_mode no_grad set_grad_enabled",
+    "numod.cuda": "device_count get_device_name is_available synchronize",
+    "numod.nn": """
+        Buffer CrossEntropyLoss Dropout Flatten Identity Linear MSELoss Module ModuleDict ModuleList Parameter ParameterDict ParameterList ReLU Sequential Sigmoid
+        Softmax Tanh functional init utils
+    """,
+    "numod.nn.functional": "binary_cross_entropy_with_logits cross_entropy dropout embedding gelu linear log_softmax mse_loss nll_loss relu sigmoid softmax tanh",
+    "numod.nn.init": "constant_ kaiming_normal_ kaiming_uniform_ normal_ orthogonal_ uniform_ xavier_normal_ xavier_uniform_ zeros_",
+    "numod.nn.utils": "clip_grad_norm_ clip_grad_value_ parameters_to_vector vector_to_parameters",
+    "numod.optim": "Adam AdamW Optimizer SGD",
+    "numod.utils.data": "BatchSampler ConcatDataset DataLoader Dataset IterableDataset RandomSampler Subset TensorDataset default_collate random_split",
+}
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, encoding="utf-8", cwd=ROOT, timeout=300)
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_public_names(path: str) -> None:
+    module = importlib.import_module(path)
+    assert [name for name in NAMES[path].split() if not hasattr(module, name)] == []
+
+
+def test_import_numod_is_enough_for_its_namespaces() -> None:
+    finished = python("-c", f"import numod; print({', '.join(NAMES)})")
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_version() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+", numod.__version__)
+    assert metadata.version("numod") == numod.__version__
+
+
+def test_runtime_dependencies_are_exactly_three() -> None:
+    names = [re.match(r"[\w.-]+", each)[0] for each in PROJECT["project"]["dependencies"]]
+    assert sorted(names) == ["llvmlite", "numba", "numpy"]
+
+
+def test_python_3_11_is_enough() -> None:
+    assert PROJECT["project"]["requires-python"] == ">=3.11"
+
+
+def test_types_and_data_are_shipped() -> None:
+    package = Path(numod.__file__).parent
+    shipped = [path for pattern in PROJECT["tool"]["setuptools"]["package-data"]["numod"] for path in package.glob(pattern)]
+    assert package / "py.typed" in shipped
+    assert {path.name for path in shipped} >= {"digits.npz", "ATTRIBUTION.md"}
+
+
+def test_every_folder_of_the_package_is_shipped() -> None:
+    package = Path(numod.__file__).parent
+    assert [path for path in package.rglob("*.py") if not (path.parent / "__init__.py").is_file()] == []  # setuptools passes over folders without one
+
+
+def test_help() -> None:
+    finished = python("-m", "numod", "--help")
+    assert finished.returncode == 0 and "demo" in finished.stdout
+
+
+@pytest.mark.skipif(not (ROOT / "perf").is_dir(), reason="perf/ is in the repository only")
+def test_perf_prints_a_table_and_writes_every_round(tmp_path: Path) -> None:
+    finished = python("-m", "perf", "--quick", "--rows", "^add, (32|1 k)", "--json", str(tmp_path / "times.json"))
+    assert finished.returncode == 0, finished.stderr
+    assert "Absolute times mean little" in finished.stdout
+    rows = json.loads((tmp_path / "times.json").read_text())["rows"]
+    assert [row["row"] for row in rows] == ["add, 32 floats", "add, 1 k floats"]
+    assert all(len(rounds) == 7 and min(rounds) > 0 for row in rows for rounds in row["seconds"].values())
+    assert python("-m", "perf", "--rows", "no such row").returncode == 2
