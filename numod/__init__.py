@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-from . import autograd, dtypes
+from . import autograd, cuda, dtypes
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .core import *  # noqa: F403  public names of core, by its __all__
 from .core import methods as _methods

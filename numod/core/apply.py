@@ -72,7 +72,8 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         plan = op.plan(key, layouts, parameters, tuple(target._layout for target in targets), over)
     node = None
     if state.grad_enabled and op.differentiable:
-        if any([isinstance(each, Tensor) and each.requires_grad for each in (*inputs, *targets)]):
+        concerned = (*inputs, *targets, *[each._base for each in targets])
+        if any([isinstance(each, Tensor) and each.requires_grad for each in concerned]):
             node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while its inputs have the history they had
     tensors = [inputs[k] for k in plan.tensors]
     tensors += [target for target, position in zip(targets, over) if position is None]

@@ -73,12 +73,12 @@ def _array(data: object) -> np.ndarray:
     except ValueError as error:
         raise ValueError(f"expected sequences of equal length at every depth: {error}") from None
     except OverflowError as error:
-        raise RuntimeError(f"Overflow when unpacking a value: {error}") from None
+        raise ValueError(f"Overflow when unpacking a value: {error}") from None
     if array.dtype == object:
         others = [each for each in array.ravel() if not isinstance(each, (bool, int, float))]
         if not others:
-            raise RuntimeError("Overflow when unpacking long: an integer does not fit in 64 bits")
-        raise TypeError(f"Could not infer dtype of {type(others[0]).__name__}; expected numbers, nested sequences of numbers, arrays or tensors")
+            raise ValueError("Overflow when unpacking long: an integer does not fit in 64 bits")
+        raise RuntimeError(f"Could not infer dtype of {type(others[0]).__name__}; expected numbers, nested sequences of numbers, arrays or tensors")
     return array
 
 
@@ -123,17 +123,23 @@ def _shape(sizes: tuple, name: str) -> tuple[int, ...]:
     return sizes
 
 
-def constant(op: object, inputs: tuple, shape: tuple, dtype: DType | None, device: Device | str | None, requires_grad: bool = False) -> Tensor:
-    """The result of an op without tensor inputs."""
+def constant(op: object, inputs: tuple, shape: tuple, dtype: DType | None, device: Device | str | None, requires_grad: bool = False, *strides: tuple) -> Tensor:
+    """The result of an op without tensor inputs; row-major where no strides are given."""
     place = _CPU if device is None else Device(device)
-    result = apply(op, inputs, (dtype or dtypes.get_default_dtype(), place, tuple(shape)))
+    result = apply(op, inputs, (_dtype(dtype), place, tuple(shape), *strides))
     return result.requires_grad_() if requires_grad else result
+
+
+def _dtype(dtype: DType | None) -> DType:
+    if dtype is not None and not isinstance(dtype, DType):
+        raise TypeError(f"dtype must be a numod dtype such as numod.float32, got {dtype!r}")
+    return dtype or dtypes.get_default_dtype()
 
 
 def empty(*size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """Uninitialised memory."""
     place = _CPU if device is None else Device(device)
-    shape = layout(_shape(size, "empty"), dtype or dtypes.get_default_dtype(), place)
+    shape = layout(_shape(size, "empty"), _dtype(dtype), place)
     result = wrap(Storage(place.empty(shape.size, shape.storage)), shape, 0)
     if shape.dtype is dtypes.bool_ and place.type == "cpu":
         result._storage.data.fill(0)  # a byte other than 0 and 1 is no bool
@@ -158,24 +164,31 @@ def full(size: Sequence[int], fill_value: float, *, dtype: DType | None = None, 
     return constant(t.fill, (fill_value,), _shape((size,), "full"), dtype or dtypes.of_scalar(fill_value), device, requires_grad)
 
 
+def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Device | str | None, requires_grad: bool) -> Tensor:  # noqa: A002
+    """All `value`, shaped like `input`, in its order of dimensions."""
+    own = input._layout
+    strides = (own.strides,) if own.packed and not own.dense else ()
+    return constant(t.fill, (value,), own.shape, dtype or own.dtype, device or own.device, requires_grad, *strides)
+
+
 def empty_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
-    """Uninitialised, shaped like `input`."""
-    return empty(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    """Shaped like `input`, in its order of dimensions. (Filled with 0: the order is then one op's.)"""
+    return _filled_like(input, 0, dtype, device, requires_grad)
 
 
 def zeros_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
     """All 0, shaped like `input`."""
-    return zeros(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return _filled_like(input, 0, dtype, device, requires_grad)
 
 
 def ones_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
     """All 1, shaped like `input`."""
-    return ones(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return _filled_like(input, 1, dtype, device, requires_grad)
 
 
 def full_like(input: Tensor, fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
     """All `fill_value`, shaped like `input`."""
-    return full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return _filled_like(input, fill_value.item() if isinstance(fill_value, Tensor) else fill_value, dtype, device, requires_grad)
 
 
 def arange(*bounds: float, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, **named: float) -> Tensor:
@@ -203,6 +216,8 @@ def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
     if steps < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
+    if dtype is not None and not dtype.is_floating_point:
+        return linspace(start, end, steps, dtype=dtypes.float64, device=device).to(dtype)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     return constant(t.linspace, (float(start), float(end), step, max(steps // 2, 1), steps - 1), (steps,), dtype, device, requires_grad)
 

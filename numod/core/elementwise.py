@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
 from ..ops import table as t
-from .apply import apply, apply_into
+from ..ops.pointwise import broadcast_shapes
+from .apply import apply, apply_into, state
 from .creation import zeros
 from .tensor import Tensor
 
@@ -120,9 +123,16 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
     """The result of a pointwise op, or `out` filled with it (resized if it is empty)."""
     if out is None:
         return op(*inputs)
-    result_shape = op(*inputs).shape if out.numel() == 0 else out.shape
-    if out.shape != result_shape:
-        out.data = zeros(result_shape, dtype=out.dtype, device=out.device)
+    if state.grad_enabled and any(isinstance(each, Tensor) and each.requires_grad for each in (*inputs, out)):
+        raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    shape = broadcast_shapes(op.name, [each.shape for each in inputs if isinstance(each, Tensor)])
+    if out.shape != shape:
+        if out.numel():
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output shape {list(shape)}.",
+                stacklevel=3,
+            )
+        out.data = zeros(shape, dtype=out.dtype, device=out.device)
     apply_into(op, inputs, (out,))
     return out
 

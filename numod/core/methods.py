@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from .. import dtypes
@@ -80,7 +81,21 @@ def _in_place(row: object) -> Callable:
     return method
 
 
-functions: dict[str, Callable] = {name: _row(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()} | FUNCTIONS
+def _checked(name: str, function: Callable) -> Callable:
+    """The function as users call it: its first argument must be a tensor."""
+
+    @functools.wraps(function)
+    def checked(*arguments: object, **named: object) -> object:
+        if arguments and not isinstance(arguments[0], Tensor):
+            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}")
+        return function(*arguments, **named)
+
+    return checked
+
+
+functions: dict[str, Callable] = {name: _row(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()} | {
+    name: function if name in {"cat", "stack", "concat", "concatenate", "pow"} else _checked(name, function) for name, function in FUNCTIONS.items()
+}
 
 for _name, _source in (POINTWISE | ALIASES).items():
     _formula = t.rows[_source]
@@ -230,8 +245,13 @@ Tensor.__matmul__ = _same_way(f.matmul)
 Tensor.__neg__, Tensor.__abs__, Tensor.__pos__ = _unary(t.neg), _unary(t.abs), lambda self: self
 Tensor.__invert__ = f.bitwise_not
 Tensor.__repr__ = lambda self: format_tensor(self, dtypes.get_default_dtype().name)
-Tensor.__format__ = lambda self, spec: self.item().__format__(spec) if self.ndim == 0 and spec else repr(self)
-Tensor.__contains__ = lambda self, value: bool((self == value).any())
+Tensor.__format__ = lambda self, spec: self.item().__format__(spec) if self.ndim == 0 else object.__format__(self, spec) if spec else repr(self)
+
+
+def _contains(self: Tensor, value: object) -> bool:
+    if not (isinstance(value, Tensor) or dtypes_number(value)):
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(value)}.")
+    return bool((self == value).any())
 
 
 def _truth(self: Tensor) -> bool:
@@ -254,6 +274,7 @@ def _iterate(self: Tensor) -> object:
     return iter(self.unbind(0))
 
 
+Tensor.__contains__ = _contains
 Tensor.__bool__, Tensor.__index__, Tensor.__iter__ = _truth, _index, _iterate
 Tensor.__int__, Tensor.__float__ = lambda self: int(self.item()), lambda self: float(self.item())
 Tensor.__setattr__ = object.__setattr__

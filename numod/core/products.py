@@ -19,6 +19,9 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
         raise TypeError(f"matmul(): argument 'other' must be Tensor, not {type(other).__name__}")
     if input.ndim >= 2 and other.ndim >= 2:
         return apply(mm.matmul, (input, other), (False, False))
+    inner = other.shape[-2 if other.ndim > 1 else -1] if other.ndim else 0
+    if input.ndim and other.ndim and input.shape[-1] != inner:
+        raise RuntimeError(f"matmul: inner sizes differ, mat1 and mat2 shapes cannot be multiplied: {tuple(input.shape)} @ {tuple(other.shape)}")
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D")
     result = apply(mm.matmul, (unsqueeze(input, 0) if input.ndim == 1 else input, unsqueeze(other, 1) if other.ndim == 1 else other), (False, False))

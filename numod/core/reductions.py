@@ -130,7 +130,7 @@ def var(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: 
 
 def std(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:  # noqa: A002
     """Square root of `var`."""
-    return t.sqrt(var(input, dim, unbiased, keepdim, correction=correction))
+    return t.deviation(var(input, dim, unbiased, keepdim, correction=correction))
 
 
 def var_mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, correction: float = 1) -> tuple[Tensor, Tensor]:  # noqa: A002
@@ -167,7 +167,8 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
         return (amax if p > 0 else amin)(t.abs(input), dim, keepdim)
     if p == 0.0:
         return sum((input != 0).to(input.dtype), dim, keepdim)
-    return t.pow(sum(t.pow(t.abs(input), p), dim, keepdim), 1.0 / p)
+    total = sum(t.pow(t.abs(input), p), dim, keepdim)
+    return t.where(total == 0, 0.0, t.pow(t.where(total == 0, 1.0, total), 1.0 / p))  # where all is zero the gradient is too
 
 
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:  # noqa: A002

@@ -15,14 +15,16 @@ from .shapes import cat, expand, narrow, reshape, stack
 from .tensor import Tensor
 
 
-def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool = False) -> Tensor:
-    """`index` with negative places counted from the front. Raises IndexError, before any launch, where one lies outside."""
+def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool = False, error: type = IndexError) -> Tensor:
+    """`index` with negative places counted from the front. Raises `error`, before any launch, where one lies outside."""
+    if index.dtype.kind not in "iu":
+        raise RuntimeError(f"{name}: Expected dtype int64 for index, got {index.dtype}; convert with .long()")
     if not index.numel():
         return index
     found = apply(r.closing(t.bounds), (contiguous(index), -size if negative else 0, size), (1,))._observe()
     if found >= 1 << 32:
         low, high = index.min().item(), index.max().item()
-        raise IndexError(f"{name}: index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")
+        raise error(f"{name}: index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")
     return t.where(index < 0, index + size, index) if found else index
 
 
@@ -33,7 +35,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A002
         if input.ndim == 0 and index.ndim <= 1:
             return gather(reshape(input, 1), 0, reshape(index, -1)).reshape(index.shape)
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
-    index = contiguous(check_bounds("gather()", index, input.shape[dim], dim))
+    index = contiguous(check_bounds("gather()", index, input.shape[dim], dim, error=RuntimeError))
     return apply(ix.gather, (contiguous(_like_index("gather", input, index, dim)), index), (dim,))
 
 
@@ -119,7 +121,7 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
         raise RuntimeError(f"Index tensor must have the same number of dimensions as self tensor: {index.ndim}, {self.ndim} and src {src.ndim}")
     if any(m > n for m, n in zip(index.shape, src.shape)):
         raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
-    index = check_bounds(f"{op.name}()", index, self.shape[dim] if self.ndim else 1, dim)
+    index = check_bounds(f"{op.name}()", index, self.shape[dim] if self.ndim else 1, dim, error=RuntimeError)
     part = _like_index(op.name, self, index, dim)
     for d, n in enumerate(index.shape):
         src = src if src.shape[d] == n else narrow(src, d, 0, n)
@@ -148,8 +150,9 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     places = _places_of(input if input.dtype is dtypes.bool_ else input != 0)
     columns = []
     for d in range(input.ndim - 1, -1, -1):
-        columns.append(places % input.shape[d])
-        places = t.floor_divide(places, input.shape[d])
+        n = input.shape[d] or 1  # nothing is found in an empty tensor
+        columns.append(places % n)
+        places = t.floor_divide(places, n)
     columns.reverse()
     if as_tuple:
         return tuple(columns) if columns else (zeros(places.shape[0], dtype=dtypes.int64),)
@@ -169,6 +172,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     """Elements moved along dimensions, those that fall off re-entering; without dims, over all elements in order."""
     if dims is None:
         return roll(input.flatten(), shifts, 0).reshape(input.shape)
+    given = input
     shifts, dims = (tuple([each] if isinstance(each, int) else each) for each in (shifts, dims))
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
@@ -176,4 +180,4 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         n = input.shape[normalize_dim(dim, input.ndim)]
         cut = -shift % n if n else 0
         input = cat((narrow(input, dim, cut, n - cut), narrow(input, dim, 0, cut)), dim) if cut else input  # noqa: A001
-    return input.clone() if all(shift == 0 for shift in shifts) else input
+    return input.clone() if input is given else input

@@ -227,7 +227,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along a dimension. Empty one-dimensional tensors are left out, as in PyTorch."""
     tensors = tuple(tensors)
     if not tensors:
-        raise RuntimeError("cat(): expected a non-empty list of Tensors")
+        raise ValueError("cat(): expected a non-empty list of Tensors")
     for each in tensors:
         if not isinstance(each, Tensor):
             raise TypeError(f"expected Tensor as element in argument 0, but got {type(each).__name__}")

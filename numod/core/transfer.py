@@ -111,9 +111,7 @@ def dlpack_device(self: Tensor) -> tuple[int, int]:
 
 
 def reduce_ex(self: Tensor, protocol: int) -> tuple:
-    """Pickled as values, strides and flags; shared memory is not kept shared."""
-    if self.grad_fn is not None:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the pickle protocol at the moment; use .detach()")
+    """Pickled as values and flags, without history; shared memory is not kept shared."""
     own = {name: value for name, value in self.__dict__.items() if not name.startswith("_") or name == "_grad"}
     return _unpickled, (type(self), self.detach().cpu().contiguous().numpy(), str(self.device), self.requires_grad), own or None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -85,7 +86,15 @@ def _prepare() -> None:
         _ready = True
         _renumber()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_renumber)
+            os.register_at_fork(after_in_child=_enter_child)
+
+
+def _enter_child() -> None:
+    """After a fork: names of its own, and a compiler lock that no thread of the parent holds."""
+    from numba.core import compiler_lock
+
+    compiler_lock.global_compiler_lock._lock = threading.RLock()
+    _renumber()
 
 
 def _renumber() -> None:

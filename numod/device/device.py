@@ -68,6 +68,8 @@ def _parse(kind: str | int, index: int | None) -> tuple[str, int | None]:
     if name not in _TYPES:
         raise RuntimeError(f"Expected one of {', '.join(_TYPES)} device type at start of device string: {kind}")
     index = int(number) if colon else index
+    if index is not None and (not isinstance(index, int) or index < 0):
+        raise RuntimeError(f"Device index must not be negative, got {index!r}")
     if name == "cpu":
         return name, None
     return name, index or 0

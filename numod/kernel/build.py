@@ -105,7 +105,7 @@ class _Cache:
         from numba.core.compiler import CompileResult
 
         target.refresh()
-        payload = _read(self.path) if self.path else None
+        payload = _read(self.path, self.kernel.key) if self.path else None
         if payload is None:
             return None
         try:
@@ -119,28 +119,33 @@ class _Cache:
         from numba.core.serialize import dumps
 
         if self.path and not result.library.has_dynamic_globals:
-            _write(self.path, dumps(result._reduce()))
+            _write(self.path, self.kernel.key, dumps(result._reduce()))
 
     def keep(self, dispatcher: object) -> None:
         """Hold what owns the native code for as long as the kernel lives."""
         self.kernel.dispatcher = dispatcher
 
 
-def _read(path: str) -> bytes | None:
+def _read(path: str, key: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             digest, payload = file.read(32), file.read()
     except OSError:
         return None
-    return payload if hashlib.sha256(payload).digest() == digest else None
+    return payload if _digest(key, payload) == digest else None
 
 
-def _write(path: str, payload: bytes) -> None:
+def _digest(key: str, payload: bytes) -> bytes:
+    """What an entry begins with: an entry of another kernel, or a damaged one, does not match."""
+    return hashlib.sha256(key.encode() + payload).digest()
+
+
+def _write(path: str, key: str, payload: bytes) -> None:
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), suffix=".tmp")
         with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(payload).digest() + payload)
+            file.write(_digest(key, payload) + payload)
         os.replace(temporary, path)
     except OSError:
         if temporary is not None and os.path.exists(temporary):
@@ -166,3 +171,13 @@ def _package_version() -> str:
     from .. import __version__
 
     return __version__
+
+
+def _enter_child() -> None:
+    """After a fork: another thread of the parent may have held the lock."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_enter_child)

@@ -18,6 +18,8 @@ from ..ops import matmul as mm, reduction as r, softmax as sm, table as t
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:  # noqa: A002
     """input (..., in) @ weight (out, in) transposed + bias (out,) -> (..., out). Raises RuntimeError where sizes or dtypes differ."""
     if input._layout.ndim == 2 and weight._layout.ndim == 2:
+        if bias is not None and not bias._layout.dense:
+            bias = f.contiguous(bias)
         return apply(mm.linear, (input if input._layout.dense else f.contiguous(input), weight, bias))
     if weight.ndim == 1:
         result = f.matmul(input, weight)

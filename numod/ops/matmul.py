@@ -223,7 +223,7 @@ def _check(name: str, a: Layout, b: Layout, inner: int, hint: str = "") -> None:
     if a.dtype is not b.dtype:
         raise RuntimeError(f"{name}: expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}; convert one with .to()")
     if a.dtype is dtypes.bool_:
-        raise RuntimeError(f'"{name}" not implemented for \'Bool\'; convert first, for example with .to(numod.float32)')
+        raise NotImplementedError(f'\"{name}\" not implemented for \'Bool\'; convert first, for example with .to(numod.float32)')
 
 
 matmul = Matmul("matmul")

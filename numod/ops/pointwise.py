@@ -52,7 +52,7 @@ class Pointwise(Op, Formula):
         device = single_device(self.name, tensors) if tensors else parameters[1]
         shape = broadcast_shapes(self.name, [each.shape for each in tensors]) if tensors else parameters[2]
         alike = tensors and self.keeps_order and all(each.packed and each.strides == tensors[0].strides and each.shape == shape for each in tensors)
-        out = layout(shape, result, device, tensors[0].strides if alike else None)
+        out = layout(shape, result, device, tensors[0].strides if alike else parameters[3] if len(parameters) > 3 else None)
         loop = self._loop(arguments, compute, result, None)
         return Plan(out, *plan_loop(loop, self.name, device, tensors, (out,), shape))
 
@@ -76,11 +76,14 @@ class Pointwise(Op, Formula):
             values = [each for name, each in zip(self.inputs, arguments) if name not in self.conditions and name not in self.integers]
             tensors = [each for each in values if isinstance(each, Layout)]
             numbers = [each for each in values if not isinstance(each, Layout)]
-            compute = not values and dtypes.bool_ or dtypes.result_type([each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers)
+            if self.accepts == "f" and tensors:
+                numbers = []  # a float number does not make an op of integers one of floats
+            groups = [each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers
+            compute = dtypes.result_type(*groups) if values else dtypes.bool_
         if self.result == "float" and not compute.is_floating_point:
             compute = dtypes.get_default_dtype()
         if compute.kind not in self.accepts:
-            raise RuntimeError(f'"{self.name}" not implemented for \'{compute.short}\'; convert first, for example with .to(numod.float32)')
+            raise NotImplementedError(f'"{self.name}" not implemented for \'{compute.short}\'; convert first, for example with .to(numod.float32)')
         return compute, dtypes.bool_ if self.result == "bool" else compute
 
     def _loop(self, arguments: tuple, compute: DType, result: DType, over: str | None) -> emit.Loop:

@@ -165,7 +165,7 @@ def split(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
 
 def _check_float(name: str, x: Layout) -> None:
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f'"{name}" not implemented for \'{x.dtype.short}\'; convert first, for example with .to(numod.float32)')
+        raise NotImplementedError(f'\"{name}\" not implemented for \'{x.dtype.short}\'; convert first, for example with .to(numod.float32)')
 
 
 softmax = Softmax("softmax", softmax_kernel, lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)))

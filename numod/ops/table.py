@@ -10,6 +10,7 @@ from __future__ import annotations
 from .pointwise import pointwise, rows
 
 NUMBER, INTEGER, FLOAT = "uif", "bui", "f"  # kinds of dtype a row accepts
+NAN = float("nan")
 
 
 def zero(g):
@@ -95,8 +96,8 @@ bitwise_and = pointwise("bitwise_and", "x & y", accepts=INTEGER)
 bitwise_or = pointwise("bitwise_or", "x | y", accepts=INTEGER)
 bitwise_xor = pointwise("bitwise_xor", "x ^ y", accepts=INTEGER)
 bitwise_not = pointwise("bitwise_not", "~x", accepts="ui")
-bitwise_left_shift = pointwise("bitwise_left_shift", "x << y", accepts="ui")
-bitwise_right_shift = pointwise("bitwise_right_shift", "x >> y", accepts="ui")
+bitwise_left_shift = pointwise("bitwise_left_shift", "(x << (y & 63)) if (y >= 0) & (y < 64) else 0", accepts="ui")
+bitwise_right_shift = pointwise("bitwise_right_shift", "x >> (y if (y >= 0) & (y < 64) else 63)", accepts="ui")
 
 # ---- rounding and signs
 
@@ -123,10 +124,11 @@ log1p = pointwise("log1p", "log1p(x)", dx=lambda g, x: g / (x + 1.0), result="fl
 logaddexp = pointwise("logaddexp", lambda x, y: where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y)))),
                       dx=lambda g, x, y: g * sigmoid(x - y), dy=lambda g, x, y: g * sigmoid(y - x), accepts=FLOAT)
 sqrt = pointwise("sqrt", "sqrt(x)", dx=lambda g, out: g / (2.0 * out), result="float")
+deviation = pointwise("deviation", lambda x: sqrt(x), dx=lambda g, out: where(out == 0.0, 0.0, g / (2.0 * out)), result="float")
 rsqrt = pointwise("rsqrt", lambda x: 1.0 / sqrt(x), dx=lambda g, out: -0.5 * g * out * out * out, result="float")
-xlogy = pointwise("xlogy", lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log(y))), dx=lambda g, x, y: where(x == 0.0, 0.0, g * log(y)),
+xlogy = pointwise("xlogy", lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log(y))), dx=lambda g, x, y: where((x == 0.0) & (y <= 0.0), 0.0, g * log(y)),
                   dy=lambda g, x, y: g * x / y, result="float")
-logit = pointwise("logit", lambda x: log(x / (1.0 - x)), dx=lambda g, x: g / (x * (1.0 - x)), result="float")
+logit = pointwise("logit", lambda x: log(x / (1.0 - x)), dx=lambda g, x: where((x < 0.0) | (x > 1.0), NAN, g / (x * (1.0 - x))), result="float")
 
 # ---- trigonometric and hyperbolic
 
@@ -136,7 +138,8 @@ tan = pointwise("tan", "tan(x)", dx=lambda g, out: g * (1.0 + out * out), result
 asin = pointwise("asin", "asin(x)", dx=lambda g, x: g * rsqrt(1.0 - x * x), result="float")
 acos = pointwise("acos", "acos(x)", dx=lambda g, x: -g * rsqrt(1.0 - x * x), result="float")
 atan = pointwise("atan", "atan(x)", dx=lambda g, x: g / (x * x + 1.0), result="float")
-atan2 = pointwise("atan2", "atan2(x, y)", dx=lambda g, x, y: g * y / (x * x + y * y), dy=lambda g, x, y: -g * x / (x * x + y * y), result="float")
+atan2 = pointwise("atan2", "atan2(x, y)", dx=lambda g, x, y: where((x == 0.0) & (y == 0.0), 0.0, g * y / (x * x + y * y)),
+                  dy=lambda g, x, y: where((x == 0.0) & (y == 0.0), 0.0, -g * x / (x * x + y * y)), result="float")
 sinh = pointwise("sinh", "sinh(x)", dx=lambda g, x: g * cosh(x), result="float")
 cosh = pointwise("cosh", "cosh(x)", dx=lambda g, x: g * sinh(x), result="float")
 tanh = pointwise("tanh", "tanh(x)", dx=lambda g, out: g * (1.0 - out * out), result="float")

@@ -198,6 +198,7 @@ REFERENCES: dict[str, Case] = {
     "log1p": unary(np.log1p, -0.9, **EXACT),
     "logaddexp": Case(np.logaddexp),
     "sqrt": unary(np.sqrt, 0.1, **EXACT),
+    "deviation": unary(np.sqrt, 0.1, **EXACT),
     "rsqrt": unary(lambda x: 1 / np.sqrt(x), 0.1),
     "xlogy": Case(lambda x, y: np.where(np.isnan(y), y, np.where(x == 0, 0.0, x * np.log(y))), (-3.0, 0.1)),
     "logit": unary(lambda x: np.log(x / (1 - x)), 0.05, 0.95, rtol=1e-5, special=""),
