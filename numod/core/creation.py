@@ -11,6 +11,7 @@ from .. import dtypes
 from ..device import Storage
 from ..device.device import Device
 from ..device.layout import layout
+from ..device.storage import ForeignStorage
 from ..dtypes import dtype as DType
 from ..ops import table as t
 from .apply import apply, state
@@ -49,7 +50,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     if not array.flags.writeable or not array.dtype.isnative or not array.flags.aligned or any(s % array.itemsize for s in array.strides):
         array = np.array(array, dtype=kind.numpy, order="C", copy=True)
     result = _from_array(array, kind)
-    result._storage.foreign = True
+    result._storage = ForeignStorage(result._storage.data)
     return result
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 
 class Storage:
-    """`data` is a one-dimensional buffer of the back end (a NumPy array on the CPU); `version` grows with every in-place write.
+    """`data` is a one-dimensional buffer of the back end (a NumPy array on the CPU); `version` grows with every in-place write."""
 
-    `foreign`: the memory came from outside, so that another storage may overlap it.
-    """
-
-    foreign = False
+    __slots__ = ("data", "version", "__weakref__")
+    foreign = False  # whether the memory came from outside, so that another storage may overlap it
 
     def __init__(self, data: object) -> None:
         self.data = data
         self.version = 0
+
+
+class ForeignStorage(Storage):
+    """Memory that came from outside: another storage may overlap it."""
+
+    __slots__ = ()
+    foreign = True
