@@ -6,11 +6,12 @@ Large products of floats go to NumPy's BLAS, small ones to loops here, where the
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
 from .. import dtypes
-from ..device import Layout
+from ..device import Layout, blas
 from ..device.layout import layout
 from ..kernel import bind, build
 from .op import Op, Plan, single_device
@@ -89,9 +90,11 @@ def _loops(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_batch: 
 def _blas(layouts: tuple[Layout, ...]) -> Callable:
     """A launcher that gives NumPy the matrices in their own strides."""
     forms = [(each.shape, each.storage, tuple(s * each.dtype.itemsize for s in each.strides)) for each in layouts]
+    work = prod(layouts[-1].shape[-2:]) * layouts[0].shape[-1]
 
     def launch(*buffers: np.ndarray) -> None:
-        a, b, out = (np.ndarray(shape, storage, data, 0, strides) for (shape, storage, strides), data in zip(forms, buffers))
+        a, b, out = [np.ndarray(shape, storage, data, 0, strides) for (shape, storage, strides), data in zip(forms, buffers)]
+        blas.prepare(work)
         np.matmul(a, b, out)
 
     return launch
