@@ -1,6 +1,6 @@
 """Scalar functions that kernels call besides `math`: random bits, and mathematics that `math` lacks. Their text becomes part of each kernel.
 
-Written for every target: plain arithmetic, no arrays, no exceptions. Float literals take the kernel's `real` type.
+Written for every target: plain arithmetic on numbers, or on one row of a flat array (from `base` in steps of `step`); no exceptions. Float literals take the kernel's `real` type.
 """
 
 from __future__ import annotations
@@ -144,3 +144,37 @@ def truncated(x, y):
         return 0 * x
     quotient = x // y
     return quotient + 1 if quotient < 0 and quotient * y != x else quotient
+
+
+@scalar
+def greatest(x, base, n, step):
+    """The greatest of n elements; NaN where there is one."""
+    high = x[uintp(base)]
+    for k in range(n):
+        value = x[uintp(base + k * step)]
+        high = value if (value > high) | (value != value) else high
+    return high
+
+
+@scalar
+def sum_of_exp(x, base, n, step, high):
+    """exp(x - high), summed."""
+    total = real(0.0)
+    for k in range(n):
+        total += exp(x[uintp(base + k * step)] - high)
+    return total
+
+
+@scalar
+def write_softmax(x, out, base, n, step, weight):
+    """out = weight * exp(x - max) / sum(exp(x - max))."""
+    high = greatest(x, base, n, step)
+    total = real(0.0)
+    for k in range(n):
+        value = exp(x[uintp(base + k * step)] - high)
+        out[uintp(base + k * step)] = value
+        total += value
+    scale = weight / total
+    for k in range(n):
+        out[uintp(base + k * step)] *= scale
+    return total

@@ -16,19 +16,7 @@ def softmax_kernel(x, out, outer, n, inner):
     """out = exp(x - max) / sum(exp(x - max)) along n."""
     for task in parallel_range(outer * inner):
         place = int64(task)
-        base = (place // inner) * n * inner + place % inner
-        high = x[uintp(base)]
-        for k in range(n):
-            value = x[uintp(base + k * inner)]
-            high = value if (value > high) | (value != value) else high
-        total = real(0.0)
-        for k in range(n):
-            value = exp(x[uintp(base + k * inner)] - high)
-            out[uintp(base + k * inner)] = value
-            total += value
-        scale = real(1.0) / total
-        for k in range(n):
-            out[uintp(base + k * inner)] *= scale
+        write_softmax(x, out, (place // inner) * n * inner + place % inner, n, inner, real(1.0))
 
 
 def log_softmax_kernel(x, out, outer, n, inner):
@@ -36,14 +24,8 @@ def log_softmax_kernel(x, out, outer, n, inner):
     for task in parallel_range(outer * inner):
         place = int64(task)
         base = (place // inner) * n * inner + place % inner
-        high = x[uintp(base)]
-        for k in range(n):
-            value = x[uintp(base + k * inner)]
-            high = value if (value > high) | (value != value) else high
-        total = real(0.0)
-        for k in range(n):
-            total += exp(x[uintp(base + k * inner)] - high)
-        shift = high + log(total)
+        high = greatest(x, base, n, inner)
+        shift = high + log(sum_of_exp(x, base, n, inner, high))
         for k in range(n):
             out[uintp(base + k * inner)] = x[uintp(base + k * inner)] - shift
 
@@ -53,40 +35,24 @@ def cross_entropy_kernel(x, target, out, outer, n, inner, ignored):
     for task in parallel_range(outer * inner):
         place = int64(task)
         chosen = target[uintp(place)]
-        base = (place // inner) * n * inner + place % inner
-        high = x[uintp(base)]
-        for k in range(n):
-            value = x[uintp(base + k * inner)]
-            high = value if (value > high) | (value != value) else high
-        total = real(0.0)
-        for k in range(n):
-            total += exp(x[uintp(base + k * inner)] - high)
         if chosen == ignored:
             out[uintp(place)] = real(0.0)
         else:
-            out[uintp(place)] = log(total) + (high - x[uintp(base + chosen * inner)])
+            base = (place // inner) * n * inner + place % inner
+            high = greatest(x, base, n, inner)
+            out[uintp(place)] = log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
 
 
 def cross_entropy_gradient_kernel(g, x, target, out, outer, n, inner, ignored):
     """out (outer, n, inner) = g * (softmax(x) - one_hot(target)) along n; 0 where target is `ignored`."""
     for task in parallel_range(outer * inner):
         place = int64(task)
+        chosen = target[uintp(place)]
         base = (place // inner) * n * inner + place % inner
-        high = x[uintp(base)]
-        for k in range(n):
-            value = x[uintp(base + k * inner)]
-            high = value if (value > high) | (value != value) else high
-        total = real(0.0)
-        for k in range(n):
-            value = exp(x[uintp(base + k * inner)] - high)
-            out[uintp(base + k * inner)] = value
-            total += value
-        weight = g[uintp(place)] if target[uintp(place)] != ignored else real(0.0)
-        scale = weight / total
-        for k in range(n):
-            out[uintp(base + k * inner)] *= scale
-        if target[uintp(place)] != ignored:
-            out[uintp(base + target[uintp(place)] * inner)] -= weight
+        weight = g[uintp(place)] if chosen != ignored else real(0.0)
+        write_softmax(x, out, base, n, inner, weight)
+        if chosen != ignored:
+            out[uintp(base + chosen * inner)] -= weight
 
 
 class Softmax(Op):
