@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 
-def shapes(*arrays: object) -> str:
-    """The shapes of tensors (or layouts) as they appear in messages, `(2, 3) and (4, 5)`."""
-    return " and ".join(str(tuple(array.shape)) for array in arrays)
-
-
 def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:
     """`dim` counted from the front. Raises IndexError where it lies outside `[-ndim, ndim)`; a scalar counts as one dimension."""
     if not isinstance(dim, int):

@@ -70,12 +70,6 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
     return entry
 
 
-def assembly(dispatcher: object) -> str:
-    """The machine code of a kernel that this process compiled, as text."""
-    return next(iter(dispatcher.inspect_asm().values()))
-
-
-
 def _prepare() -> None:
     """Number this process's compiled functions from a random start.
 

@@ -50,12 +50,6 @@ def unit(high, low):
 
 
 @scalar
-def random_word(seed, offset, index):
-    """32 random bits for element `index` of a tensor: word index % 4 of counter offset + index // 4."""
-    return philox(seed, int64(offset) + int64(index) // 4, int64(index) % 4)
-
-
-@scalar
 def random_pair(seed, offset, index):
     """64 random bits for element `index`: two words of counter offset + index."""
     high = philox(seed, int64(offset) + int64(index), 0)
