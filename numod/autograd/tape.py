@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 from ..core import apply as waist
 from ..core.tensor import Tensor
+from ..device import Layout
 from ..ops.op import Op
 from ..ops.view import spread
 
@@ -21,7 +22,7 @@ class Node:
     """
 
     hooks: SimpleNamespace | None = None
-    out: tuple[Tensor, int] | None = None
+    out: tuple[tuple[Tensor, int], ...] | None = None  # the results kept, with their versions
     foreign = False  # whether the user's code computes the gradients, and may hold on to them
 
     def __init__(self, op: Op | None, edges: Sequence, layouts: Sequence, outputs: tuple) -> None:
@@ -36,15 +37,19 @@ class Node:
         for each, version in zip(kept, self.versions):
             if version is not None and each._storage.version != version:
                 raise stale(each, version, each._node)
-        pool = [grads[0], *(self._linked(kept) if waist.state.grad_enabled else kept)]
+        pool = [grads if self.op.outputs else grads[0], *(self._linked(kept) if waist.state.grad_enabled else kept)]
         if recipe.keep_out:
             pool.append(self._result())
         if recipe.wide:
-            pool += [*self.parameters, *self.layouts, self.layouts]
-        return [
-            (position, waist.apply(function, arguments(pool)) if isinstance(function, Op) else function(*arguments(pool)))
-            for position, function, arguments in recipe.calls
-        ]
+            pool += [*self.parameters, *self.layouts, self.layouts, recipe.wanted]
+        found = []
+        for position, function, arguments in recipe.calls:
+            gradient = waist.apply(function, arguments(pool)) if isinstance(function, Op) else function(*arguments(pool))
+            if position.__class__ is int:
+                found.append((position, gradient))
+            else:
+                found += zip(position, gradient)
+        return found
 
     def unpack(self) -> Sequence:
         """The kept inputs. Raises RuntimeError where they were freed or have been written to since."""
@@ -59,13 +64,16 @@ class Node:
                 raise stale(each, version, each._node)
         return self.kept
 
-    def _result(self) -> Tensor:
-        result, version = self.out
-        if result._storage.version != version:
-            raise stale(result, version, self)
-        fresh = result._alias()  # the result itself would keep this node, and the node it, alive
-        fresh._node, fresh._output, fresh._requires_grad = self, 0, True
-        return fresh
+    def _result(self) -> Tensor | tuple[Tensor, ...]:
+        results = []
+        for number, (result, version) in enumerate(self.out):
+            if result._storage.version != version:
+                raise stale(result, version, self)
+            fresh = result._alias()  # the result itself would keep this node, and the node it, alive
+            if result._layout.dtype.is_floating_point:
+                fresh._node, fresh._output, fresh._requires_grad = self, number, True
+            results.append(fresh)
+        return tuple(results) if self.op.outputs else results[0]
 
     def release(self) -> None:
         """Free what was kept. A node that kept nothing can be walked again."""
@@ -160,7 +168,7 @@ def edge_to(each: object) -> tuple | None:
     return (each, 0) if each._requires_grad else None
 
 
-def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tensor) -> Node:
+def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: tuple[Layout, ...]) -> Node:
     """A node for `op(inputs)` that keeps what its gradients need."""
     edges, wanted, bit = [], 0, 1
     for each in inputs:
@@ -175,7 +183,7 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: T
                 wanted |= bit
         edges.append(edge)
         bit += bit
-    node = Node(op, edges, layouts, (result._layout,))
+    node = Node(op, edges, layouts, outputs)
     node.parameters = parameters
     recipe = op.recipes.get((wanted, len(edges)))
     if recipe is None:
@@ -195,20 +203,31 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: T
     return node
 
 
-def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tensor) -> None:
-    """Give the result of an op its node."""
-    if result._layout.dtype.is_floating_point:
-        node = result._node = make_node(op, inputs, layouts, parameters, result)
+def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tensor | tuple[Tensor, ...]) -> None:
+    """Give the result of an op, or its results, their node."""
+    if op.outputs:
+        _record_several(op, inputs, layouts, parameters, result)
+    elif result._layout.dtype.is_floating_point:
+        node = result._node = make_node(op, inputs, layouts, parameters, (result._layout,))
         result._requires_grad = True
         if node.recipe.keep_out:
-            node.out = (result.detach(), result._storage.version)
+            node.out = ((result.detach(), result._storage.version),)
+
+
+def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, results: tuple[Tensor, ...]) -> None:
+    node = make_node(op, inputs, layouts, parameters, tuple([each._layout for each in results]))
+    for number, each in enumerate(results):
+        if each._layout.dtype.is_floating_point:
+            each._node, each._output, each._requires_grad = node, number, True
+    if node.recipe.keep_out:
+        node.out = tuple((each.detach(), each._storage.version) for each in results)
 
 
 def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, target: Tensor) -> Node:
     """A node for an op that is about to write over `target`. What it keeps of the old values is kept as a copy."""
     if target._unrecorded:
         raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded.")
-    node = make_node(op, inputs, layouts, parameters, target)
+    node = make_node(op, inputs, layouts, parameters, (target._layout,))
     for place, each in enumerate(node.kept):
         if isinstance(each, Tensor) and each._storage is target._storage:
             node.kept[place] = copy = each.clone()
@@ -219,7 +238,7 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, tar
 def attach(node: Node, target: Tensor) -> None:
     """Give a target written in place its node. Written through a view, the base gets a node that replaces that part of its gradient."""
     if node.recipe.keep_out:
-        node.out = (target.detach(), target._storage.version)
+        node.out = ((target.detach(), target._storage.version),)
     owner = target if target._base is None else target._base
     before = owner._node
     if target._base is not None:

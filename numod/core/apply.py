@@ -36,8 +36,8 @@ attach: Callable = None  # (node, target): gives the target that node, after the
 before_write: Callable = None  # (target): refuses writes the tape cannot represent
 
 
-def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor:
-    """The result of `op` on tensors and Python numbers. Raises before the launch where shapes, dtypes or devices do not fit."""
+def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tensor, ...]:
+    """The result (or results) of `op` on tensors and Python numbers. Raises before the launch where shapes, dtypes or devices do not fit."""
     layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
     plan = op.plans.get((parameters, *layouts))
     if plan is None:
@@ -51,9 +51,10 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor:
                     record(op, inputs, layouts, parameters, result)
                     break
     elif state.inference:
-        result._inference = not op.is_view or inputs[0]._inference
+        for each in result if op.outputs else (result,):
+            each._inference = not op.is_view or inputs[0]._inference
     if listeners:
-        _tell(op, inputs, parameters, (result,), False)
+        _tell(op, inputs, parameters, result if op.outputs else (result,), False)
     return result
 
 
@@ -127,6 +128,8 @@ def _viewer(plan: Plan) -> Callable:
 
 def _runner(plan: Plan) -> Callable:
     """A function that allocates the result and launches. One to three tensors have forms of their own, for speed."""
+    if isinstance(plan.layout, tuple):
+        return _several(plan)
     empty, size, storage, layout, launch, constants = plan.empty, plan.size, plan.storage, plan.layout, plan.launch, plan.constants
     tensors, numbers = plan.tensors, plan.numbers
 
@@ -165,6 +168,18 @@ def _runner(plan: Plan) -> Callable:
         return result
 
     return {1: one, 2: two, 3: three}.get(len(tensors), any_number) if plan.plain else any_number
+
+
+def _several(plan: Plan) -> Callable:
+    """The same for an op of several results."""
+    layouts, launch, constants, tensors, numbers = plan.layout, plan.launch, plan.constants, plan.tensors, plan.numbers
+
+    def run(inputs: tuple) -> tuple[Tensor, ...]:
+        results = tuple([wrap(Storage(each.device.empty(each.size, each.storage)), each, 0) for each in layouts])
+        launch(*_buffers([inputs[k] for k in tensors]), *_buffers(results), *[inputs[k] for k in numbers], *constants)
+        return results
+
+    return run
 
 
 def _buffers(tensors: list[Tensor]) -> list:
@@ -207,4 +222,5 @@ def _compute(op: Pointwise, arguments: tuple) -> Tensor:
     return apply(op, arguments)
 
 
+Op.apply = apply
 Pointwise.compute = staticmethod(_compute)

@@ -13,6 +13,14 @@ from .apply import apply, apply_into, state
 from .creation import zeros
 from .tensor import Tensor
 
+BOTH = """
+    add sub div floor_divide remainder fmod clamp round nan_to_num bitwise_not logit masked_fill equal isclose allclose clone subtract=sub
+    divide=div true_divide=div clip=clamp
+"""
+FUNCTIONS = "where pow"
+METHODS = "to contiguous copy_ pow"
+IN_PLACE = "bitwise_not pow nan_to_num logit"
+
 
 def add(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:  # noqa: A002
     """input + alpha * other."""
@@ -87,6 +95,8 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
 
 def where(condition: Tensor, input: Tensor | float | None = None, other: Tensor | float | None = None) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
     """`input` where condition, else `other`; with condition alone, the places where it is true."""
+    if not isinstance(condition, Tensor):
+        raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
     if input is None:
         return condition.nonzero(as_tuple=True)
     if condition.dtype not in (dtypes.bool_, dtypes.uint8):

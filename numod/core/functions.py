@@ -1,8 +1,13 @@
-"""All functions on tensors, gathered from the files that hold them. Nothing is defined here."""
+"""All functions on tensors, gathered from the files that hold them. Nothing is defined here.
+
+Each home says which of its functions users see: BOTH names functions of the namespace that are methods too, FUNCTIONS and METHODS those that
+are one alone, IN_PLACE those with a form `name_` that computes and copies, COPYING methods `name_` with a form `name` that copies first. "mm=mm_" gives a function another name in public.
+"""
 
 from __future__ import annotations
 
 from . import elementwise, products, reductions, selection, shapes
 
-for _home in (elementwise, shapes, selection, reductions, products):
+HOMES = (elementwise, shapes, selection, reductions, products)
+for _home in HOMES:
     globals().update({name: value for name, value in vars(_home).items() if getattr(value, "__module__", None) == _home.__name__})

@@ -24,22 +24,6 @@ ALIASES = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "fix": "trunc",
     "expit": "sigmoid", "sgn": "sign",
 }
-FUNCTIONS = {
-    name: getattr(f, name) for name in """add sub pow div floor_divide remainder fmod clamp round where nan_to_num bitwise_not logit masked_fill equal isclose allclose
-    clone reshape permute transpose movedim broadcast_to unsqueeze squeeze flatten unflatten ravel narrow select as_strided diagonal split chunk unbind cat stack flip roll
-    sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp norm count_nonzero cumsum matmul bmm mv dot outer addmm softmax log_softmax gather index_select
-    masked_select nonzero""".split()
-}
-FUNCTIONS |= {
-    "subtract": f.sub, "divide": f.div, "true_divide": f.div, "clip": f.clamp, "swapaxes": f.transpose, "swapdims": f.transpose, "moveaxis": f.movedim, "t": f.t_,
-    "prod": f.prod_, "any": f.any_, "all": f.all_, "mm": f.mm_, "concat": f.cat, "concatenate": f.cat, "permute": f.permute, "argwhere": f.nonzero,
-}
-_ONLY_FUNCTIONS = {"cat", "stack", "concat", "concatenate", "where"}
-METHODS = {name: function for name, function in FUNCTIONS.items() if name not in _ONLY_FUNCTIONS} | {
-    name: getattr(f, name) for name in "to view contiguous copy_ expand expand_as sum_to_size repeat index_add_ index_copy_ index_fill_ scatter_ scatter_add_".split()
-}
-
-
 def _row(row: object) -> Callable:
     """A pointwise row as a function with `out`."""
 
@@ -93,17 +77,34 @@ def _checked(name: str, function: Callable) -> Callable:
     return checked
 
 
-functions: dict[str, Callable] = {name: _row(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()} | {
-    name: function if name in {"cat", "stack", "concat", "concatenate", "pow"} else _checked(name, function) for name, function in FUNCTIONS.items()
-}
+def _via_copy(function: Callable) -> Callable:
+    """An in-place form by computing and copying, for ops whose loop cannot overwrite its input."""
 
+    def method(self: Tensor, *arguments: object, **named: object) -> Tensor:
+        return f.copy_(self, function(self, *arguments, **named))
+
+    return method
+
+
+def _names(home: object, kind: str) -> dict[str, Callable]:
+    """The functions a file of `core` lists under BOTH, FUNCTIONS, METHODS or IN_PLACE, by their public names ("name" or "name=its own name")."""
+    pairs = [each.partition("=") for each in getattr(home, kind, "").split()]
+    return {name: getattr(home, own or name) for name, _, own in pairs}
+
+
+functions: dict[str, Callable] = {name: _row(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()}
 for _name, _source in (POINTWISE | ALIASES).items():
     _formula = t.rows[_source]
     setattr(Tensor, _name, _unary(_formula) if len(_formula.inputs) == 1 else functions[_name])
     if _formula.result != "bool":
         setattr(Tensor, f"{_name}_", _in_place(_formula))
-for _name, _function in METHODS.items():
-    setattr(Tensor, _name, _function)
+for _home in f.HOMES:
+    functions |= _names(_home, "FUNCTIONS")
+    functions |= {_name: _checked(_name, _function) for _name, _function in _names(_home, "BOTH").items()}
+    for _name, _function in (_names(_home, "BOTH") | _names(_home, "METHODS")).items():
+        setattr(Tensor, _name, _function)
+    for _name, _function in _names(_home, "IN_PLACE").items():
+        setattr(Tensor, f"{_name}_", _via_copy(_function))
 
 # ---- in-place forms that take more than the row
 
@@ -155,15 +156,6 @@ def _addcmul(row: object) -> Callable:
     return method
 
 
-def _via_copy(function: Callable) -> Callable:
-    """An in-place form by computing and copying, for ops whose loop cannot overwrite its input."""
-
-    def method(self: Tensor, *arguments: object, **named: object) -> Tensor:
-        return f.copy_(self, function(self, *arguments, **named))
-
-    return method
-
-
 def _functional(name: str) -> Callable:
     """The out-of-place form of an in-place write."""
 
@@ -176,17 +168,18 @@ def _functional(name: str) -> Callable:
 
 _IN_PLACE = {
     "add_": _scaled(t.add, 1), "sub_": _scaled(t.sub, -1), "div_": _divide, "clamp_": _clamp, "clip_": _clamp, "fill_": _fill, "masked_fill_": _masked_fill,
-    "addcmul_": _addcmul(t.addcmul), "addcdiv_": _addcmul(t.addcdiv), "round_": _in_place(t.round), "bitwise_not_": _via_copy(f.bitwise_not),
-    "floor_divide_": lambda self, other: _divide(self, other, rounding_mode="floor"), "pow_": _via_copy(f.pow),
+    "addcmul_": _addcmul(t.addcmul), "addcdiv_": _addcmul(t.addcdiv), "round_": _in_place(t.round),
+    "floor_divide_": lambda self, other: _divide(self, other, rounding_mode="floor"),
     "remainder_": lambda self, other: _in_place(t.remainder)(self, f._divisor(self, other)), "fmod_": lambda self, other: _in_place(t.fmod)(self, f._divisor(self, other)),
-    "zero_": lambda self: _fill(self, 0), "nan_to_num_": _via_copy(f.nan_to_num), "cumsum_": _via_copy(f.cumsum), "logit_": _via_copy(f.logit),
+    "zero_": lambda self: _fill(self, 0),
     "index_put": lambda self, indices, values, accumulate=False: self.clone().index_put_(indices, values, accumulate),
 }
 for _name, _function in _IN_PLACE.items():
     setattr(Tensor, _name, _function)
-for _name in ("index_add", "index_copy", "index_fill", "scatter", "scatter_add"):
-    functions[_name] = _functional(_name)
-    setattr(Tensor, _name, functions[_name])
+for _home in f.HOMES:
+    for _name in getattr(_home, "COPYING", "").split():
+        functions[_name] = _functional(_name)
+        setattr(Tensor, _name, functions[_name])
 
 # ---- operators
 

@@ -14,6 +14,9 @@ from .selection import gather
 from .shapes import squeeze
 from .tensor import Tensor
 
+BOTH = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp norm count_nonzero cumsum prod=prod_ any=any_ all=all_"
+IN_PLACE = "cumsum"
+
 Dims = int | Sequence[int] | None
 
 

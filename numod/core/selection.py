@@ -14,6 +14,10 @@ from .elementwise import contiguous, copy_
 from .shapes import cat, expand, narrow, reshape, stack
 from .tensor import Tensor
 
+BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"
+METHODS = "index_add_ index_copy_ index_fill_ scatter_ scatter_add_"
+COPYING = "index_add index_copy index_fill scatter scatter_add"
+
 
 def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool = False, error: type = IndexError) -> Tensor:
     """`index` with negative places counted from the front. Raises `error`, before any launch, where one lies outside."""

@@ -12,6 +12,13 @@ from .apply import apply
 from .creation import full
 from .tensor import Tensor
 
+BOTH = """
+    reshape permute transpose movedim broadcast_to unsqueeze squeeze flatten unflatten ravel narrow select as_strided diagonal split chunk
+    unbind swapaxes=transpose swapdims=transpose moveaxis=movedim t=t_
+"""
+FUNCTIONS = "cat stack concat=cat concatenate=cat"
+METHODS = "view expand expand_as sum_to_size repeat"
+
 
 def view(input: Tensor, *shape: int) -> Tensor:  # noqa: A002
     """The same elements in another shape, without copying. Raises RuntimeError where the strides do not allow it."""

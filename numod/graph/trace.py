@@ -185,7 +185,8 @@ def _run(step: Step | Check, values: dict[Value, Tensor]) -> None:
     elif step.in_place:
         waist.apply_into(step.op, inputs, tuple(values[each] for each in step.results), step.parameters)
     else:
-        values[step.results[0]] = waist.apply(step.op, inputs, step.parameters)
+        found = waist.apply(step.op, inputs, step.parameters)
+        values.update(zip(step.results, found if step.op.outputs else (found,)))
 
 
 def _drawn_anew(inputs: tuple, values: dict) -> tuple:

@@ -1,124 +1,13 @@
 """Modules: what networks are built of. PyTorch's `torch.nn`, under the same names."""
 
-from . import functional, init, utils
-from .activation import (
-    CELU,
-    ELU,
-    GELU,
-    GLU,
-    SELU,
-    Hardshrink,
-    Hardsigmoid,
-    Hardswish,
-    Hardtanh,
-    LeakyReLU,
-    LogSigmoid,
-    LogSoftmax,
-    Mish,
-    PReLU,
-    ReLU,
-    ReLU6,
-    RReLU,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Softmax2d,
-    Softmin,
-    Softplus,
-    Softshrink,
-    Softsign,
-    Tanh,
-    Tanhshrink,
-    Threshold,
-)
-from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from .dropout import Dropout
-from .hooks import (
-    RemovableHandle,
-    register_module_buffer_registration_hook,
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-    register_module_full_backward_hook,
-    register_module_full_backward_pre_hook,
-    register_module_module_registration_hook,
-    register_module_parameter_registration_hook,
-)
-from .linear import Bilinear, Flatten, Identity, Linear, Unflatten
-from .loss import (
-    BCELoss,
-    BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    HuberLoss,
-    KLDivLoss,
-    L1Loss,
-    MSELoss,
-    NLLLoss,
-    SmoothL1Loss,
-)
-from .module import Module
-from .parameter import Buffer, Parameter
+from __future__ import annotations
 
-__all__ = [
-    "BCELoss",
-    "BCEWithLogitsLoss",
-    "Bilinear",
-    "Buffer",
-    "CELU",
-    "CrossEntropyLoss",
-    "Dropout",
-    "ELU",
-    "Flatten",
-    "GELU",
-    "GLU",
-    "Hardshrink",
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "HuberLoss",
-    "Identity",
-    "KLDivLoss",
-    "L1Loss",
-    "LeakyReLU",
-    "Linear",
-    "LogSigmoid",
-    "LogSoftmax",
-    "MSELoss",
-    "Mish",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "NLLLoss",
-    "PReLU",
-    "Parameter",
-    "ParameterDict",
-    "ParameterList",
-    "RReLU",
-    "ReLU",
-    "ReLU6",
-    "RemovableHandle",
-    "SELU",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "SmoothL1Loss",
-    "Softmax",
-    "Softmax2d",
-    "Softmin",
-    "Softplus",
-    "Softshrink",
-    "Softsign",
-    "Tanh",
-    "Tanhshrink",
-    "Threshold",
-    "Unflatten",
-    "functional",
-    "init",
-    "register_module_buffer_registration_hook",
-    "register_module_forward_hook",
-    "register_module_forward_pre_hook",
-    "register_module_full_backward_hook",
-    "register_module_full_backward_pre_hook",
-    "register_module_module_registration_hook",
-    "register_module_parameter_registration_hook",
-    "utils",
-]
+from . import functional, init, utils  # noqa: F401  public namespaces
+from .activation import *
+from .container import *
+from .dropout import *
+from .hooks import *
+from .linear import *
+from .loss import *
+from .module import *
+from .parameter import *

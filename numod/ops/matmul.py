@@ -102,7 +102,7 @@ def _blas(layouts: tuple[Layout, ...]) -> Callable:
 
 def _product(a: object, b: object, transpose_a: bool, transpose_b: bool) -> object:
     """The op itself on tensors, for its gradients: flags instead of transposed views."""
-    return Matmul.compute(matmul, (a, b), (transpose_a, transpose_b))
+    return matmul.apply((a, b), (transpose_a, transpose_b))
 
 
 def _gradient_a(g: object, b: object, transpose_a: bool, transpose_b: bool) -> object:
@@ -122,7 +122,6 @@ class Matmul(Op):
 
     inputs, parameters = ("a", "b"), ("transpose_a", "transpose_b")
     gradients = {"a": _gradient_a, "b": _gradient_b}
-    compute: Callable  # runs the op on tensors; `core.functions` sets it
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
@@ -169,8 +168,8 @@ class Linear(Op):
 
     inputs = ("x", "weight", "bias")
     gradients = {
-        "x": lambda g, weight: Matmul.compute(matmul, (g, weight), (False, False)),
-        "weight": lambda g, x: Matmul.compute(matmul, (g, x), (True, False)),
+        "x": lambda g, weight: matmul.apply((g, weight), (False, False)),
+        "weight": lambda g, x: matmul.apply((g, x), (True, False)),
         "bias": lambda g: g.sum(0),
     }
 

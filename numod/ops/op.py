@@ -2,7 +2,8 @@
 
 An op plans in layouts and runs on flat buffers. Its gradients are functions whose parameter names say what backward must keep:
 `g` the gradient of the result, `out` the result, an input's name the input, a parameter's name the parameter, `layout` the layout of the
-input the gradient is for, `layouts` those of all inputs.
+input the gradient is for, `layouts` those of all inputs. An op of several results has `grads` (None where no gradient came) and `outs` instead.
+A gradient listed under several inputs' names gives a tuple, one for each; where it asks for `wanted` it is told whose are needed.
 Those of a pointwise row are formulas; those of other ops are written in tensor operations, whichever tensor class calls them.
 """
 
@@ -35,15 +36,16 @@ dtypes.on_default_change.append(_forget_plans)
 class Plan:
     """How to run an op for one set of layouts: `launch(*input buffers, *result buffers, *numbers, *constants)` fills a result of `layout`.
 
-    For a view, `launch` is None and `offset` is added. `Op.plan` adds `tensors` and `numbers`, the positions of the inputs of either kind
+    An op of several results gives a tuple of layouts. For a view, `launch` is None and `offset` is added. `Op.plan` adds `tensors` and `numbers`, the positions of the inputs of either kind
     (`plain`: all are tensors), and how to allocate the result; `run` is the waist's.
     """
 
     __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "plain", "empty", "size", "storage", "run")
 
-    def __init__(self, layout: Layout, launch: Callable | None, constants: tuple = (), offset: int = 0) -> None:
+    def __init__(self, layout: Layout | tuple[Layout, ...], launch: Callable | None, constants: tuple = (), offset: int = 0) -> None:
         self.layout, self.launch, self.constants, self.offset = layout, launch, constants, offset
-        self.empty, self.size, self.storage = layout.device.empty, layout.size, layout.storage
+        if isinstance(layout, Layout):
+            self.empty, self.size, self.storage = layout.device.empty, layout.size, layout.storage
 
     def place(self, arguments: list) -> None:
         """Note which inputs are tensors and which numbers (None is neither)."""
@@ -54,15 +56,16 @@ class Plan:
 
 @dataclass(slots=True)
 class Recipe:
-    """What a node keeps, and how it calls its gradients: (input position, function, a getter of the arguments from the node's pool).
+    """What a node keeps, and how it calls its gradients: (input position or positions, function, a getter of the arguments from the node's pool).
 
-    The pool is [g, *kept inputs], then the result where `keep_out`, then for `wide` recipes *parameters, *layouts and the list of layouts.
+    The pool is [g, *kept inputs], then the result where `keep_out`, then for `wide` recipes *parameters, *layouts, the list of layouts and `wanted`.
     """
 
     keep: list[int]
     keep_out: bool
     wide: bool
-    calls: list[tuple[int, Callable, Callable]]
+    calls: list[tuple[int | tuple[int, ...], Callable, Callable]]
+    wanted: tuple[str, ...]
 
 
 def argument_names(function: Callable) -> tuple[str, ...]:
@@ -76,6 +79,9 @@ class Op:
 
     inputs: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()  # the results' names, where there are several
+    gradients: dict = {}
+    apply: Callable  # (inputs, parameters): runs the op on tensors; the waist sets it
     is_view = False
     differentiable = True
 
@@ -114,17 +120,22 @@ class Op:
 
     def _recipe(self, wanted: list[int], count: int) -> Recipe:
         calls = [(k, function, argument_names(function)) for k in wanted if (function := self.gradient_of(k)) is not None]
+        for names, function in self.gradients.items():
+            if isinstance(names, tuple) and any(self.inputs[k] in names for k in wanted):
+                calls.append((tuple(map(self.inputs.index, names)), function, argument_names(function)))
         asked = [name for _, _, names in calls for name in names]
         keep = [k for k, name in enumerate(self.inputs) if name in asked]
-        pool = ["g", *(self.inputs[k] for k in keep), *(["out"] if "out" in asked else [])]
+        g, out = ("grads", "outs") if self.outputs else ("g", "out")
+        pool = [g, *(self.inputs[k] for k in keep), *([out] if out in asked else [])]
         wide = any(name not in pool for name in asked)
-        pool += [*self.parameters, *range(count), "layouts"] if wide else []
+        pool += [*self.parameters, *range(count), "layouts", "wanted"] if wide else []
 
-        def getter(position: int, names: tuple) -> Callable:
+        def getter(position: int | tuple, names: tuple) -> Callable:
             places = [pool.index(position if name == "layout" else name) for name in names]
             return itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
 
-        return Recipe(keep, "out" in asked, wide, [(k, function, getter(k, names)) for k, function, names in calls])
+        names_wanted = tuple(self.inputs[k] for k in wanted) if self.inputs else ()
+        return Recipe(keep, out in asked, wide, [(k, function, getter(k, names)) for k, function, names in calls], names_wanted)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

@@ -80,8 +80,7 @@ class CrossEntropy(Op):
     """Loss per element, dense x (N, C, ...) and int64 target (N, ...) -> (N, ...). The caller has checked the targets' range."""
 
     inputs, parameters = ("x", "target"), ("ignore_index",)
-    gradients = {"x": lambda g, x, target, ignore_index: CrossEntropy.compute(cross_entropy_gradient, (g.contiguous(), x, target), (ignore_index,))}
-    compute: Callable  # runs an op on tensors; `core.products` sets it
+    gradients = {"x": lambda g, x, target, ignore_index: cross_entropy_gradient.apply((g.contiguous(), x, target), (ignore_index,))}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, target), (ignored,) = arguments, parameters
@@ -114,7 +113,7 @@ class CrossEntropyGradient(Op):
 
 
 def _second_by_g(g: object, x: object, target: object, ignore_index: int) -> object:
-    unit = CrossEntropy.compute(cross_entropy_gradient, (target.new_ones(target.shape, dtype=x.dtype), x, target), (ignore_index,))
+    unit = cross_entropy_gradient.apply((target.new_ones(target.shape, dtype=x.dtype), x, target), (ignore_index,))
     return (g * unit).sum(1)
 
 

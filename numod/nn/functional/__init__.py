@@ -1,0 +1,11 @@
+"""Functions of layers: what modules compute, on tensors, with PyTorch's names. No kernels: rows and ops come from below."""
+
+from __future__ import annotations
+
+from .activation import *
+from .distance import *
+from .dropout import *
+from .embedding import *
+from .linear import *
+from .loss import *
+from .padding import *

@@ -1,0 +1,111 @@
+"""Activations as functions: most are a pointwise row with its defaults."""
+
+from __future__ import annotations
+
+import warnings
+
+from ...core import functions as f, random
+from ...core.apply import apply
+from ...core.tensor import Tensor
+from ...ops import table as t
+
+__all__ = [
+    "celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_softmax", "logsigmoid", "mish", "prelu",
+    "relu", "relu6", "rrelu", "selu", "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
+]
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
+    """max(x, 0)."""
+    return input.relu_() if inplace else apply(t.relu, (input,))
+
+
+def _activation(row: object, *defaults: object) -> object:
+    """A row with its defaults as a function, with `inplace`."""
+    names = row.inputs[1:]
+
+    def function(input: Tensor, *values: object, inplace: bool = False, **named: object) -> Tensor:  # noqa: A002
+        if len(values) > len(names):
+            *values, inplace = values
+        numbers = [*values, *(named.pop(name, default) for name, default in list(zip(names, defaults))[len(values) :])]
+        if named:
+            raise TypeError(f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; it takes {', '.join((*names, 'inplace'))}")
+        if inplace:
+            return f.copy_(input, row(input, *numbers))
+        return row(input, *numbers)
+
+    function.__name__ = function.__qualname__ = row.name
+    function.__doc__ = f"{row.name} of every element; {', '.join(f'{n}={d}' for n, d in zip(names, defaults)) or 'no parameters'}."
+    return function
+
+
+leaky_relu = _activation(t.leaky_relu, 0.01)
+elu = _activation(t.elu, 1.0)
+selu = _activation(t.selu)
+celu = _activation(t.celu, 1.0)
+silu = _activation(t.silu)
+mish = _activation(t.mish)
+hardswish = _activation(t.hardswish)
+hardsigmoid = _activation(t.hardsigmoid)
+hardtanh = _activation(t.hardtanh, -1.0, 1.0)
+threshold = _activation(t.threshold)
+softplus = _activation(t.softplus, 1.0, 20.0)
+softshrink = _activation(t.softshrink, 0.5)
+hardshrink = _activation(t.hardshrink, 0.5)
+softsign, tanhshrink, logsigmoid, tanh, sigmoid = t.softsign, t.tanhshrink, t.logsigmoid, t.tanh, t.sigmoid
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
+    """min(max(x, 0), 6)."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:  # noqa: A002
+    """x times the normal distribution function of x; `approximate="tanh"` its approximation. Hendrycks and Gimpel, 2016."""
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return (t.gelu if approximate == "none" else t.gelu_tanh)(input)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
+    """x where positive, else weight * x; one weight, or one per channel (dimension 1)."""
+    if weight.numel() == 1:
+        return t.prelu(input, weight.reshape(()) if input.ndim == 0 else weight.reshape([1] * input.ndim))
+    if input.ndim < 2 or weight.numel() != input.shape[1]:
+        raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and channel size = {input.shape[1] if input.ndim > 1 else 1}.")
+    return t.prelu(input, weight.reshape([1, -1] + [1] * (input.ndim - 2)))
+
+
+def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:  # noqa: A002
+    """leaky_relu with a random slope per element in training, the mean slope otherwise."""
+    slope = random.rand(input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower if training else (lower + upper) / 2
+    result = t.leaky_relu(input, slope)
+    return f.copy_(input, result) if inplace else result
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:  # noqa: A002
+    """First half times sigmoid of the second half of a dimension."""
+    if input.shape[dim] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
+    first, second = f.chunk(input, 2, dim)
+    return first * second.sigmoid()
+
+
+def _softmax_dim(name: str, ndim: int) -> int:
+    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=3)
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:  # noqa: A002
+    """exp(x) / sum(exp(x)) along a dimension."""
+    return f.softmax(input, _softmax_dim("softmax", input.ndim) if dim is None else dim, dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:  # noqa: A002
+    """Logarithm of softmax."""
+    return f.log_softmax(input, _softmax_dim("log_softmax", input.ndim) if dim is None else dim, dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:  # noqa: A002
+    """softmax of -x."""
+    return softmax(-input, dim, dtype=dtype)

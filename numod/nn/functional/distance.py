@@ -1,0 +1,24 @@
+"""Norms and distances between vectors."""
+
+from __future__ import annotations
+
+from ...core import functions as f
+from ...core.tensor import Tensor
+from ...ops import table as t
+
+__all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:  # noqa: A002
+    """Divided by its norm along a dimension, or by eps where that is greater."""
+    return input / t.clamp_min(f.norm(input, p, dim, True), eps)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """x1 . x2 / (|x1| |x2|) along a dimension, norms not below eps."""
+    return f.sum(x1 * x2, dim) / (t.clamp_min(f.norm(x1, 2, dim), eps) * t.clamp_min(f.norm(x2, 2, dim), eps))
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """Norm of x1 - x2 + eps along the last dimension."""
+    return f.norm(x1 - x2 + eps, p, -1, keepdim)

@@ -1,0 +1,27 @@
+"""The linear map as a function; its products are in `ops.matmul`."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...core import functions as f
+from ...core.apply import apply
+from ...core.tensor import Tensor
+from ...ops import matmul as mm
+
+__all__ = ["linear"]
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:  # noqa: A002
+    """input (..., in) @ weight (out, in) transposed + bias (out,) -> (..., out). Raises RuntimeError where sizes or dtypes differ."""
+    if input._layout.ndim == 2 and weight._layout.ndim == 2:
+        if bias is not None and not bias._layout.dense:
+            bias = f.contiguous(bias)
+        return apply(mm.linear, (input if input._layout.dense else f.contiguous(input), weight, bias))
+    if weight.ndim == 1:
+        result = f.matmul(input, weight)
+        return result if bias is None else result + bias
+    if input.ndim == 0 or weight.ndim != 2:
+        raise RuntimeError(f"linear: expected input (..., in) and weight (out, in), got {tuple(input.shape)} and {tuple(weight.shape)}")
+    rows = f.reshape(input, (prod(input.shape[:-1]), input.shape[-1]))
+    return f.reshape(linear(rows, weight, bias), (*input.shape[:-1], weight.shape[0]))
