@@ -15,11 +15,11 @@ from .core.random import (
 from .device import Size
 from .device.device import Device as device
 from .device.threads import get_num_threads, set_num_threads
-from .dtypes import dtype, finfo, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
+from .dtypes import bfloat16, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
 from .dtypes import promote_types, can_cast
 
 globals().update(_methods.functions)
-globals().update(bool=dtypes.bool_, float=float32, double=float64, long=int64, int=int32, short=int16)
+globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16)
 
 from . import nn, optim, serialization, utils  # noqa: E402
 from .serialization import load, save  # noqa: E402

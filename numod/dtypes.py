@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 
 
 class dtype:
-    """An element type. `numpy` is the type users see; `storage` the type kernels read (bool is stored as bytes)."""
+    """An element type. `numpy` is the type users see (None: NumPy has none); `storage` the type kernels read (bool is stored as bytes, 16-bit
+    floats as their bits); `compute` the dtype whose arithmetic it has (float32 for 16-bit floats, else itself).
+    """
 
-    __slots__ = ("name", "numpy", "storage", "kind", "itemsize", "is_floating_point", "is_signed", "is_complex", "short")
+    __slots__ = ("name", "numpy", "storage", "compute", "kind", "itemsize", "is_floating_point", "is_signed", "is_complex", "short")
 
     def __init__(self, name: str, kind: str, numpy: object, storage: object, short: str) -> None:
-        self.name, self.kind, self.short = name, kind, short
-        self.numpy, self.storage = np.dtype(numpy), np.dtype(storage)
+        self.name, self.kind, self.short, self.compute = name, kind, short, self
+        self.numpy, self.storage = None if numpy is None else np.dtype(numpy), np.dtype(storage)
         self.itemsize = self.storage.itemsize
         self.is_floating_point = kind == "f"
         self.is_signed = kind in "fi"
@@ -36,12 +40,15 @@ _ROWS = [
     dtype("int16", "i", np.int16, np.int16, "Short"),
     dtype("int32", "i", np.int32, np.int32, "Int"),
     dtype("int64", "i", np.int64, np.int64, "Long"),
+    dtype("float16", "f", np.float16, np.uint16, "Half"),
+    dtype("bfloat16", "f", None, np.uint16, "BFloat16"),
     dtype("float32", "f", np.float32, np.float32, "Float"),
     dtype("float64", "f", np.float64, np.float64, "Double"),
 ]
 ALL = {row.name: row for row in _ROWS}
-bool_, uint8, int8, int16, int32, int64, float32, float64 = _ROWS
-_FROM_NUMPY = {row.numpy: row for row in _ROWS}
+bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 = _ROWS
+float16.compute = bfloat16.compute = float32
+_FROM_NUMPY = {row.numpy: row for row in _ROWS if row.numpy is not None}
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}
 _SCALAR_CATEGORY = {bool: 0, int: 1, float: 2}
 _default = float32
@@ -108,7 +115,7 @@ def promote_types(first: dtype, second: dtype) -> dtype:
         return high
     if "u" in (low.kind, high.kind):  # uint8 with a signed integer: int8 cannot hold 255
         return int16 if high is int8 else high
-    return high
+    return float32 if high.compute is low.compute is not high and low.kind == "f" else high  # float16 and bfloat16 hold only parts of each other
 
 
 def _order(row: dtype) -> tuple:
@@ -141,7 +148,7 @@ class _Info:
         kind = kind or _default
         if kind.kind not in self._kinds:
             raise TypeError(f"{type(self).__name__} does not describe {kind!r}; use numod.{self._other}")
-        info = self._source(kind.numpy)
+        info = self._source(kind.numpy) if kind.numpy else _BFLOAT16
         self.dtype, self.bits = kind.name, info.bits
         for name, convert in self._fields.items():
             setattr(self, name, convert(getattr(info, name)))
@@ -149,6 +156,9 @@ class _Info:
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={getattr(self, name)}" for name in self._fields)
         return f"{type(self).__name__}({fields}, dtype={self.dtype})"
+
+
+_BFLOAT16 = SimpleNamespace(bits=16, resolution=0.01, min=-(2.0 - 2.0**-7) * 2.0**127, max=(2.0 - 2.0**-7) * 2.0**127, eps=2.0**-7, smallest_normal=2.0**-126, tiny=2.0**-126)
 
 
 class finfo(_Info):

@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 from numpy import may_share_memory
 
-from ..device import Storage
+from ..device import Layout, Storage
+from ..dtypes import dtype as DType
+from ..ops import table
 from ..ops.op import Op, Plan
 from ..ops.pointwise import Pointwise
 from ..ops.update import Update
@@ -41,6 +43,8 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
     layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
     plan = op.plans.get((parameters, *layouts))
     if plan is None:
+        if op.widens and _narrow(op, layouts):
+            return _apply_wide(op, inputs, parameters)
         plan = op.plan((parameters, *layouts), layouts, parameters)
         plan.run = _viewer(plan) if op.is_view else _runner(plan)
     result = plan.run(inputs)
@@ -60,6 +64,8 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
 
 def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: tuple = ()) -> None:
     """Run `op` and write its results over `targets`, which may be among the inputs. Their versions grow by one."""
+    if op.widens and _narrow(op, [each._layout for each in (*targets, *inputs) if isinstance(each, Tensor)]):
+        return _apply_into_wide(op, inputs, targets, parameters)
     for target in targets:
         before_write(target)
     over = tuple([_position(target, inputs) for target in targets])
@@ -108,6 +114,39 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
     if listeners:
         written = tuple(member[k] for member in members for k in op.positions)
         _tell(op, tuple(each for member in members for each in member), (numbers, len(members)), written, True)
+
+
+def _narrow(op: Op, layouts: list) -> DType | None:
+    """The 16-bit floating dtype of these tensors, if any. Raises RuntimeError where it is mixed with other floats."""
+    kinds = {each.dtype for each in layouts if isinstance(each, Layout) and each.dtype.is_floating_point}
+    if all(kind.compute is kind for kind in kinds):
+        return None
+    if len(kinds) > 1:
+        raise RuntimeError(f"{op.name}: expected all floating tensors to have the same dtype, but found {', '.join(sorted(map(str, kinds)))}; convert with .to()")
+    return kinds.pop()
+
+
+def _widened(inputs: tuple) -> tuple:
+    """The inputs with 16-bit floats as float32."""
+    return tuple([apply(table.copy, (each,), (each.dtype.compute,)) if isinstance(each, Tensor) and each.dtype.compute is not each.dtype else each for each in inputs])
+
+
+def _apply_wide(op: Op, inputs: tuple, parameters: tuple) -> Tensor | tuple[Tensor, ...]:
+    """The op in float32, its floating results rounded to the 16-bit dtype of its inputs."""
+    dtype = next(each.dtype for each in inputs if isinstance(each, Tensor) and each.dtype.compute is not each.dtype)
+    found = apply(op, _widened(inputs), parameters)
+    results = tuple([apply(table.copy, (each,), (dtype,)) if each.dtype.is_floating_point else each for each in (found if op.outputs else (found,))])
+    return results if op.outputs else results[0]
+
+
+def _apply_into_wide(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: tuple) -> None:
+    """The same in place: float32 copies of the targets are written, and copied back."""
+    wide = _widened(targets)
+    inputs = tuple([next((w for w, each in zip(wide, targets) if each is given), given) for given in inputs])
+    apply_into(op, _widened(inputs), wide, parameters)
+    for target, each in zip(targets, wide):
+        if each is not target:
+            apply_into(table.copy, (each,), (target,), (target.dtype,))
 
 
 def _viewer(plan: Plan) -> Callable:

@@ -27,7 +27,7 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
     else:
         array = _array(data)
         kind = dtype or (dtypes.from_numpy(array.dtype) if isinstance(data, (np.ndarray, np.generic)) else _inferred(array))
-        result = _from_array(_converted(array, kind), kind).to(device=device)
+        result = _from_array(_converted(array, kind.compute), kind.compute).to(device=device, dtype=kind)
     return result.requires_grad_() if requires_grad else result
 
 

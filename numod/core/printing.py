@@ -82,7 +82,8 @@ def _body(tensor: Any) -> str:
         return _ELLIPSIS
     if tensor.numel() == 0:
         return "[]"
-    values = tensor.detach().cpu().numpy()
+    source = tensor.detach().cpu()
+    values = (source.float() if str(tensor.dtype).endswith("bfloat16") else source).numpy()  # NumPy has no bfloat16
     summarised = tensor.numel() > _options.threshold
     if summarised:  # before any formatting, so that the cost is that of what is shown
         values = _keep_edges(values)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import dtypes
 from ..device import Storage
 from ..device.device import Device
 from ..device.layout import layout
+from ..dtypes import dtype as DType
+from ..ops import table
 from ..ops.op import Op
 from ..ops.view import View
-from .apply import listeners, state
+from .apply import apply, listeners, state
 from .creation import _from_array
 from .tensor import Tensor, wrap
 
@@ -49,10 +50,16 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if self.device.type != "cpu":
         raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+    if self._layout.dtype.numpy is None:
+        raise TypeError(f"Got unsupported ScalarType {self._layout.dtype.short}: NumPy has no such dtype; convert with .float() first")
     _refuse_trace("numpy()")
+    return raw(self).view(self._layout.dtype.numpy)
+
+
+def raw(self: Tensor) -> np.ndarray:
+    """The memory of a CPU tensor as an array of what kernels read: bool as bytes, 16-bit floats as their bits."""
     size = self._layout.dtype.itemsize
-    array = np.ndarray(self.shape, self._layout.storage, self._storage.data, self._offset * size, tuple(s * size for s in self._layout.strides))
-    return array.view(self._layout.dtype.numpy)
+    return np.ndarray(self.shape, self._layout.storage, self._storage.data, self._offset * size, tuple(s * size for s in self._layout.strides))
 
 
 def item(self: Tensor) -> float | int | bool:
@@ -65,6 +72,8 @@ def item(self: Tensor) -> float | int | bool:
 
 def observe(self: Tensor) -> float | int | bool:
     """As `item`, for the library's own checks: a recorded program makes the same check again and refuses another outcome."""
+    if self._layout.dtype.compute is not self._layout.dtype:
+        self = apply(table.copy, (self.detach(),), (self._layout.dtype.compute,))
     host = self._layout.device.backend.download(self._storage.data[self._offset : self._offset + 1])
     value = bool(host[0]) if self._layout.dtype.kind == "b" else host[0].item()
     for listener in listeners:
@@ -83,7 +92,8 @@ def _refuse_trace(what: str) -> None:
 
 def tolist(self: Tensor) -> list | float | int | bool:
     """Nested lists of Python numbers."""
-    return self.detach().cpu().numpy().tolist()
+    _refuse_trace("tolist()")
+    return self.detach().cpu().to(self.dtype.compute).numpy().tolist()
 
 
 def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.ndarray:
@@ -113,11 +123,12 @@ def dlpack_device(self: Tensor) -> tuple[int, int]:
 def reduce_ex(self: Tensor, protocol: int) -> tuple:
     """Pickled as values and flags, without history; shared memory is not kept shared."""
     own = {name: value for name, value in self.__dict__.items() if not name.startswith("_") or name == "_grad"}
-    return _unpickled, (type(self), self.detach().cpu().contiguous().numpy(), str(self.device), self.requires_grad), own or None
+    _refuse_trace("pickling")
+    return _unpickled, (type(self), raw(self.detach().cpu().contiguous()), self.dtype, str(self.device), self.requires_grad), own or None
 
 
-def _unpickled(cls: type, values: np.ndarray, device: str, requires_grad: bool) -> Tensor:
-    result = _from_array(np.array(values, order="C"), dtypes.from_numpy(values.dtype)).to(device=Device(device))._alias(cls)
+def _unpickled(cls: type, values: np.ndarray, dtype: DType, device: str, requires_grad: bool) -> Tensor:
+    result = _from_array(np.array(values, order="C"), dtype).to(device=Device(device))._alias(cls)
     result._requires_grad = requires_grad
     return result
 
@@ -140,8 +151,6 @@ def deepcopy(self: Tensor, memo: dict) -> Tensor:
 
 def apply_view(self: Tensor, op: View, parameters: tuple) -> Tensor:
     """A view op by object, for gradients of views."""
-    from .apply import apply
-
     return apply(op, (self,), parameters)
 
 

@@ -41,13 +41,33 @@ def identity() -> str:
 
 
 def namespace() -> dict[str, object]:
-    """Names a kernel's source may use: types that cast, `prange`, and the decorator of helper functions."""
+    """Names a kernel's source may use: types that cast, views of a float's bits, `prange`, and the decorator of helper functions."""
     import numba
     import numba.extending
     from numba import types
 
-    names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64", "uintp", "float32", "float64")}
-    return {**names, "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
+    names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64")}
+    return {**names, **_bit_views(), "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
+
+
+@functools.cache
+def _bit_views() -> dict[str, Callable]:
+    """bits32, bits64: the bits of a float as an unsigned integer. float_of_bits32, float_of_bits64: the reverse."""
+    from numba import types
+
+    pairs = {"bits32": (types.float32, types.uint32), "bits64": (types.float64, types.uint64)}
+    pairs |= {f"float_of_{name}": (target, source) for name, (source, target) in pairs.items()}
+    return {name: _bitcast(*pair) for name, pair in pairs.items()}
+
+
+def _bitcast(source: object, target: object) -> Callable:
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def cast(context: object, value: object) -> tuple:
+        return target(source), lambda context, builder, signature, values: builder.bitcast(values[0], context.get_value_type(target))
+
+    return cast
 
 
 def choose(make: Callable[[bool], Callable], work: int, divisible: bool) -> Callable:

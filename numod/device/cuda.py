@@ -67,17 +67,43 @@ def identity() -> str:
 
 
 def namespace() -> dict[str, object]:
-    """Names a kernel's source may use: types that cast, `cuda`, and the decorator of helper functions."""
+    """Names a kernel's source may use: types that cast, views of a float's bits, `cuda`, and the decorator of helper functions."""
     from numba import cuda
 
-    integers = ("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64", "uintp")
+    integers = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp")
+    common = {"cuda": cuda, "device_function": cuda.jit(device=True), **_bit_views()}
     if config.cuda_simulator():
         types = {name: getattr(np, name) for name in (*integers, "float32", "float64")}
-        return {**types, "uintp": int, "boolean": bool, "cuda": cuda, "device_function": cuda.jit(device=True)}
+        return {**types, "uintp": int, "boolean": bool, **common}
     from numba import types
 
     names = {name: getattr(types, name) for name in (*integers, "float32", "float64")}
-    return {**names, "boolean": types.boolean, "cuda": cuda, "device_function": cuda.jit(device=True)}
+    return {**names, "boolean": types.boolean, **common}
+
+
+def _bit_views() -> dict[str, Callable]:
+    """bits32, bits64: the bits of a float as an unsigned integer. float_of_bits32, float_of_bits64: the reverse."""
+    if config.cuda_simulator():
+        return {
+            "bits32": lambda x: np.float32(x).view(np.uint32), "float_of_bits32": lambda x: np.uint32(x).view(np.float32),
+            "bits64": lambda x: np.float64(x).view(np.uint64), "float_of_bits64": lambda x: np.uint64(x).view(np.float64),
+        }
+    from numba import cuda, types
+    from numba.cuda import libdevice
+
+    pairs = {
+        "bits32": (libdevice.float_as_int, types.uint32), "float_of_bits32": (libdevice.int_as_float, types.float32),
+        "bits64": (libdevice.double_as_longlong, types.uint64), "float_of_bits64": (libdevice.longlong_as_double, types.float64),
+    }
+    return {name: _bitcast(cuda, *pair) for name, pair in pairs.items()}
+
+
+def _bitcast(cuda: object, view: Callable, kind: object) -> Callable:
+    @cuda.jit(device=True)
+    def cast(x):  # noqa: ANN001, ANN202
+        return kind(view(x))
+
+    return cast
 
 
 def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object) -> object:  # noqa: A001

@@ -54,7 +54,7 @@ def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     for module, names in (("math", _MATH), (backend.ROUNDING, _ROUNDING)):
         used = [name for name in names if re.search(rf"\b{name}\(", text)]
         header += f"from {module} import {', '.join(used)}\n" if used else ""
-    return f"{header}real = {real.name if real.kind == 'f' else 'float64'}\n{text}"
+    return f"{header}real = {real.compute.name if real.kind == 'f' else 'float64'}\n{text}"
 
 
 def _helpers(source: str) -> list[str]:

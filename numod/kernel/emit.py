@@ -174,7 +174,7 @@ def _cast(dtype: DType, text: str, each: Input | None = None) -> str:
 
 def _load(dtype: DType, each: Input, index: str) -> str:
     """Text that reads an element as the compute dtype."""
-    text = f"{each.name}[{index}]"
+    text = _widened(f"{each.name}[{index}]", each.dtype)
     if each.dtype.kind == "b" or each.condition:
         text = f"({text} != 0)"
         if each.condition or dtype.kind == "b":
@@ -262,7 +262,14 @@ def _stored(value: str, dtype: DType, computed: DType) -> str:
     """Text that converts a computed value to what the buffer of `dtype` holds."""
     if dtype.kind == "b":
         return f"uint8({value})"
+    if dtype.compute is not dtype:
+        return f"to_{dtype.name}({value if computed is dtype.compute else _cast(dtype.compute, value)})"
     return value if dtype is computed else _cast(dtype, value)
+
+
+def _widened(text: str, dtype: DType) -> str:
+    """An element as read, in the dtype it is computed with."""
+    return text if dtype.compute is dtype else f"from_{dtype.name}({text})"
 
 
 def _literal(value: float | bool) -> str:

@@ -84,7 +84,7 @@ def nonzero_kernel(mask, before, out, n):
 class Read(Op):
     """Elements of a dense x at int64 indices along parameter `dim`."""
 
-    inputs, parameters = ("x", "index"), ("dim",)
+    inputs, parameters, widens = ("x", "index"), ("dim",), False
 
     def __init__(self, name: str, kernel: Callable, gradient: Callable) -> None:
         super().__init__(name)

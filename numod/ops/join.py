@@ -50,7 +50,7 @@ class Cat(Op):
 
 
 def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:
-    loop = emit.Loop((emit.Input("x", source.dtype),), (emit.Output(Symbol("x"), part.dtype),), part.dtype)
+    loop = emit.Loop((emit.Input("x", source.dtype),), (emit.Output(Symbol("x"), part.dtype),), part.dtype.compute)
     return plan_loop(loop, "copy", source.device, [source], (part,), tuple(source.shape))
 
 

@@ -83,6 +83,7 @@ class Op:
     gradients: dict = {}
     apply: Callable  # (inputs, parameters): runs the op on tensors; the waist sets it
     is_view = False
+    widens = True  # 16-bit floats are computed by the float32 form; false where an op's own loops read them, or only move them
     differentiable = True
 
     def __init__(self, name: str) -> None:

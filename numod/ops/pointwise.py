@@ -24,6 +24,7 @@ class Pointwise(Op, Formula):
     expressions it composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
     """
 
+    widens = False
     compute: Callable  # runs an op on tensors and numbers; `core.apply` sets it
     asks_for: tuple[str, ...] = ()  # of a derived row: what its inputs are in terms of the op it is the gradient of
 
@@ -96,7 +97,7 @@ class Pointwise(Op, Formula):
                 for name, (kind, is_tensor) in zip(self.inputs, kinds)
             )
             expression = self.express(*(Symbol(name) for name in self.inputs))
-            self._loops[key] = emit.Loop(inputs, (emit.Output(expression, result, over),), compute)
+            self._loops[key] = emit.Loop(inputs, (emit.Output(expression, result, over),), compute.compute)
         return self._loops[key]
 
     @property

@@ -35,6 +35,7 @@ class Reduction(Op):
 
     inputs = ("x",)
     parameters = ("dims", "keepdim", "dtype")
+    widens = False
 
     def __init__(self, name: str, combine: Callable, identity: object, each: Callable, finish: Callable, gradient: Callable | None, result: str, accepts: str) -> None:
         super().__init__(name)
@@ -57,10 +58,10 @@ class Reduction(Op):
         if compute.kind not in self.accepts:
             raise RuntimeError(f"{self.name}(): could not infer output dtype. Input dtype must be a floating point dtype. Got: {compute.short}")
         compute = dtypes.bool_ if self.result == "bool" else compute
-        wide = dtypes.float64 if compute.is_floating_point and self.result == "sum" else compute
+        wide = dtypes.float64 if compute.is_floating_point and self.result == "sum" else compute.compute
         a, b, n, element = Symbol("a"), Symbol("b"), Symbol("n"), Symbol("x")
         return emit.Fold(
-            as_expression(self.each(element)), as_expression(self.combine(a, b)), as_expression(self.finish(a, n)), self.start(compute), x.dtype, compute, wide, compute
+            as_expression(self.each(element)), as_expression(self.combine(a, b)), as_expression(self.finish(a, n)), self.start(compute), x.dtype, compute.compute, wide, compute
         )
 
     def start(self, compute: DType) -> float | int | bool:
@@ -157,6 +158,7 @@ class Closing(Op):
     """
 
     parameters = ("scale",)
+    widens = False
 
     def __init__(self, row: Pointwise) -> None:
         super().__init__(f"{row.name}_total")
@@ -177,12 +179,12 @@ class Closing(Op):
         )
         a, b, count = Symbol("a"), Symbol("b"), Symbol("n")
         finish = t.div(a, count) if scale != 1 else a
-        wide = dtypes.float64 if compute.is_floating_point else compute
-        fold = emit.Fold(as_expression(self.row(*map(Symbol, self.inputs))), t.add(a, b), finish, 0, compute, compute, wide, compute)
+        wide, narrow = dtypes.float64 if compute.is_floating_point else compute, compute.compute
+        fold = emit.Fold(as_expression(self.row(*map(Symbol, self.inputs))), t.add(a, b), finish, 0, compute, narrow, wide, compute)
         chunks = min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
-        first = fold if chunks == 1 else emit.Fold(fold.each, fold.combine, a, 0, compute, compute, wide, wide)
+        first = fold if chunks == 1 else emit.Fold(fold.each, fold.combine, a, 0, compute, narrow, wide, wide)
         source, signature = emit.fold_flat(first, inputs)
-        run = bind.launcher(out.device, self.name, source, signature, compute, n, build.FAST_REDUCTION)
+        run = bind.launcher(out.device, self.name, source, signature, narrow, n, build.FAST_REDUCTION)
         constants = (n, -(-n // chunks), chunks, n)
         if chunks == 1:
             return Plan(out, run, constants)

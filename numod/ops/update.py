@@ -64,7 +64,7 @@ class Update(Op):
             types = {each.name: each.dtype for each in inputs}
             results = self.formula(*(Symbol(name) for name in self.inputs))
             outputs = tuple(emit.Output(as_expression(result), types[name], name) for name, result in zip(self.writes, results, strict=True))
-            self._loops[kinds] = emit.Loop(inputs, outputs, types[self.writes[0]])
+            self._loops[kinds] = emit.Loop(inputs, outputs, types[self.writes[0]].compute)
         return self._loops[kinds]
 
 

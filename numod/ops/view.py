@@ -19,6 +19,7 @@ class View(Op):
 
     inputs = ("x",)
     is_view = True
+    widens = False
 
     def __init__(self, name: str, rule: Callable, gradient: Callable | None) -> None:
         super().__init__(name)

@@ -64,7 +64,7 @@ def test_truncation_towards_zero():
     ([[1, 2], [3]], ValueError, "expected sequence"), ("text", (TypeError, ValueError), "str|type"), ([1, "a"], (TypeError, ValueError), "str|type"),
     (None, RuntimeError, "NoneType"), ([1, None], RuntimeError, "NoneType"), ([2**70], (RuntimeError, ValueError), "(?i)overflow"),
     (1j, TypeError, "complex"), (object(), RuntimeError, "object"), (np.array(["a"]), TypeError, "numpy"),
-    (np.zeros(2, np.float16), TypeError, "float16"), ({}, RuntimeError, "dict"),
+    (np.zeros(2, np.complex64), TypeError, "complex64"), ({}, RuntimeError, "dict"),
 ])  # fmt: skip
 def test_bad_data(data, exception, message):
     with pytest.raises(exception, match=message):

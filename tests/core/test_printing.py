@@ -301,6 +301,9 @@ class Elsewhere:
     def cpu(self):
         return self
 
+    def float(self):
+        return self
+
     def numpy(self):
         return self.values
 

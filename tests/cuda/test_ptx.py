@@ -66,6 +66,13 @@ def test_rows(name: str, compiled: list[str]) -> None:
     check(compiled)
 
 
+@pytest.mark.parametrize("half", [dtypes.float16, dtypes.bfloat16], ids=str)
+def test_sixteen_bit_floats(half: dtypes.dtype, compiled: list[str]) -> None:
+    pointwise.rows["add"].prepare((on_gpu(7, 5, dtype=half), on_gpu(7, 5, dtype=half)), ())
+    reduction.rows["sum"].prepare((on_gpu(7, 5, dtype=half),), ((1,), False, None))
+    check(compiled)
+
+
 @pytest.mark.parametrize("name", sorted(reduction.rows))
 def test_reductions(name: str, compiled: list[str]) -> None:
     row = reduction.rows[name]

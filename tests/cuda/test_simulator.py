@@ -114,3 +114,10 @@ def test_a_training_step_matches_the_cpu() -> None:
 def test_mixed_devices_are_refused() -> None:
     with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         numod.ones(3).cuda() + numod.ones(3)
+
+
+@pytest.mark.parametrize("half", [numod.float16, numod.bfloat16], ids=str)
+def test_sixteen_bit_floats(half: numod.dtype) -> None:
+    x = numod.tensor([1.5, -2.25, 65519.0, 1e-7, float("inf"), float("nan"), 0.1]).to(half)
+    same((x.cuda() + 1).float(), (x + 1).float())
+    same(x.cuda()[:4].sum().float(), x[:4].sum().float())
