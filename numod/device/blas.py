@@ -1,4 +1,4 @@
-"""How many threads NumPy's BLAS uses for our products. Not the products: `ops.matmul` calls NumPy.
+"""NumPy's BLAS: the address of its product, which kernels call, and how many threads it uses. Which products go there is `ops.matmul`'s.
 
 Its own choice wakes threads for products of some microseconds, which on a busy machine wait for each other far longer than the product takes.
 """
@@ -29,12 +29,26 @@ def prepare(multiply_adds: int) -> None:
 
 
 @functools.cache
+def gemm_address(storage: np.dtype) -> int:
+    """The address of `cblas_sgemm` or `cblas_dgemm` with 64-bit sizes; 0 where NumPy came with another BLAS."""
+    name = {"float32": "scipy_cblas_sgemm64_", "float64": "scipy_cblas_dgemm64_"}.get(storage.name)
+    function = getattr(_library(), name, None) if name else None
+    return ctypes.cast(function, ctypes.c_void_p).value if function else 0
+
+
+@functools.cache
 def _setter() -> Callable[[int], object]:
-    """The function of the OpenBLAS in NumPy's wheels; where there is another BLAS, one that leaves it alone."""
+    """The function that sets OpenBLAS's threads; where there is another BLAS, one that leaves it alone."""
+    return getattr(_library(), "scipy_openblas_set_num_threads64_", None) or (lambda count: None)
+
+
+@functools.cache
+def _library() -> object:
+    """The OpenBLAS in NumPy's wheels, or None."""
     folder = os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs")
     for path in glob.glob(os.path.join(folder, "*openblas*")):
         try:
-            return ctypes.CDLL(path).scipy_openblas_set_num_threads64_
-        except (OSError, AttributeError):
+            return ctypes.CDLL(path)
+        except OSError:
             continue
-    return lambda count: None
+    return None

@@ -47,7 +47,7 @@ def namespace() -> dict[str, object]:
     from numba import types
 
     names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64")}
-    return {**names, **_bit_views(), "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
+    return {**names, **_bit_views(), "gemm": _gemm(), "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
 
 
 @functools.cache
@@ -68,6 +68,43 @@ def _bitcast(source: object, target: object) -> Callable:
         return target(source), lambda context, builder, signature, values: builder.bitcast(values[0], context.get_value_type(target))
 
     return cast
+
+
+@functools.cache
+def _gemm() -> Callable:
+    """gemm(address, a, a_at, b, b_at, c, c_at, m, n, k, transpose_a, transpose_b, a_step, b_step, c_step, beta): cblas's row-major product."""
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def gemm(context, address, a, a_at, b, b_at, c, c_at, m, n, k, transpose_a, transpose_b, a_step, b_step, c_step, beta):  # noqa: ANN001, ANN202
+        number = a.dtype
+        sizes = (types.int64,) * 3
+
+        def generate(context, builder, signature, values):  # noqa: ANN001, ANN202
+            integer, flag, real = ir.IntType(64), ir.IntType(32), context.get_value_type(number)
+            pointer = real.as_pointer()
+
+            def place(array: int, at: int) -> object:
+                data = context.make_array(signature.args[array])(context, builder, values[array]).data
+                return builder.gep(data, [values[at]])
+
+            def transpose(value: object) -> object:  # CblasNoTrans is 111, CblasTrans 112
+                return builder.add(builder.trunc(value, flag), ir.Constant(flag, 111))
+
+            kind = ir.FunctionType(ir.VoidType(), [flag] * 3 + [integer] * 3 + [real, pointer, integer, pointer, integer, real, pointer, integer])
+            m, n, k, flip_a, flip_b, a_step, b_step, c_step, beta = values[7:]
+            builder.call(builder.inttoptr(values[0], kind.as_pointer()), [
+                ir.Constant(flag, 101), transpose(flip_a), transpose(flip_b), m, n, k,  # CblasRowMajor
+                ir.Constant(real, 1.0), place(1, 2), a_step, place(3, 4), b_step, beta, place(5, 6), c_step,
+            ])  # fmt: skip
+            return context.get_dummy_value()
+
+        at = types.int64
+        return types.void(at, a, at, b, at, c, at, *sizes, at, at, at, at, at, number), generate
+
+    return gemm
 
 
 def choose(make: Callable[[bool], Callable], work: int, divisible: bool) -> Callable:

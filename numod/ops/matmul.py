@@ -17,7 +17,7 @@ from ..kernel import bind, build
 from .op import Op, Plan, single_device
 from .pointwise import broadcast_shapes
 
-_SMALL = 1 << 13  # multiply-adds up to which our loops beat the call of BLAS
+_SMALL = 1 << 11  # multiply-adds up to which our loops beat the call of BLAS
 
 
 def product_rows(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_row):
@@ -69,8 +69,55 @@ def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_r
         out[uintp(place)] = total + bias[uintp(j)] if bias.size > 0 else total
 
 
+def product_blas(a, b, out, bias, batches, rows, columns, inner, a_batch, b_batch, a_step, b_step, a_transposed, b_transposed, address):
+    """The same by BLAS, a call per batch. A transposed matrix has its unit step along the rows."""
+    for task in parallel_range(batches):
+        batch = int64(task)
+        base = batch * rows * columns
+        if bias.size > 0:
+            for i in range(rows):
+                for j in range(columns):
+                    out[uintp(base + i * columns + j)] = bias[uintp(j)]
+        kept = 1.0 if bias.size > 0 else 0.0
+        gemm(address, a, batch * a_batch, b, batch * b_batch, out, base, rows, columns, inner, a_transposed, b_transposed, a_step, b_step, columns, kept)
+
+
+def _native_blas(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
+    """Launcher and constants of `product_blas`; None where these matrices are not BLAS's, or are too small for it."""
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    if a.device.type != "cpu" or rows * inner * columns <= _SMALL or not blas.gemm_address(a.storage):
+        return None
+    forms = [_blas_form(each) for each in (a, b)]
+    if None in forms:
+        return None
+    (a_transposed, a_step), (b_transposed, b_step) = forms
+    constants = (batches, rows, columns, inner, a_batch, b_batch, a_step, b_step, a_transposed, b_transposed, blas.gemm_address(a.storage))
+    array, work = f"{a.storage.name}[]", rows * inner * columns
+    signature = ", ".join([array] * 4 + ["int64"] * len(constants))
+    run = bind.launcher(a.device, f"{name}_blas", bind.source_of(product_blas), signature, a.dtype, batches * work // 4 if batches > 1 else 1)
+
+    def launch(*arguments: object) -> None:
+        blas.prepare(work)
+        run(*arguments)
+
+    return launch, (a.device.empty(0, a.storage), *constants)
+
+
+def _blas_form(matrix: Layout) -> tuple[int, int] | None:
+    """(whether transposed, step between its lines) of a matrix with a unit step; else None."""
+    (rows, columns), (row, column) = matrix.shape[-2:], matrix.strides[-2:]
+    if (column == 1 or columns == 1) and (row >= columns or rows == 1):
+        return 0, max(row, columns)
+    if (row == 1 or rows == 1) and (column >= rows or columns == 1):
+        return 1, max(column, rows)
+    return None
+
+
 def _loops(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
-    """Launcher and constants of our own loops for matrices a and b (last two dimensions) with one batch step each."""
+    """Launcher and constants for matrices a and b (last two dimensions) with one batch step each: BLAS's or our own loops."""
+    native = _native_blas(name, a, b, out, batches, a_batch, b_batch)
+    if native is not None:
+        return native
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     (a_row, a_column), (b_row, b_column) = a.strides[-2:], b.strides[-2:]
     constants = (batches, rows, columns, inner, a_batch, a_row)
@@ -130,7 +177,8 @@ class Matmul(Op):
         out = layout((*batch, a.shape[-2], b.shape[-1]), a.dtype, single_device("matmul", [a, b]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        if out.device.type == "cpu" and a.dtype.is_floating_point and out.size * a.shape[-1] > _SMALL:
+        large = prod(out.shape[-2:]) * a.shape[-1] > _SMALL
+        if out.device.type == "cpu" and a.dtype.is_floating_point and large and not (blas.gemm_address(a.storage) and _blas_form(a) and _blas_form(b)):
             return Plan(out, _blas((a, b, out)))
         return Plan(out, *_batched(self.name, a, b, out, batch))
 
@@ -183,7 +231,7 @@ class Linear(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         transposed = layout(tuple(reversed(weight.shape)), x.dtype, device, tuple(reversed(weight.strides)))
-        large = device.type == "cpu" and x.dtype.is_floating_point and out.size * x.shape[-1] > _SMALL
+        large = device.type == "cpu" and x.dtype.is_floating_point and out.size * x.shape[-1] > _SMALL and not (blas.gemm_address(x.storage) and _blas_form(transposed))
         return Plan(out, *(_linear_blas if large else _linear_loops)(x, transposed, out, isinstance(bias, Layout)))
 
 

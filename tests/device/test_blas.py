@@ -34,9 +34,17 @@ def test_small_products_use_one_thread_and_large_ones_those_asked_for():
 
 
 def test_another_blas_is_left_alone(monkeypatch):
-    blas._setter.cache_clear()
+    a = numod.randn(40, 41)
+    expected = a @ a.T
+    caches = (blas._library, blas._setter, blas.gemm_address)
+    for each in caches:
+        each.cache_clear()
     monkeypatch.setattr(blas.glob, "glob", lambda pattern: [])
     try:
-        assert blas._setter()(1) is None
+        assert blas._setter()(1) is None and blas.gemm_address(np.dtype("float32")) == 0
+        b = numod.randn(41, 43)
+        np.testing.assert_allclose((a @ b).numpy(), a.numpy() @ b.numpy(), rtol=1e-5, atol=1e-5)  # by NumPy's matmul
     finally:
-        blas._setter.cache_clear()
+        for each in caches:
+            each.cache_clear()
+    np.testing.assert_allclose((a @ a.T).numpy(), expected.numpy(), rtol=1e-6, atol=1e-6)
