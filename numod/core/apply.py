@@ -113,7 +113,7 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
                 member[k]._storage.version += 1
     if listeners:
         written = tuple(member[k] for member in members for k in op.positions)
-        _tell(op, tuple(each for member in members for each in member), (numbers, len(members)), written, True)
+        _tell(op, tuple(each for member in members for each in member), (numbers, len(members), values), written, True)
 
 
 def _narrow(op: Op, layouts: list) -> DType | None:

@@ -28,12 +28,16 @@ def prepare(multiply_adds: int) -> None:
         _setter()(wanted)
 
 
+class Address(int):
+    """A number of this process: never part of a kernel's text."""
+
+
 @functools.cache
-def gemm_address(storage: np.dtype) -> int:
+def gemm_address(storage: np.dtype) -> Address:
     """The address of `cblas_sgemm` or `cblas_dgemm` with 64-bit sizes; 0 where NumPy came with another BLAS."""
     name = {"float32": "scipy_cblas_sgemm64_", "float64": "scipy_cblas_dgemm64_"}.get(storage.name)
     function = getattr(_library(), name, None) if name else None
-    return ctypes.cast(function, ctypes.c_void_p).value if function else 0
+    return Address(ctypes.cast(function, ctypes.c_void_p).value if function else 0)
 
 
 @functools.cache

@@ -47,7 +47,7 @@ def namespace() -> dict[str, object]:
     from numba import types
 
     names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64")}
-    return {**names, **_bit_views(), "gemm": _gemm(), "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
+    return {**names, **_bit_views(), **_views(), "gemm": _gemm(), "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
 
 
 @functools.cache
@@ -68,6 +68,44 @@ def _bitcast(source: object, target: object) -> Callable:
         return target(source), lambda context, builder, signature, values: builder.bitcast(values[0], context.get_value_type(target))
 
     return cast
+
+
+@functools.cache
+def _views() -> dict[str, Callable]:
+    """view_float32(address, size) and its like: memory as a flat array that nobody counts. address_of(array): where an array begins."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def address_of(context: object, array: object) -> tuple:
+        def generate(context: object, builder: object, signature: object, values: list) -> object:
+            data = context.make_array(array)(context, builder, values[0]).data
+            return builder.ptrtoint(data, context.get_value_type(types.int64))
+
+        return types.int64(array), generate
+
+    names = ("uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64")
+    return {"address_of": address_of, **{f"view_{name}": _view_of(getattr(types, name)) for name in names}}
+
+
+def _view_of(number: object) -> Callable:
+    from numba import types
+    from numba.extending import intrinsic
+
+    kind = types.Array(number, 1, "C")
+
+    @intrinsic
+    def view(context: object, address: object, size: object) -> tuple:
+        def generate(context: object, builder: object, signature: object, values: list) -> object:
+            array = context.make_array(kind)(context, builder)
+            data = builder.inttoptr(values[0], context.get_value_type(number).as_pointer())
+            step = context.get_constant(types.intp, number.bitwidth // 8)
+            context.populate_array(array, data=data, shape=[values[1]], strides=[step], itemsize=step, meminfo=None)
+            return array._getvalue()
+
+        return kind(types.int64, types.int64), generate
+
+    return view
 
 
 @functools.cache

@@ -7,6 +7,8 @@ when it is recorded (reading a value in Python) or run (other shapes, a check wi
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,9 @@ from ..core.transfer import Move
 from ..device import Layout
 from ..ops.op import Op
 from ..ops.update import Update
+
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Step:
     parameters: tuple
     results: tuple[Value, ...]
     in_place: bool
+    where: str = ""  # the line of the user's code it came from
 
 
 @dataclass
@@ -45,6 +51,7 @@ class Check:
 
     value: Value
     found: float | int | bool
+    where: str = ""
 
 
 class Program:
@@ -52,7 +59,7 @@ class Program:
 
     def __init__(self) -> None:
         self.inputs: list[Value] = []
-        self.layouts: list[Layout] = []
+        self.layouts: dict[Value, Layout] = {}
         self.held: dict[Value, Tensor] = {}
         self.steps: list[Step | Check] = []
         self.gradients: dict[Value, Value | None] = {}
@@ -72,7 +79,8 @@ class Program:
     def _expect(self, inputs: tuple) -> None:
         if len(inputs) != len(self.inputs):
             raise RuntimeError(f"this program was recorded with {len(self.inputs)} inputs, got {len(inputs)}; trace again")
-        for number, (each, layout) in enumerate(zip(inputs, self.layouts)):
+        for number, each in enumerate(inputs):
+            layout = self.layouts[self.inputs[number]]
             if not isinstance(each, Tensor) or each._layout is not layout:
                 came = f"{tuple(each.shape)} {each.dtype} on {each.device}" if isinstance(each, Tensor) else type(each).__name__
                 raise RuntimeError(f"input {number} was recorded as {tuple(layout.shape)} {layout.dtype} on {layout.device}, got {came}; trace again")
@@ -117,7 +125,6 @@ class _Recorder:
             if not isinstance(each, Tensor):
                 raise TypeError(f"trace: inputs must be tensors, got {type(each).__name__}; close over other values")
             self.program.inputs.append(self._new(each))
-            self.program.layouts.append(each._layout)
 
     def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
         known = tuple(self._known(each) for each in inputs)
@@ -126,18 +133,21 @@ class _Recorder:
                 if self.numbers[id(each)] not in self.program.held and self.numbers[id(each)] not in self.program.inputs:
                     raise RuntimeError("trace: the optimizer's state was made in the recorded step, so each run would start it anew; run one step before tracing")
         results = tuple(self._known(each) if in_place else self._new(each) for each in outputs)
-        self.program.steps.append(Step(op, known, parameters, results, in_place))
+        self.program.steps.append(Step(op, known, parameters, results, in_place, _line()))
 
     def observe(self, tensor: Tensor, value: float | int | bool) -> None:
         """The library looked at a value."""
-        self.program.steps.append(Check(self._known(tensor), value))
+        self.program.steps.append(Check(self._known(tensor), value, _line()))
 
     def refuse(self, what: str) -> None:
         """Python reads a value."""
-        raise RuntimeError(f"trace: {what} reads a tensor's value in Python, which a recorded program cannot repeat; keep it a tensor, or read it after the program")
+        raise RuntimeError(
+            f"trace: {what} at {_line()} reads a tensor's value in Python, which a recorded program cannot repeat; keep it a tensor, or read it after the program"
+        )
 
     def _new(self, tensor: Tensor) -> Value:
         value = self.numbers[id(tensor)] = Value(len(self.alive))
+        self.program.layouts[value] = tensor._layout
         self.alive.append(tensor)
         return value
 
@@ -177,7 +187,7 @@ def _run(step: Step | Check, values: dict[Value, Tensor]) -> None:
     inputs = tuple([values[each] if isinstance(each, Value) else each for each in step.inputs])
     inputs = _drawn_anew(inputs, values)
     if isinstance(step.op, Update):
-        numbers, count = step.parameters
+        numbers, count, _ = step.parameters
         size = len(inputs) // count
         waist.apply_updates(step.op, [inputs[k * size : (k + 1) * size] for k in range(count)], numbers)
     elif isinstance(step.op, Move):
@@ -198,6 +208,14 @@ def _drawn_anew(inputs: tuple, values: dict) -> tuple:
                 drawn = values["draw", id(each)] = each.generator.draw(each.count)
             return (*inputs[: k - 1], *drawn, *inputs[k + 1 :])
     return inputs
+
+
+def _line() -> str:
+    """The innermost line outside this package: "file.py:12"."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
 
 
 def _replace(structure: Any, function: Callable) -> Any:

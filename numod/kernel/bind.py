@@ -12,7 +12,10 @@ import inspect
 import math
 import re
 import textwrap
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 
 from ..dtypes import dtype as DType
@@ -25,12 +28,63 @@ _MATH = sorted(name for name in dir(math) if not name.startswith("_") and callab
 
 def launcher(device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset = builder.FAST_POINTWISE) -> Callable:
     """A function that runs the kernel `source` on `device`: serial, parallel or on a grid as `work` (elements of simple work) demands."""
+    if _unbuilt.log is not None:
+        return Unbuilt(device, name, source, signature, real, work, fastmath)
+    return _launcher(device, name, source, signature, real, work, fastmath)
+
+
+def _launcher(device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset) -> Callable:
     backend = device.backend
 
     def make(parallel: bool) -> Callable:
         return _built(backend, name, source, signature, real, parallel, fastmath)
 
     return backend.choose(make, work, "parallel_range(" in source)
+
+
+@dataclass(frozen=True)
+class Unbuilt:
+    """A kernel that is not compiled: calling it notes the call. `build` gives the launcher."""
+
+    device: object
+    name: str
+    source: str
+    signature: str
+    real: DType
+    work: int
+    fastmath: frozenset
+
+    def __call__(self, *arguments: object) -> None:
+        _unbuilt.log.append((self, arguments))
+
+    def build(self) -> Callable:
+        """The launcher that eager ops use."""
+        return _launcher(self.device, self.name, self.source, self.signature, self.real, self.work, self.fastmath)
+
+    def function(self, name: str) -> str:
+        """The serial kernel's text as a function `name` that can stand beside others: its own `real` is written out."""
+        text = _complete(self.device.backend, self.source, self.real, False)
+        helpers, _, kernel = text.rpartition("def kernel(")
+        for each in re.findall(r"@device_function\ndef (\w+)\(", helpers):
+            helpers, kernel = (re.sub(rf"\b{each}\(", f"{name}_{each}(", part) for part in (helpers, kernel))
+        return re.sub(r"\breal\(", f"{_real(self.real)}(", re.sub(r"^(real = |from ).*\n", "", helpers, flags=re.M) + f"def {name}({kernel}")
+
+
+class _Log(threading.local):
+    log: list | None = None
+
+
+_unbuilt = _Log()
+
+
+@contextmanager
+def unbuilt() -> Iterator[list]:
+    """In this block kernels are not compiled: launchers note (kernel, arguments) in the list it gives. For the graph compiler."""
+    before, _unbuilt.log = _unbuilt.log, []
+    try:
+        yield _unbuilt.log
+    finally:
+        _unbuilt.log = before
 
 
 @cache
@@ -50,11 +104,21 @@ def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     loop = backend.PARALLEL_LOOP if parallel else backend.LOOP
     helpers = "".join(f"@device_function\n{text}\n" for text in _helpers(source))
     text = helpers + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: loop.format(found[1]), source)
+    return headed(f"real = {_real(real)}\n{text}", backend)
+
+
+def headed(text: str, backend: object) -> str:
+    """A text with the imports of the mathematics it uses."""
     header = ""
     for module, names in (("math", _MATH), (backend.ROUNDING, _ROUNDING)):
         used = [name for name in names if re.search(rf"\b{name}\(", text)]
         header += f"from {module} import {', '.join(used)}\n" if used else ""
-    return f"{header}real = {real.compute.name if real.kind == 'f' else 'float64'}\n{text}"
+    return header + text
+
+
+def _real(dtype: DType) -> str:
+    """The type of float literals in a kernel of this dtype."""
+    return dtype.compute.name if dtype.kind == "f" else "float64"
 
 
 def _helpers(source: str) -> list[str]:

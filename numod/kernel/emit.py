@@ -211,7 +211,7 @@ class _Writer:
             text, kind = self.symbols[node.name]
             return (text if text.isidentifier() else self._define(text)), kind
         if isinstance(node, Constant):
-            return self._define(_cast(self.dtype, _literal(node.value))), "value"
+            return self._define(_cast(self.dtype, literal(node.value))), "value"
         return self._call(node)
 
     def _call(self, node: Call) -> tuple[str, str]:
@@ -272,7 +272,8 @@ def _widened(text: str, dtype: DType) -> str:
     return text if dtype.compute is dtype else f"from_{dtype.name}({text})"
 
 
-def _literal(value: float | bool) -> str:
+def literal(value: float | bool) -> str:
+    """A number as text that a kernel can hold."""
     text = repr(value)
     return {"inf": "1e400", "-inf": "-1e400", "nan": "(1e400 - 1e400)"}.get(text, text)
 
@@ -309,11 +310,11 @@ def fold_rows(fold: Fold, inner: str, kept: int, reduced: int) -> tuple[str, str
     lines = [f"def kernel(x, out, {', '.join(names)}):", "    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
     lines += ["        start = (task % chunks) * chunk", "        stop = min(start + chunk, n)", "        output = task // chunks"]
     lines += _unravel("output", "i", [f"size{k}" for k in range(1, kept)], kept, " " * 8)
-    lines += [f"        origin = {_dot('i', 'step', kept)}", f"        total = {_cast(fold.wide, _literal(fold.identity))}"]
+    lines += [f"        origin = {_dot('i', 'step', kept)}", f"        total = {_cast(fold.wide, literal(fold.identity))}"]
     lines += ["        for row in range(rows):"]
     lines += _unravel("row", "j", [f"length{k}" for k in range(1, reduced)], reduced, " " * 12)
     lines += [f"            base = origin + {_dot('j', 'walk', reduced)}", f"            for low in range(start, stop, {BLOCK}):"]
-    lines += [f"                part = {_cast(fold.dtype, _literal(fold.identity))}", f"                for inner in range(low, min(low + {BLOCK}, stop)):"]
+    lines += [f"                part = {_cast(fold.dtype, literal(fold.identity))}", f"                for inner in range(low, min(low + {BLOCK}, stop)):"]
     lines += [" " * 20 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype)]
     lines += [" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)]
     lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
@@ -332,7 +333,7 @@ def fold_columns(fold: Fold, kept: int) -> tuple[str, str]:
     lines += ["        start = (task % tiles) * tile", "        stop = min(start + tile, n)", "        output = task // tiles"]
     lines += _unravel("output", "i", [f"size{k}" for k in range(1, kept)], kept, " " * 8)
     lines += [f"        origin = {_dot('i', 'step', kept)}", "        for inner in range(start, stop):"]
-    lines += [f"            scratch[uintp(output * n + inner)] = {_stored(_cast(fold.wide, _literal(fold.identity)), fold.wide, fold.wide)}"]
+    lines += [f"            scratch[uintp(output * n + inner)] = {_stored(_cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"]
     lines += ["        for row in range(length):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
     lines += [f"                total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
     lines += [" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)]
@@ -351,8 +352,8 @@ def fold_flat(fold: Fold, inputs: tuple[Input, ...]) -> tuple[str, str]:
     tensors, numbers = [each for each in inputs if each.tensor], [each for each in inputs if not each.tensor]
     names = [*(each.name for each in tensors), "out", *(each.name for each in numbers), "n", "chunk", "chunks", "count"]
     lines = [f"def kernel({', '.join(names)}):", *(f"    {each.name}_ = {_cast(fold.dtype, each.name, each)}" for each in numbers)]
-    lines += ["    for place in parallel_range(chunks):", "        task = int64(place)", f"        total = {_cast(fold.wide, _literal(fold.identity))}"]
-    lines += [f"        for low in range(task * chunk, min((task + 1) * chunk, n), {BLOCK}):", f"            part = {_cast(fold.dtype, _literal(fold.identity))}"]
+    lines += ["    for place in parallel_range(chunks):", "        task = int64(place)", f"        total = {_cast(fold.wide, literal(fold.identity))}"]
+    lines += [f"        for low in range(task * chunk, min((task + 1) * chunk, n), {BLOCK}):", f"            part = {_cast(fold.dtype, literal(fold.identity))}"]
     lines += [f"            for inner in range(low, min(low + {BLOCK}, (task + 1) * chunk, n)):"]
     lines += [" " * 16 + line for line in _folded(fold, "uintp(inner)", "part", fold.dtype, inputs)]
     lines += [" " * 12 + line for line in _combined(fold, "total", "part", fold.wide)]

@@ -1,0 +1,98 @@
+"""Many kernel calls as one native function: each kernel's text becomes a function, and a main function calls them in order.
+
+Sizes and steps are literals there, so the compiler unrolls and specialises; memory is given as addresses in `table`, so that a call costs the
+same for three tensors and for three hundred. Weights are arguments, never constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..device.blas import Address
+from ..kernel import bind, build, emit
+from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
+
+ARENA, STATUS, FIRST = 0, 1, 2  # places in the table: the local memory's address, the number of the failed test, and what follows
+
+
+@dataclass
+class Linked:
+    """The native function `launch(table, *input arrays, *result arrays, *numbers)`, its text, and what the table holds after its head."""
+
+    kernel: build.Kernel
+    slots: list[Buffer | int]
+
+    @property
+    def launch(self) -> Callable:
+        """The compiled entry point."""
+        return self.kernel.launch
+
+
+def link(lowered: Lowered, places: dict[Buffer, int], inputs: list[Buffer], results: list[Buffer], name: str) -> Linked:
+    """One native function for all calls. `places`: byte offsets of local buffers in the arena."""
+    return _Linker(lowered, places, inputs, results).build(name)
+
+
+class _Linker:
+    def __init__(self, lowered: Lowered, places: dict[Buffer, int], inputs: list[Buffer], results: list[Buffer]) -> None:
+        self.lowered, self.places = lowered, places
+        self.arrays = {**{each: f"input{k}" for k, each in enumerate(inputs)}, **{each: f"result{k}" for k, each in enumerate(results)}}
+        self.slots: dict[object, int] = {}
+        self.functions: dict[bind.Unbuilt, str] = {}
+        self.texts: list[str] = []
+        self.numbers: dict[tuple[int, int], str] = {}
+        self.backend = None
+
+    def build(self, name: str) -> Linked:
+        """Emit the text and compile it."""
+        lines, tests = [], 0
+        for each in self.lowered.calls:
+            if isinstance(each, Test):
+                tests += 1
+                lines.append(f"    if {self._span(each.span)}[0] != {_plain(each.found)}:\n        table[{STATUS}] = {tests}\n        return")
+            else:
+                self.backend = each.kernel.device.backend
+                lines.append(f"    {self._function(each)}({', '.join(map(self._argument, each.arguments))})")
+        names = [*self.arrays.values(), *self.numbers]
+        types = [f"{each.storage.name}[]" for each in self.arrays] + [kind for _, kind in sorted(self.numbers.values())]
+        names = [*self.arrays.values(), *(text for text, _ in sorted(self.numbers.values()))]
+        text = "".join(self.texts) + f"def kernel({', '.join(['table', *names])}):\n" + "\n".join(lines or ["    pass"]) + "\n"
+        kernel = build.build(self.backend, name, bind.headed(text, self.backend), ", ".join(["int64[]", *types]))
+        return Linked(kernel, list(self.slots))
+
+    def _function(self, call: Call) -> str:
+        """The name of the call's kernel, its text written at the first use."""
+        kernel = call.kernel
+        key = (kernel.source, kernel.signature, kernel.real, kernel.fastmath)
+        if key not in self.functions:
+            self.functions[key] = f"{kernel.name}_{len(self.functions)}"
+            flags = f"@device_function(fastmath={sorted(kernel.fastmath)!r})\n".replace("[", "{").replace("]", "}")
+            *helpers, main = kernel.function(self.functions[key]).rpartition(f"def {self.functions[key]}(")
+            self.texts.append(helpers[0] + flags + helpers[1] + main)
+        return self.functions[key]
+
+    def _argument(self, each: object) -> str:
+        if isinstance(each, Span):
+            return self._span(each)
+        if isinstance(each, (Number, Integer)):
+            kind = "float64" if isinstance(each, Number) else "int64"
+            return self.numbers.setdefault((each.source, each.index), (f"number{each.source:03}_{each.index:03}", kind))[0]
+        return f"table[{self._slot(each)}]" if isinstance(each, Address) else _plain(each)
+
+    def _span(self, span: Span) -> str:
+        buffer = span.buffer
+        if buffer in self.arrays:
+            address = f"address_of({self.arrays[buffer]})"
+        else:
+            address = f"table[{ARENA}]" if buffer.kind == "local" else f"table[{self._slot(buffer)}]"
+        offset = span.offset * buffer.storage.itemsize + self.places.get(buffer, 0)
+        return f"view_{buffer.storage.name}({address}{f' + {offset}' if offset else ''}, {buffer.size - span.offset})"
+
+    def _slot(self, each: object) -> int:
+        return self.slots.setdefault(each, FIRST + len(self.slots))
+
+
+def _plain(value: float | int | bool) -> str:
+    """A number as text: bool as its byte."""
+    return emit.literal(int(value) if isinstance(value, bool) else value)

@@ -1,0 +1,236 @@
+"""From a recorded program to kernel calls over buffers: every op's own launch is run once with spans of memory in the place of arrays.
+
+So each op, present or future, is lowered by the kernels it has. What a launch cannot do with spans (NumPy's LAPACK, say) stays a call on the host.
+Nothing is compiled here: `link` and `run` do that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core.random import Draw
+from ..core.tensor import Tensor
+from ..core.transfer import Move
+from ..device import Layout
+from ..kernel import bind
+from ..ops.update import Update
+from .trace import Check, Program, Step, Value
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A flat stretch of memory. `kind`: "input" (number k of the call), "held" (a tensor that existed), "result" (made anew by every run) or "local"."""
+
+    kind: str
+    size: int
+    storage: np.dtype
+    device: object
+    tensor: Tensor | None = None
+    number: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes."""
+        return self.size * self.storage.itemsize
+
+
+@dataclass(frozen=True)
+class Span:
+    """A buffer from an element on: what a launch is given for an array."""
+
+    buffer: Buffer
+    offset: int = 0
+
+    def __getitem__(self, part: slice) -> Span:
+        return Span(self.buffer, self.offset + (part.start or 0))
+
+
+class Number(float):
+    """A number known only at run time: value `index` of what `source` gives."""
+
+    source: Any
+    index: int
+    kind: str
+
+
+class Integer(int):
+    """The same for integers."""
+
+    source: Any
+    index: int
+    kind: str
+
+
+@dataclass
+class Call:
+    """A kernel, or a host function, with its spans and numbers. `reads` and `writes` are the buffers of the op it belongs to."""
+
+    kernel: bind.Unbuilt | None
+    arguments: tuple
+    step: Step
+    reads: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+    host: Callable | None = None
+
+
+@dataclass
+class Test:
+    """A check of the library: the value at `span` must be `found`."""
+
+    span: Span
+    layout: Layout
+    found: float | int | bool
+    where: str
+
+
+@dataclass
+class Lowered:
+    """The calls in order, and where the program's values lie."""
+
+    calls: list[Call | Test] = field(default_factory=list)
+    places: dict[Value, Span] = field(default_factory=dict)
+    layouts: dict[Value, Layout] = field(default_factory=dict)
+    sources: list = field(default_factory=list)  # of run-time numbers: a Draw, or a function that gives a tuple
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """All buffers the calls touch, each once."""
+        found: dict[Buffer, None] = {}
+        for each in self.calls:
+            spans = [each.span] if isinstance(each, Test) else [a for a in each.arguments if isinstance(a, Span)]
+            found.update(dict.fromkeys(span.buffer for span in spans))
+        return list(found)
+
+
+def lower(program: Program) -> Lowered:
+    """The kernel calls of a program. Raises RuntimeError for what only the interpreter can run (moves between devices)."""
+    return _Lowering(program).result
+
+
+class _Lowering:
+    def __init__(self, program: Program) -> None:
+        self.result = Lowered(layouts=dict(program.layouts))
+        self.storages: dict[int, Buffer] = {}
+        self.draws: dict[int, int] = {}
+        self.scratch: dict[int, tuple[Buffer, np.ndarray]] = {}
+        for number, value in enumerate(program.inputs):
+            layout = program.layouts[value]
+            self.result.places[value] = Span(Buffer("input", layout.extent, layout.storage, layout.device, number=number))
+        for value, tensor in program.held.items():
+            self.result.places[value] = self._held(tensor)
+        for step in program.steps:
+            if isinstance(step, Check):
+                self.result.calls.append(Test(self.result.places[step.value], program.layouts[step.value], step.found, step.where))
+            else:
+                self._lower(step)
+
+    def _held(self, tensor: Tensor) -> Span:
+        """Tensors that share a storage share a buffer: it starts at the storage's first element."""
+        storage = tensor._storage
+        if id(storage) not in self.storages:
+            self.storages[id(storage)] = Buffer("held", len(storage.data), tensor._layout.storage, tensor.device, tensor)
+        return Span(self.storages[id(storage)], tensor._offset)
+
+    def _lower(self, step: Step) -> None:
+        if isinstance(step.op, Move):
+            raise RuntimeError(f"compile: {step.where} copies a tensor to another device inside the compiled function; move it before")
+        if step.op is EMPTY:
+            return self._make(step.results[0])
+        if isinstance(step.op, Update):
+            return self._update(step)
+        layouts = [self.result.layouts[each] if isinstance(each, Value) else type(each) for each in step.inputs]
+        tensors = [k for k, each in enumerate(step.inputs) if isinstance(each, Value)]
+        spans = [self.result.places[step.inputs[k]] for k in tensors]
+        if step.op.is_view:
+            plan = step.op.prepare(tuple(layouts), step.parameters)
+            self.result.places[step.results[0]] = Span(spans[0].buffer, spans[0].offset + plan.offset)
+            return None
+        if step.in_place:
+            targets = [self.result.places[each] for each in step.results]
+            into = tuple(self.result.layouts[each] for each in step.results)
+            places = [(self.result.places[each], self.result.layouts[each]) if isinstance(each, Value) else None for each in step.inputs]
+            over = tuple(places.index(pair) if (pair := (span, layout)) in places else None for span, layout in zip(targets, into))
+            outputs = [span for span, position in zip(targets, over) if position is None]
+            self._run(step, lambda: step.op.prepare_into(tuple(layouts), step.parameters, into, over), spans, outputs, targets, layouts)
+        else:
+            for value in step.results:
+                self._make(value)
+            targets = [self.result.places[each] for each in step.results]
+            self._run(step, lambda: step.op.prepare(tuple(layouts), step.parameters), spans, targets, targets, layouts)
+        return None
+
+    def _make(self, value: Value) -> None:
+        layout = self.result.layouts[value]
+        self.result.places[value] = Span(Buffer("local", layout.extent, layout.storage, layout.device))
+
+    def _update(self, step: Step) -> None:
+        """An optimizer's step, in the launches `apply_updates` would make."""
+        numbers, count, recorded = step.parameters
+        size = len(step.inputs) // count
+        values = [_number(each, len(self.result.sources), k) for k, each in enumerate(recorded)]
+        self.result.sources.append(numbers)
+        for first in range(0, count, step.op.together):
+            members = step.inputs[first * size : (first + step.op.together) * size]
+            layouts = [self.result.layouts[each] for each in members]
+            spans = [self.result.places[each] for each in members]
+            kinds = [*layouts, *[float if isinstance(each, float) else int for each in values]]
+            written = [spans[k + position] for k in range(0, len(members), size) for position in step.op.positions]
+            plan = lambda layouts=layouts, kinds=kinds: step.op.prepare_into(kinds, (len(layouts) // size,), tuple(layouts), ())  # noqa: E731
+            self._run(step, plan, spans, [], written, kinds, values)
+
+    def _drawn(self, inputs: tuple) -> list:
+        """The numbers of a step; seed and offset of a random op are those of its draw."""
+        numbers = list(inputs)
+        for k, each in enumerate(inputs):
+            if isinstance(each, Draw):
+                if id(each) not in self.draws:
+                    self.draws[id(each)] = len(self.result.sources)
+                    self.result.sources.append(each)
+                numbers[k - 1], numbers[k] = (_number(inputs[j], self.draws[id(each)], n) for n, j in enumerate((k - 1, k)))
+        return [each for each in numbers if not isinstance(each, Value) and each is not None]
+
+    def _run(self, step: Step, prepare: Callable, spans: list, outputs: list, targets: list, layouts: list, numbers: list | None = None) -> None:
+        """Run the plan's launch with spans, noting the kernels it calls; a launch that needs arrays becomes one host call."""
+        numbers = self._drawn(step.inputs) if numbers is None else numbers
+        reads, writes = tuple(each.buffer for each in spans), tuple(each.buffer for each in targets)
+        with bind.unbuilt() as log:
+            plan = prepare()
+            try:
+                plan.launch(*spans, *outputs, *numbers, *plan.constants)
+            except Exception:  # noqa: BLE001  whatever it does with an array, it is not ours to link
+                log = None
+        if log is None:
+            plan = prepare()
+            self.result.calls.append(Call(None, (*spans, *outputs, *numbers, *plan.constants), step, reads, writes, plan.launch))
+            return
+        for kernel, arguments in log:
+            self.result.calls.append(Call(kernel, tuple(self._argument(each, kernel.device) for each in arguments), step, reads, writes))
+
+    def _argument(self, each: object, device: object) -> object:
+        """Spans and numbers as they are; an array a launch made for itself is a local buffer."""
+        if isinstance(each, (Span, int, float)):
+            return each
+        if id(each) not in self.scratch:
+            self.scratch[id(each)] = Buffer("local", each.size, np.dtype(each.dtype), device), each  # the array is kept so that its id stays its own
+        return Span(self.scratch[id(each)][0])
+
+
+def _number(value: float, source: int, index: int) -> Number | Integer:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        value = float(value)
+    found = Integer(value) if isinstance(value, int) else Number(value)
+    found.source, found.index, found.kind = source, index, "int64" if isinstance(value, int) else "float64"
+    return found
+
+
+class _Empty:
+    """The op of uninitialised memory: a buffer without a call."""
+
+    name, is_view, outputs = "empty", False, ()
+
+
+EMPTY = _Empty()
