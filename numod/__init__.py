@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-from . import autograd, cuda, dtypes
+from . import autograd, dtypes, version
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .core import *  # noqa: F403  public names of core, by its __all__
 from .core import methods as _methods
@@ -17,9 +17,16 @@ from .device.device import Device as device
 from .device.threads import get_num_threads, set_num_threads
 from .dtypes import bfloat16, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
 from .dtypes import promote_types, can_cast
+from .graph import compile
 
 globals().update(_methods.functions)
 globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16)
 
-from . import nn, optim, serialization, utils  # noqa: E402
+from . import amp, backends, cuda, func, nn, optim, serialization, testing, utils  # noqa: E402
+from .amp import autocast  # noqa: E402
+from .cuda import amp as _  # noqa: E402  so that numod.cuda.amp is there
+from .backends.switches import (  # noqa: E402
+    are_deterministic_algorithms_enabled, get_deterministic_debug_mode, get_float32_matmul_precision, is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode, set_float32_matmul_precision, use_deterministic_algorithms,
+)
 from .serialization import load, save  # noqa: E402

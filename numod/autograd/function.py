@@ -64,7 +64,7 @@ class FunctionNode(Node):
 
     def unpack(self) -> tuple:
         if self.kept is None:
-            return super().unpack()
+            super().unpack()
         found = []
         for (each, number), version in zip(self.kept, self.versions):
             if each is not None and each._storage.version != version:

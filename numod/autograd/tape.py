@@ -22,6 +22,7 @@ class Node:
     """
 
     hooks: SimpleNamespace | None = None
+    refill: Callable[[], None] | None = None  # where what is kept was dropped: computes it anew (see `utils.checkpoint`)
     out: tuple[tuple[Tensor, int], ...] | None = None  # the results kept, with their versions
     foreign = False  # whether the user's code computes the gradients, and may hold on to them
 
@@ -33,7 +34,7 @@ class Node:
         """(input position, gradient) for each input that wants one, given the gradients of the results."""
         recipe, kept = self.recipe, self.kept
         if kept is None:
-            self.unpack()  # raises
+            kept = self.unpack()
         for each, version in zip(kept, self.versions):
             if version is not None and each._storage.version != version:
                 raise stale(each, version, each._node)
@@ -53,6 +54,8 @@ class Node:
 
     def unpack(self) -> Sequence:
         """The kept inputs. Raises RuntimeError where they were freed or have been written to since."""
+        while self.kept is None and self.refill is not None:
+            self.refill()
         if self.kept is None:
             raise RuntimeError(
                 "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
@@ -78,7 +81,7 @@ class Node:
     def release(self) -> None:
         """Free what was kept. A node that kept nothing can be walked again."""
         if self.kept or self.out:
-            self.kept = self.out = None
+            self.kept = self.out = self.refill = None
 
     def _linked(self, kept: list) -> list:
         """Kept inputs with the history they had when they were kept, for gradients of gradients."""

@@ -6,8 +6,8 @@ are one alone, IN_PLACE those with a form `name_` that computes and copies, COPY
 
 from __future__ import annotations
 
-from . import elementwise, products, reductions, selection, shapes
+from . import elementwise, products, queries, reductions, selection, shapes
 
-HOMES = (elementwise, shapes, selection, reductions, products)
+HOMES = (elementwise, shapes, selection, reductions, products, queries)
 for _home in HOMES:
     globals().update({name: value for name, value in vars(_home).items() if getattr(value, "__module__", None) == _home.__name__})

@@ -294,4 +294,16 @@ Tensor.mT = property(lambda self: f.transpose(self, -2, -1))
 Tensor.H = property(lambda self: f.t_(self))
 Tensor.real = property(lambda self: self)
 Tensor.where = lambda self, condition, other: f.where(condition, self, other)
-Tensor.type = lambda self, dtype=None: f"numod.{self.dtype.short}Tensor" if dtype is None else f.to(self, dtype)
+
+
+def _type(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str | Tensor:
+    """The name of the type, as "numod.FloatTensor", or the tensor as one of that dtype, which may be given by such a name."""
+    if dtype is None:
+        return f"numod.{self.dtype.short}Tensor"
+    named = {f"numod.{each.short}Tensor": each for each in dtypes.ALL.values()}
+    if isinstance(dtype, str) and dtype not in named:
+        raise ValueError(f"invalid type: {dtype!r}; there are {', '.join(named)}")
+    return f.to(self, named.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+
+
+Tensor.type = _type

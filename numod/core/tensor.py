@@ -13,6 +13,7 @@ import numpy as np
 from ..device import Layout, Size, Storage
 from ..device.device import Device
 from ..dtypes import dtype as DType
+from . import changes
 
 
 class Tensor:
@@ -146,8 +147,8 @@ class Tensor:
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't "
                 "require differentiation use var_no_grad = var.detach()."
             )
-        if value and not self._layout.dtype.is_floating_point:
-            raise RuntimeError(f"only Tensors of floating point dtype can require gradients, got {self._layout.dtype}")
+        if value and not self.dtype.is_floating_point:
+            raise RuntimeError(f"only Tensors of floating point dtype can require gradients, got {self.dtype}")
         if value and self._inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Clone it first.")
         self._requires_grad = bool(value)
@@ -208,6 +209,7 @@ class Tensor:
             raise TypeError(f"data must be a Tensor, got {type(value).__name__}")
         if self._requires_grad and not value.dtype.is_floating_point:
             raise RuntimeError(f"data set to a tensor that requires gradients must be floating point, got {value.dtype}")
+        changes.note()
         version = self._storage.version
         self._storage, self._layout, self._offset, self._base = value._storage, value._layout, value._offset, None
         self._storage.version = max(version, self._storage.version) + 1  # what backward kept of the old value is stale

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mmap import mmap
+
 import numpy as np
 
 from ..device import Storage
@@ -11,6 +13,7 @@ from ..dtypes import dtype as DType
 from ..ops import table
 from ..ops.op import Op
 from ..ops.view import View
+from . import changes
 from .apply import apply, listeners, state
 from .creation import _from_array
 from .tensor import Tensor, wrap
@@ -149,11 +152,28 @@ def deepcopy(self: Tensor, memo: dict) -> Tensor:
     return result
 
 
+def share_memory_(self: Tensor) -> Tensor:
+    """Move the memory, with all views of it, into pages that processes forked later share. Sent to a process, it is copied as ever."""
+    data = self._storage.data
+    if not is_shared(self):
+        pages = np.frombuffer(mmap(-1, max(data.nbytes, 1)), data.dtype, data.size)
+        pages[...] = data
+        self._storage.data = pages
+        changes.note()
+    return self
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared with forked processes; that of a CUDA device always is."""
+    return self.is_cuda or isinstance(getattr(self._storage.data.base, "obj", self._storage.data.base), mmap)
+
+
 def apply_view(self: Tensor, op: View, parameters: tuple) -> Tensor:
     """A view op by object, for gradients of views."""
     return apply(op, (self,), parameters)
 
 
 Tensor.numpy, Tensor.item, Tensor.tolist, Tensor._view, Tensor._observe = numpy, item, tolist, apply_view, observe
+Tensor.share_memory_, Tensor.is_shared = share_memory_, is_shared
 Tensor.__array__, Tensor.__dlpack__, Tensor.__dlpack_device__ = array, dlpack, dlpack_device
 Tensor.__reduce_ex__, Tensor.__deepcopy__ = reduce_ex, deepcopy

@@ -17,11 +17,13 @@ from . import threads
 
 _LARGE = 1 << 22  # multiply-adds from which a product is shared between threads
 _current: int | None = None
+last = 0  # multiply-adds of the last product prepared: the graph compiler looks here for what a launch needs
 
 
 def prepare(multiply_adds: int) -> None:
     """Set the threads for the next product of this size."""
-    global _current
+    global _current, last
+    last = multiply_adds
     wanted = threads.get_num_threads() if multiply_adds >= _LARGE else 1
     if wanted != _current:
         _current = wanted

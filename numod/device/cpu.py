@@ -150,15 +150,16 @@ def choose(make: Callable[[bool], Callable], work: int, divisible: bool) -> Call
     return threads.choose(make, work) if divisible else make(False)
 
 
-def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object) -> Callable:  # noqa: A001
+def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False) -> Callable:  # noqa: A001
     """A native function of flat arrays and numbers, for one signature such as `float32[], int64`.
 
-    The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher.
+    The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher. It leaves Python's
+    lock while it runs, unless it must be `alone`.
     """
     _prepare()
     from numba import njit
 
-    dispatcher = njit(parallel=parallel, nogil=True, fastmath=set(fastmath), error_model="numpy", boundscheck=False, no_cfunc_wrapper=True)(function)
+    dispatcher = njit(parallel=parallel, nogil=not alone, fastmath=set(fastmath), error_model="numpy", boundscheck=False, no_cfunc_wrapper=True)(function)
     dispatcher._cache = cache
     entry = dispatcher.compile(numba_types(signature))
     cache.keep(dispatcher)

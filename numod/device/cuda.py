@@ -106,7 +106,7 @@ def _bitcast(cuda: object, view: Callable, kind: object) -> Callable:
     return cast
 
 
-def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object) -> object:  # noqa: A001
+def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False) -> object:  # noqa: A001
     """A kernel to be launched as `kernel[blocks, threads](*arguments)`."""
     cuda = _cuda()
     kernel = cuda.jit(function) if config.cuda_simulator() else cuda.jit(numba_types(signature))(function)

@@ -1,7 +1,8 @@
-"""Graphs of ops: recorded at the waist, run again, printed. The fusing compiler will start from these."""
+"""Graphs of ops: recorded at the waist (`trace`), lowered to kernel calls, linked into native functions, run under guards (`compile`)."""
 
 from __future__ import annotations
 
+from .compile import compile  # noqa: A004
 from .trace import Program, trace
 
-__all__ = ["Program", "trace"]
+__all__ = ["Program", "compile", "trace"]

@@ -6,12 +6,12 @@ same for three tensors and for three hundred. Weights are arguments, never const
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..device.blas import Address
 from ..kernel import bind, build, emit
-from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
+from .lower import Buffer, Call, Integer, Number, Span, Test
 
 ARENA, STATUS, FIRST = 0, 1, 2  # places in the table: the local memory's address, the number of the failed test, and what follows
 
@@ -29,37 +29,34 @@ class Linked:
         return self.kernel.launch
 
 
-def link(lowered: Lowered, places: dict[Buffer, int], inputs: list[Buffer], results: list[Buffer], name: str) -> Linked:
-    """One native function for all calls. `places`: byte offsets of local buffers in the arena."""
-    return _Linker(lowered, places, inputs, results).build(name)
+def link(calls: Sequence[Call | Test], places: dict[Buffer, int], arrays: Sequence[Buffer], name: str) -> Linked:
+    """One native function for these calls. `places`: byte offsets of local buffers in the arena; `arrays`: the buffers given as arguments."""
+    return _Linker(places, arrays).build(calls, name)
 
 
 class _Linker:
-    def __init__(self, lowered: Lowered, places: dict[Buffer, int], inputs: list[Buffer], results: list[Buffer]) -> None:
-        self.lowered, self.places = lowered, places
-        self.arrays = {**{each: f"input{k}" for k, each in enumerate(inputs)}, **{each: f"result{k}" for k, each in enumerate(results)}}
-        self.slots: dict[object, int] = {}
-        self.functions: dict[bind.Unbuilt, str] = {}
+    def __init__(self, places: dict[Buffer, int], arrays: Sequence[Buffer]) -> None:
+        self.places, self.arrays = places, {each: f"array{k}" for k, each in enumerate(arrays)}
+        self.slots: dict[Buffer | int, int] = {}
+        self.functions: dict[tuple, str] = {}
         self.texts: list[str] = []
-        self.numbers: dict[tuple[int, int], str] = {}
-        self.backend = None
+        self.numbers: dict[tuple[int, int], tuple[str, str]] = {}
 
-    def build(self, name: str) -> Linked:
+    def build(self, calls: Sequence[Call | Test], name: str) -> Linked:
         """Emit the text and compile it."""
         lines, tests = [], 0
-        for each in self.lowered.calls:
+        for each in calls:
             if isinstance(each, Test):
                 tests += 1
-                lines.append(f"    if {self._span(each.span)}[0] != {_plain(each.found)}:\n        table[{STATUS}] = {tests}\n        return")
+                lines += [f"    if {self._span(each.span)}[0] != {_plain(each.found)}:", f"        table[{STATUS}] = {tests}", "        return"]
             else:
-                self.backend = each.kernel.device.backend
                 lines.append(f"    {self._function(each)}({', '.join(map(self._argument, each.arguments))})")
-        names = [*self.arrays.values(), *self.numbers]
-        types = [f"{each.storage.name}[]" for each in self.arrays] + [kind for _, kind in sorted(self.numbers.values())]
-        names = [*self.arrays.values(), *(text for text, _ in sorted(self.numbers.values()))]
-        text = "".join(self.texts) + f"def kernel({', '.join(['table', *names])}):\n" + "\n".join(lines or ["    pass"]) + "\n"
-        kernel = build.build(self.backend, name, bind.headed(text, self.backend), ", ".join(["int64[]", *types]))
-        return Linked(kernel, list(self.slots))
+        numbers = [self.numbers[key] for key in sorted(self.numbers)]
+        names = ["table", *self.arrays.values(), *(text for text, _ in numbers)]
+        types = ["int64[]", *(f"{each.storage.name}[]" for each in self.arrays), *(kind for _, kind in numbers)]
+        text = "".join(self.texts) + f"def kernel({', '.join(names)}):\n" + "\n".join(lines) + "\n"
+        backend = next(each.kernel.device.backend for each in calls if isinstance(each, Call))
+        return Linked(build.build(backend, name, bind.headed(text, backend), ", ".join(types), alone=True), list(self.slots))
 
     def _function(self, call: Call) -> str:
         """The name of the call's kernel, its text written at the first use."""
@@ -77,7 +74,7 @@ class _Linker:
             return self._span(each)
         if isinstance(each, (Number, Integer)):
             kind = "float64" if isinstance(each, Number) else "int64"
-            return self.numbers.setdefault((each.source, each.index), (f"number{each.source:03}_{each.index:03}", kind))[0]
+            return self.numbers.setdefault((each.source, each.index), (f"number{each.source}_{each.index}", kind))[0]
         return f"table[{self._slot(each)}]" if isinstance(each, Address) else _plain(each)
 
     def _span(self, span: Span) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from ..core.random import Draw
 from ..core.tensor import Tensor
 from ..core.transfer import Move
-from ..device import Layout
+from ..device import Layout, blas
 from ..kernel import bind
 from ..ops.update import Update
 from .trace import Check, Program, Step, Value
@@ -71,9 +71,11 @@ class Call:
 
     kernel: bind.Unbuilt | None
     arguments: tuple
+    position: int  # of its step in the program
     step: Step
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
+    product: int = 0  # multiply-adds of a product by BLAS
     host: Callable | None = None
 
 
@@ -81,6 +83,7 @@ class Call:
 class Test:
     """A check of the library: the value at `span` must be `found`."""
 
+    position: int
     span: Span
     layout: Layout
     found: float | int | bool
@@ -95,15 +98,6 @@ class Lowered:
     places: dict[Value, Span] = field(default_factory=dict)
     layouts: dict[Value, Layout] = field(default_factory=dict)
     sources: list = field(default_factory=list)  # of run-time numbers: a Draw, or a function that gives a tuple
-
-    @property
-    def buffers(self) -> list[Buffer]:
-        """All buffers the calls touch, each once."""
-        found: dict[Buffer, None] = {}
-        for each in self.calls:
-            spans = [each.span] if isinstance(each, Test) else [a for a in each.arguments if isinstance(a, Span)]
-            found.update(dict.fromkeys(span.buffer for span in spans))
-        return list(found)
 
 
 def lower(program: Program) -> Lowered:
@@ -122,9 +116,9 @@ class _Lowering:
             self.result.places[value] = Span(Buffer("input", layout.extent, layout.storage, layout.device, number=number))
         for value, tensor in program.held.items():
             self.result.places[value] = self._held(tensor)
-        for step in program.steps:
+        for self.position, step in enumerate(program.steps):
             if isinstance(step, Check):
-                self.result.calls.append(Test(self.result.places[step.value], program.layouts[step.value], step.found, step.where))
+                self.result.calls.append(Test(self.position, self.result.places[step.value], program.layouts[step.value], step.found, step.where))
             else:
                 self._lower(step)
 
@@ -197,6 +191,7 @@ class _Lowering:
         """Run the plan's launch with spans, noting the kernels it calls; a launch that needs arrays becomes one host call."""
         numbers = self._drawn(step.inputs) if numbers is None else numbers
         reads, writes = tuple(each.buffer for each in spans), tuple(each.buffer for each in targets)
+        blas.last = 0
         with bind.unbuilt() as log:
             plan = prepare()
             try:
@@ -205,10 +200,10 @@ class _Lowering:
                 log = None
         if log is None:
             plan = prepare()
-            self.result.calls.append(Call(None, (*spans, *outputs, *numbers, *plan.constants), step, reads, writes, plan.launch))
+            self.result.calls.append(Call(None, (*spans, *outputs, *numbers, *plan.constants), self.position, step, reads, writes, host=plan.launch))
             return
         for kernel, arguments in log:
-            self.result.calls.append(Call(kernel, tuple(self._argument(each, kernel.device) for each in arguments), step, reads, writes))
+            self.result.calls.append(Call(kernel, tuple(self._argument(each, kernel.device) for each in arguments), self.position, step, reads, writes, blas.last))
 
     def _argument(self, each: object, device: object) -> object:
         """Spans and numbers as they are; an array a launch made for itself is a local buffer."""

@@ -7,12 +7,12 @@ from .lower import Buffer, Lowered, Test
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
-def plan(lowered: Lowered) -> tuple[dict[Buffer, int], int]:
-    """Byte offsets of the local buffers, and the arena's size."""
+def plan(lowered: Lowered, boundary: int | None = None) -> tuple[dict[Buffer, int], int]:
+    """Byte offsets of the local buffers, and the arena's size. What lives across step `boundary` keeps its bytes to the end: a backward pass may run twice."""
     places: dict[Buffer, int] = {}
     alive: list[tuple[int, int, int]] = []  # (offset, end, last use)
     size = 0
-    for buffer, (first, last) in sorted(lifetimes(lowered).items(), key=lambda item: item[1]):
+    for buffer, (first, last) in sorted(lifetimes(lowered, boundary).items(), key=lambda item: item[1]):
         alive = sorted(each for each in alive if each[2] >= first)
         offset = 0
         for start, end, _ in alive:
@@ -25,7 +25,7 @@ def plan(lowered: Lowered) -> tuple[dict[Buffer, int], int]:
     return places, size
 
 
-def lifetimes(lowered: Lowered) -> dict[Buffer, tuple[int, int]]:
+def lifetimes(lowered: Lowered, boundary: int | None = None) -> dict[Buffer, tuple[int, int]]:
     """The first and the last call that touch each local buffer."""
     found: dict[Buffer, tuple[int, int]] = {}
     for number, each in enumerate(lowered.calls):
@@ -33,4 +33,7 @@ def lifetimes(lowered: Lowered) -> dict[Buffer, tuple[int, int]]:
         for buffer in buffers:
             if buffer.kind == "local":
                 found[buffer] = found.get(buffer, (number, number))[0], number
-    return found
+    if boundary is None:
+        return found
+    split = next((k for k, each in enumerate(lowered.calls) if each.position >= boundary), len(lowered.calls))
+    return {each: (first, len(lowered.calls) if first < split <= last else last) for each, (first, last) in found.items()}

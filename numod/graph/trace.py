@@ -74,7 +74,7 @@ class Program:
                 _run(step, values)
         for held, gradient in self.gradients.items():
             values[held]._grad = None if gradient is None else values[gradient]
-        return _replace(self.outputs, lambda each: values[each] if isinstance(each, Value) else each)
+        return replace(self.outputs, lambda each: values[each] if isinstance(each, Value) else each)
 
     def _expect(self, inputs: tuple) -> None:
         if len(inputs) != len(self.inputs):
@@ -87,16 +87,16 @@ class Program:
 
     def __str__(self) -> str:
         """The program as text, a line per step."""
-        lines = [f"inputs {', '.join(_name(each) for each in self.inputs)}; held {', '.join(_name(each) for each in self.held)}"]
+        lines = [f"inputs {', '.join(name(each) for each in self.inputs)}; held {', '.join(name(each) for each in self.held)}"]
         for step in self.steps:
             if isinstance(step, Check):
-                lines.append(f"check {_name(step.value)} == {step.found}")
+                lines.append(f"check {name(step.value)} == {step.found}")
                 continue
-            arguments = ", ".join(map(_name, step.inputs))
+            arguments = ", ".join(map(name, step.inputs))
             extra = "".join(f", {each!r}" for each in step.parameters if not callable(each))
-            lines.append(f"{', '.join(map(_name, step.results))} {'<-' if step.in_place else '='} {step.op.name}({arguments}{extra})")
-        lines += [f"{_name(held)}.grad = {_name(gradient)}" for held, gradient in self.gradients.items()]
-        return "\n".join([*lines, f"return {_replace(self.outputs, _name)}"])
+            lines.append(f"{', '.join(map(name, step.results))} {'<-' if step.in_place else '='} {step.op.name}({arguments}{extra})")
+        lines += [f"{name(held)}.grad = {name(gradient)}" for held, gradient in self.gradients.items()]
+        return "\n".join([*lines, f"return {replace(self.outputs, name)}"])
 
 
 def trace(function: Callable, *inputs: Tensor) -> Program:
@@ -105,33 +105,39 @@ def trace(function: Callable, *inputs: Tensor) -> Program:
     Raises RuntimeError for what cannot be repeated: values read in Python (`item()`, `if tensor:`), optimizer state made in the recorded step
     (run a step before), and input tensors made to require gradients inside.
     """
-    recorder = _Recorder(inputs)
+    recorder = Recorder(inputs)
     waist.listeners.append(recorder)
     try:
         outputs = function(*inputs)
     finally:
         waist.listeners.remove(recorder)
+    if recorder.made_state:
+        raise RuntimeError("trace: the optimizer's state was made in the recorded step, so each run would start it anew; run one step before tracing")
     return recorder.finish(outputs)
 
 
-class _Recorder:
+class Recorder:
     """Listens at the waist while the function runs."""
 
     def __init__(self, inputs: tuple[Tensor, ...]) -> None:
         self.program = Program()
         self.numbers: dict[int, Value] = {}
         self.alive: list[Tensor] = []  # ids must not be used again while recording
+        self.made_state = False  # whether an optimizer began its state in the recorded step
         for each in inputs:
-            if not isinstance(each, Tensor):
-                raise TypeError(f"trace: inputs must be tensors, got {type(each).__name__}; close over other values")
-            self.program.inputs.append(self._new(each))
+            self.add_input(each)
+
+    def add_input(self, tensor: Tensor) -> None:
+        """A tensor that every run is given."""
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"trace: inputs must be tensors, got {type(tensor).__name__}; close over other values")
+        self.program.inputs.append(self._new(tensor))
 
     def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
         known = tuple(self._known(each) for each in inputs)
         if isinstance(op, Update):
             for each in outputs:
-                if self.numbers[id(each)] not in self.program.held and self.numbers[id(each)] not in self.program.inputs:
-                    raise RuntimeError("trace: the optimizer's state was made in the recorded step, so each run would start it anew; run one step before tracing")
+                self.made_state |= self.numbers[id(each)] not in self.program.held and self.numbers[id(each)] not in self.program.inputs
         results = tuple(self._known(each) if in_place else self._new(each) for each in outputs)
         self.program.steps.append(Step(op, known, parameters, results, in_place, _line()))
 
@@ -174,7 +180,7 @@ class _Recorder:
             gradient = tensor._grad
             if gradient is not None and id(gradient) in self.numbers and self.numbers[id(gradient)] not in program.held:
                 program.gradients[value] = self.numbers[id(gradient)]
-        program.outputs = _replace(outputs, lambda each: self._known(each) if isinstance(each, Tensor) else each)
+        program.outputs = replace(outputs, lambda each: self._known(each) if isinstance(each, Tensor) else each)
         return program
 
 
@@ -218,14 +224,14 @@ def _line() -> str:
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
 
 
-def _replace(structure: Any, function: Callable) -> Any:
+def replace(structure: Any, function: Callable) -> Any:
     """`structure` (nested tuples, lists and dicts) with its leaves replaced."""
     if isinstance(structure, dict):
-        return {key: _replace(each, function) for key, each in structure.items()}
+        return {key: replace(each, function) for key, each in structure.items()}
     if isinstance(structure, (tuple, list)):
-        return type(structure)(_replace(each, function) for each in structure)
+        return type(structure)(replace(each, function) for each in structure)
     return function(structure)
 
 
-def _name(each: object) -> str:
+def name(each: object) -> str:
     return f"%{each.number}" if isinstance(each, Value) else repr(each)

@@ -57,13 +57,16 @@ class Kernel:
     dispatcher: object = field(default=None, repr=False)
 
 
-def build(backend: object, name: str, source: str, signature: str, parallel: bool = False, fastmath: frozenset = FAST_POINTWISE) -> Kernel:
-    """The kernel of `source`, which defines a function `kernel`, compiled for `signature` (`float32[], int64`) on `backend`."""
-    flags = f"{signature}|{parallel}|{sorted(fastmath)}"
+def build(backend: object, name: str, source: str, signature: str, parallel: bool = False, fastmath: frozenset = FAST_POINTWISE, alone: bool = False) -> Kernel:
+    """The kernel of `source`, which defines a function `kernel`, compiled for `signature` (`float32[], int64`) on `backend`.
+
+    One that must be `alone` keeps Python's lock while it runs.
+    """
+    flags = f"{signature}|{parallel}|{sorted(fastmath)}{'|alone' if alone else ''}"
     key = hashlib.sha256("\n".join((VERSION, _package_version(), backend.identity(), flags, source)).encode()).hexdigest()
     with _lock:
         if key not in _built:
-            _built[key] = _make(backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath)
+            _built[key] = _make(backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath, alone)
         return _built[key]
 
 
@@ -72,7 +75,7 @@ def kernels() -> list[Kernel]:
     return list(_built.values())
 
 
-def _make(backend: object, kernel: Kernel, fastmath: frozenset) -> Kernel:
+def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> Kernel:
     start = time.perf_counter()
     cache = _Cache(kernel, _folder())
     namespace = {**backend.namespace(), "__name__": __name__}
@@ -80,7 +83,7 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset) -> Kernel:
     filename = f"<numod {kernel.name}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)  # tracebacks and profilers can show the source
     exec(compile(text, filename, "exec"), namespace)  # noqa: S102  this is the compiler
-    kernel.launch = backend.compile(namespace[kernel.name], kernel.signature, kernel.parallel, fastmath, cache)
+    kernel.launch = backend.compile(namespace[kernel.name], kernel.signature, kernel.parallel, fastmath, cache, alone)
     kernel.cached, kernel.seconds = cache.hit, time.perf_counter() - start
     if kernel.cached:
         statistics.loaded += 1

@@ -7,7 +7,10 @@ from .activation import *
 from .container import *
 from .dropout import *
 from .hooks import *
+from .lazy import *
 from .linear import *
 from .loss import *
 from .module import *
 from .parameter import *
+
+from . import modules  # noqa: E402, F401  last: it gives the files above other names

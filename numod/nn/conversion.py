@@ -81,7 +81,7 @@ class Convertible:
         target = parse_to(*args, **kwargs)
         dtype = target.pop("dtype", None)
         if dtype is not None and not dtype.is_floating_point:
-            raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}")
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
         floating = target if dtype is None else {**target, "dtype": dtype}
         return self._apply(lambda tensor: tensor.to(**(floating if tensor.is_floating_point() else target)))
 
@@ -114,8 +114,12 @@ class Convertible:
         return self._apply(lambda tensor: tensor.bfloat16() if tensor.is_floating_point() else tensor)
 
     def type(self, dst_type: Any) -> Self:
-        """Convert all parameters and buffers, integer ones too, to a dtype."""
-        return self._apply(lambda tensor: tensor.to(dtype=dst_type))
+        """Convert all parameters and buffers, integer ones too, to a dtype, or to a type by name, as "numod.DoubleTensor"."""
+        return self._apply(lambda tensor: tensor.type(dst_type))
+
+    def share_memory(self) -> Self:
+        """Move everything into memory that processes forked later share: what one of them trains, all see."""
+        return self._apply(lambda tensor: tensor.share_memory_())
 
 
 def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:

@@ -13,11 +13,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..core import changes
+
 if TYPE_CHECKING:
     from .module import Module
 
 __all__ = [
     "RemovableHandle",
+    "register_module_backward_hook",
     "register_module_buffer_registration_hook",
     "register_module_forward_hook",
     "register_module_forward_pre_hook",
@@ -35,6 +38,7 @@ class Hooks(OrderedDict):
 
     def __setitem__(self, number: int, hook: Any) -> None:
         Hooks.in_use = True
+        changes.note()
         RemovableHandle.next_id = max(RemovableHandle.next_id, number + 1)  # a hook unpickled keeps its number
         super().__setitem__(number, hook)
 
@@ -140,6 +144,11 @@ def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
 def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
     """`Module.register_full_backward_hook` for all modules."""
     return register(backward, hook)
+
+
+def register_module_backward_hook(hook: Callable) -> RemovableHandle:
+    """The old name of `register_module_full_backward_hook`."""
+    return register_module_full_backward_hook(hook)
 
 
 def passed_through(kind: str, module: Module, name: str, value: Any) -> Any:

@@ -10,11 +10,13 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from ..core import Tensor
+from ..core import Tensor, changes
 from . import calling, registry, state
 from .conversion import Convertible
+from .hooks import *  # noqa: F403  PyTorch has the registration of global hooks here
 from .hooks import KINDS, Hookable, Hooks, passed_through
 from .parameter import Buffer, Parameter
+from .state import _IncompatibleKeys
 
 __all__ = ["Module"]
 
@@ -57,6 +59,7 @@ class Module(Hookable, Convertible):
     # ---- attributes --------------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
+        changes.note()
         own = self.__dict__
         if "_modules" not in own:
             if isinstance(value, (Parameter, Buffer, Module)):
@@ -85,7 +88,6 @@ class Module(Hookable, Convertible):
     def _set_module(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, Module):
             raise TypeError(f"cannot assign '{type(value).__name__}' as child module '{name}' (nn.Module or None expected); del it first")
-        _check_name("module", name)
         self._forget(name, "_modules")
         self._modules[name] = passed_through("module", self, name, value)
 
@@ -128,6 +130,7 @@ class Module(Hookable, Convertible):
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
 
     def __delattr__(self, name: str) -> None:
+        changes.note()
         for kind in registry.NAMES:
             if name in self.__dict__.get(kind, ()):
                 del self.__dict__[kind][name]
@@ -335,7 +338,7 @@ class Module(Hookable, Convertible):
         """
         return state.collect(self, destination, prefix, keep_vars)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> state.IncompatibleKeys:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> _IncompatibleKeys:
         """Copy values in by name, or with `assign=True` take the tensors of the dictionary themselves, keeping tied ones tied.
 
         With `strict` the keys must match exactly. Raises one RuntimeError that lists all missing, unexpected and mismatched keys.
@@ -384,7 +387,7 @@ class Module(Hookable, Convertible):
 
     def __deepcopy__(self, memo: dict) -> Self:
         """A copy with its own tensors. A tensor computed by a graph, kept from a call, is copied without its history."""
-        _detach_computed(self.__dict__, memo)
+        detach_computed(self.__dict__, memo)
         make, arguments, values, *_ = (*self.__reduce_ex__(4), None)
         result = make(*copy.deepcopy(arguments, memo))
         memo[id(self)] = result
@@ -430,7 +433,7 @@ def _unexpected_arguments(name: str, args: tuple, kwargs: dict[str, Any]) -> str
     return f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
 
 
-def _detach_computed(own: dict[str, Any], memo: dict) -> None:
+def detach_computed(own: dict[str, Any], memo: dict) -> None:
     """Enter into a deepcopy's memo, for each tensor with a history held in `own` or a container in it, a copy without one."""
     seen, waiting = set(), [own]
     while waiting:

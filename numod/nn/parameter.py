@@ -1,16 +1,17 @@
-"""Parameter and Buffer: tensors that a Module registers when they are assigned to it.
+"""Parameter and Buffer: tensors that a Module registers when they are assigned to it; and both without a shape, for lazy modules.
 
-They are Tensors with a class of their own and nothing more. What registration means is in `module.py`.
+They are Tensors with a class of their own and little more. What registration means is in `module.py`.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 from ..core import Tensor, empty
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter"]
 
 _FIELDS = ("_storage", "_layout", "_offset")
 
@@ -77,7 +78,8 @@ def _tensor_for(cls: type, data: Any) -> Tensor:
     if data is None:
         return empty(0)
     if not isinstance(data, Tensor):
-        raise TypeError(f"{cls.__name__}: expected a Tensor, got {type(data).__name__}; try {cls.__name__}(tensor(...))")
+        kind, name = type(data).__name__, cls.__name__
+        raise AttributeError(f"'{kind}' object has no attribute 'detach': {name} expects a Tensor, got {kind}; try {name}(tensor(...))")
     return data
 
 
@@ -90,3 +92,124 @@ def _rebuild(cls: type, data: Tensor, settings: dict[str, Any], attributes: dict
     result = cls(data, **settings)
     result.__dict__.update(attributes)
     return result
+
+
+# ---- without a shape yet -----------------------------------------------------------------------------------------------
+
+
+class UninitializedTensorMixin:
+    """A tensor whose dtype and device are known and whose shape is not: what a lazy module holds until its first call.
+
+    It can be moved and converted. Any other use raises ValueError, asking for the shape RuntimeError, until `materialize` makes it an
+    ordinary one of class `cls_to_become`, and the same object still.
+    """
+
+    cls_to_become: type[Tensor]
+
+    def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
+        """Become a tensor of that shape, with values left undefined."""
+        self.data = empty(tuple(shape), device=device or self.device, dtype=dtype or self.dtype)
+        self.__class__ = self.cls_to_become
+
+    @property
+    def data(self) -> Tensor:
+        """An empty tensor of the dtype and on the device."""
+        result = object.__new__(Tensor)
+        result.__dict__.update({name: self.__dict__[name] for name in _FIELDS})
+        return result
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self.__dict__.update({name: getattr(value, name) for name in _FIELDS})
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` when trying "
+            "to load an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters before accessing "
+            "their attributes."
+        )
+
+    @property
+    def _layout(self) -> Any:
+        """Reached by every operation."""
+        raise ValueError(
+            f"Attempted to use an uninitialized {'parameter' if isinstance(self, Parameter) else 'buffer'}. This error happens when you are "
+            f"using a `LazyModule` or explicitly manipulating `nn.parameter.{type(self).__name__}` objects. When using LazyModules Call "
+            "`forward` with a dummy batch to initialize the parameters before calling functions on them."
+        )
+
+    dtype = property(lambda self: self.data.dtype)
+    device = property(lambda self: self.data.device)
+    is_cuda = property(lambda self: self.data.is_cuda)
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before calling "
+            "`module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        if id(self) not in memo:
+            make, arguments = self.__reduce_ex__(4)
+            memo[id(self)] = make(*arguments)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: int) -> tuple:
+        return type(self), (self._requires_grad, str(self.device), self.dtype)
+
+
+def _of_data(name: str) -> Callable:
+    """A method that does not need the shape."""
+
+    def method(self: UninitializedTensorMixin, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.data, name)(*args, **kwargs)
+
+    method.__name__, method.__doc__ = name, getattr(Tensor, name).__doc__
+    return method
+
+
+for _name in "is_floating_point is_complex to cpu cuda float double half bfloat16 char short int long type".split():
+    setattr(UninitializedTensorMixin, _name, _of_data(_name))
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether it is an UninitializedParameter or UninitializedBuffer."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A Parameter that will get its shape later, by `materialize(shape)`."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
+        result = object.__new__(cls)
+        result.data = empty(0, device=device, dtype=dtype)
+        result._requires_grad = requires_grad
+        return result
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        pass
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
+    """A Buffer that will get its shape later, by `materialize(shape)`."""
+
+    cls_to_become = Buffer
+
+    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> UninitializedBuffer:
+        result = object.__new__(cls)
+        result.data = empty(0, device=device, dtype=dtype)
+        result._requires_grad, result.persistent = requires_grad, persistent
+        return result
+
+    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> None:
+        pass
+
+    def __reduce_ex__(self, protocol: int) -> tuple:
+        make, arguments = super().__reduce_ex__(protocol)
+        return make, (*arguments, self.persistent)

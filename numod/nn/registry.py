@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ..core import changes
+
 if TYPE_CHECKING:
     from .module import Module
 
@@ -32,10 +34,12 @@ class Registry(dict):
         return {} if module is None else module.__dict__
 
     def __setitem__(self, name: str, value: Any) -> None:
+        changes.note()
         super().__setitem__(name, value)
         self._shown_in()[name] = value
 
     def __delitem__(self, name: str) -> None:
+        changes.note()
         value = self[name]
         super().__delitem__(name)
         hide(self._shown_in(), name, value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..autograd import no_grad
 from ..core import Tensor
-from .parameter import Parameter
+from .parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
     from .module import Module
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXTRA_STATE = "_extra_state"
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """The keys a load did not find, and those it had no place for."""
 
     __slots__ = ()
@@ -66,12 +66,16 @@ def save_own(module: Module, destination: dict[str, Any], prefix: str, keep_vars
     """Write the module's own parameters, persistent buffers and extra state, not its children's."""
     for name, parameter in module._parameters.items():
         if parameter is not None:
-            destination[prefix + name] = parameter if keep_vars else parameter.detach()
+            destination[prefix + name] = _kept(parameter, keep_vars)
     for name, buffer in module._buffers.items():
         if buffer is not None and name not in module._non_persistent_buffers_set:
-            destination[prefix + name] = buffer if keep_vars else buffer.detach()
+            destination[prefix + name] = _kept(buffer, keep_vars)
     if overrides(module, "get_extra_state"):
         destination[prefix + EXTRA_STATE] = module.get_extra_state()
+
+
+def _kept(tensor: Tensor, keep_vars: bool) -> Tensor:
+    return tensor if keep_vars or is_lazy(tensor) else tensor.detach()
 
 
 def own_state(module: Module) -> dict[str, Tensor]:
@@ -96,7 +100,7 @@ def overrides(module: Module, method: str) -> bool:
 # ---- in ----------------------------------------------------------------------------------------------------------------
 
 
-def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
+def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> _IncompatibleKeys:
     """Fill `module` from `state_dict`, which is left as it is. Every mismatch is found before one error lists them all."""
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
@@ -104,7 +108,7 @@ def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bo
     metadata = getattr(state_dict, "_metadata", None)
     if metadata is not None:
         state._metadata = metadata
-    keys, errors = IncompatibleKeys([], []), []
+    keys, errors = _IncompatibleKeys([], []), []
     _Loading(metadata or {}, assign, keys, errors).fill(module, state, "")
     if strict:
         errors[:0] = _describe("Missing", keys.missing_keys) + _describe("Unexpected", keys.unexpected_keys)
@@ -120,7 +124,7 @@ def _describe(what: str, keys: list[str]) -> list[str]:
 class _Loading:
     """One walk over the tree, gathering what did not match."""
 
-    def __init__(self, metadata: Mapping[str, dict], assign: bool, keys: IncompatibleKeys, errors: list[str]) -> None:
+    def __init__(self, metadata: Mapping[str, dict], assign: bool, keys: _IncompatibleKeys, errors: list[str]) -> None:
         self.metadata, self.assign, self.keys, self.errors = metadata, assign, keys, errors
         self.rebound: dict[int, Rebinding] = {}
 
@@ -190,6 +194,10 @@ def _fill_one(module: Module, name: str, tensor: Tensor, key: str, value: Any, m
     if not isinstance(value, Tensor):
         errors.append(f'While copying the parameter named "{key}", expected a Tensor from checkpoint but received {type(value)}')
         return
+    if is_lazy(tensor) and is_lazy(value):
+        return  # neither has values
+    if is_lazy(tensor):
+        tensor.materialize(value.shape)
     if tensor.ndim == 0 and tuple(value.shape) == (1,):
         value = value[0]  # as checkpoints of old wrote scalars
     if value.shape != tensor.shape:

@@ -1,7 +1,9 @@
-"""Saving and loading tensors. One format, safetensors, which holds data and never code; pickled PyTorch files are not read here."""
+"""Saving and loading: safetensors files and PyTorch's checkpoints. Both hold data and never code: nothing in a file is imported or run."""
 
 from __future__ import annotations
 
-from .safetensors import load, load_file, load_metadata, save, save_file
+from .checkpoint import load, save
+from .refusal import CheckpointError
+from .safetensors import load_file, load_metadata, save_file
 
-__all__ = ["load", "load_file", "load_metadata", "save", "save_file"]
+__all__ = ["CheckpointError", "load", "load_file", "load_metadata", "save", "save_file"]

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import struct
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
+
+from .refusal import refuse, shorten
+from .source import Source
 
 MAX_HEADER_BYTES = 100_000_000
 LENGTH = struct.Struct("<Q")
@@ -88,40 +90,27 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def refuse(path: object, reason: str, name: str | None = None) -> NoReturn:
-    """Raise the RuntimeError for a file that breaks a rule, naming the file and, where one is at fault, the tensor."""
-    where = "" if name is None else f", tensor {_shorten(name)}"
-    raise RuntimeError(f"load: {os.fspath(path)!r}{where}: {reason}")
-
-
-def _shorten(value: object) -> str:
-    """`repr` of something from the file, cut to one line of a message."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an int of more digits than Python prints, lists in lists in lists
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def read_header(file: BinaryIO, path: object) -> tuple[list[Entry], dict[str, str]]:
-    """The tensors in the order of their bytes, and the metadata. Every rule of the format is checked here."""
-    size = os.fstat(file.fileno()).st_size
-    entries, metadata = _parse_header(_read_header_text(file, size, path), path)
+def read_header(source: Source) -> tuple[list[Entry], dict[str, str], int]:
+    """The tensors in the order of their bytes, the metadata, and where the bytes begin. Every rule of the format is checked here."""
+    text, begin = _read_header_text(source)
+    entries, metadata = _parse_header(text, source.name)
     entries.sort(key=lambda entry: (entry.begin, entry.end))
-    _check_coverage(entries, size - file.tell(), path)
-    return entries, metadata
+    _check_coverage(entries, source.end - begin, source.name)
+    return entries, metadata, begin
 
 
-def _read_header_text(file: BinaryIO, size: int, path: object) -> str:
+def _read_header_text(source: Source) -> tuple[str, int]:
+    size, path = source.end - source.start, source.name
     if size < LENGTH.size:
         refuse(path, f"a safetensors file begins with 8 bytes, this one has {size} in all")
-    (length,) = LENGTH.unpack(file.read(LENGTH.size))
+    (length,) = LENGTH.unpack(source.bytes_at(source.start, LENGTH.size))
     if length > MAX_HEADER_BYTES:
         refuse(path, f"the header would have {length} bytes, and {MAX_HEADER_BYTES} is the most allowed; is it a safetensors file?")
     if length > size - LENGTH.size:
         refuse(path, f"the header would have {length} bytes, but only {size - LENGTH.size} follow; the file is cut short")
+    begin = source.start + LENGTH.size
     try:
-        return file.read(length).decode()
+        return source.bytes_at(begin, length).tobytes().decode(), begin + length
     except UnicodeDecodeError as error:
         refuse(path, f"the header is not UTF-8 ({error.reason} at byte {error.start})")
 
@@ -135,7 +124,7 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict:
     if len(result) < len(pairs):
         seen: set[str] = set()
         repeated = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise ValueError(f"the key {_shorten(repeated)} occurs twice")
+        raise ValueError(f"the key {shorten(repeated)} occurs twice")
     return result
 
 
@@ -158,13 +147,13 @@ def _parse_header(text: str, path: object) -> tuple[list[Entry], dict[str, str]]
 
 def _decoded_entry(name: str, value: str) -> object:
     if len(value) > _MAX_ENTRY_LENGTH:
-        raise ValueError(f"the entry of {_shorten(name)} has {len(value)} characters, more than any entry needs")
+        raise ValueError(f"the entry of {shorten(name)} has {len(value)} characters, more than any entry needs")
     try:
         return _DECODER.decode(value)
     except RecursionError:
-        raise ValueError(f"the entry of {_shorten(name)} is nested too deeply") from None
+        raise ValueError(f"the entry of {shorten(name)} is nested too deeply") from None
     except ValueError as error:
-        raise ValueError(f"the entry of {_shorten(name)}: {error}") from None
+        raise ValueError(f"the entry of {shorten(name)}: {error}") from None
 
 
 def _parse_metadata(value: str) -> dict[str, str]:
@@ -186,9 +175,9 @@ def _members(text: str, pattern: re.Pattern, expected: str) -> Iterator[tuple[st
         start = _match(_NAME, text, position, "a name in quotes and a colon")
         name = _DECODER.decode(start[1])
         if name in names:
-            raise ValueError(f"the key {_shorten(name)} occurs twice")
+            raise ValueError(f"the key {shorten(name)} occurs twice")
         names.add(name)
-        value = _match(pattern, text, start.end(), f"for {_shorten(name)} {expected}")
+        value = _match(pattern, text, start.end(), f"for {shorten(name)} {expected}")
         yield name, value[0]
         closing = _END.match(text, value.end())
         position = value.end() if closing else _match(_COMMA, text, value.end(), "',' or '}'").end()
@@ -199,7 +188,7 @@ def _members(text: str, pattern: re.Pattern, expected: str) -> Iterator[tuple[st
 def _match(pattern: re.Pattern, text: str, position: int, expected: str) -> re.Match:
     found = pattern.match(text, position)
     if found is None:
-        raise ValueError(f"expected {expected} at character {position}, found {_shorten(text[position : position + 20])}")
+        raise ValueError(f"expected {expected} at character {position}, found {shorten(text[position : position + 20])}")
     return found
 
 
@@ -207,14 +196,14 @@ def _checked_entry(name: str, value: object, path: object) -> Entry:
     if not is_unicode(name):
         refuse(path, "the name is not valid Unicode", name)
     if not isinstance(value, dict) or not {"dtype", "shape", "data_offsets"} <= value.keys():
-        refuse(path, f"expected an object with dtype, shape and data_offsets, got {_shorten(value)}", name)
+        refuse(path, f"expected an object with dtype, shape and data_offsets, got {shorten(value)}", name)
     code, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(code, str) or code not in FORMATS:
-        refuse(path, f"unknown dtype {_shorten(code)}; the format has {', '.join(FORMATS)}", name)
+        refuse(path, f"unknown dtype {shorten(code)}; the format has {', '.join(FORMATS)}", name)
     if not _are_sizes(shape) or len(shape) > _MAX_DIMENSIONS:
-        refuse(path, f"the shape must be a list of at most {_MAX_DIMENSIONS} non-negative integers, got {_shorten(shape)}", name)
+        refuse(path, f"the shape must be a list of at most {_MAX_DIMENSIONS} non-negative integers, got {shorten(shape)}", name)
     if not _are_sizes(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        refuse(path, f"data_offsets must be [begin, end] with 0 <= begin <= end, got {_shorten(offsets)}", name)
+        refuse(path, f"data_offsets must be [begin, end] with 0 <= begin <= end, got {shorten(offsets)}", name)
     _check_byte_count(name, code, shape, offsets, path)
     return Entry(name, code, tuple(shape), *offsets)
 
@@ -225,10 +214,10 @@ def _are_sizes(values: object) -> bool:
 
 def _check_byte_count(name: str, code: str, shape: list[int], offsets: list[int], path: object) -> None:
     if math.prod(size or 1 for size in shape) * 8 > _MAX_BYTES:  # also with a 0 among the sizes, since no array has such strides
-        refuse(path, f"the shape {_shorten(shape)} is larger than any memory", name)
+        refuse(path, f"the shape {shorten(shape)} is larger than any memory", name)
     bits = math.prod(shape) * FORMATS[code].bits
     if bits != 8 * (offsets[1] - offsets[0]):
-        refuse(path, f"{code} of shape {_shorten(shape)} takes {bits / 8:.12g} bytes, its data_offsets {offsets} give another size", name)
+        refuse(path, f"{code} of shape {shorten(shape)} takes {bits / 8:.12g} bytes, its data_offsets {offsets} give another size", name)
 
 
 def _check_coverage(entries: list[Entry], data_bytes: int, path: object) -> None:

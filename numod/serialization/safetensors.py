@@ -1,84 +1,113 @@
-"""The safetensors file format: write and read a dict of tensors. No code is ever stored or run; nested objects are not handled here.
+"""The safetensors file format: write and read tensors by name, and, described in the metadata, the object they were taken from. No code is stored or run.
 
-`header` says what a file looks like and checks what is read.
+`header` says what a file looks like and checks what is read; `structure` describes objects.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import secrets
-import shutil
-import stat
-from collections.abc import Iterable, Mapping
-from math import prod
-from typing import BinaryIO
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from .. import dtypes
-from ..core.creation import from_numpy
 from ..core.tensor import Tensor
 from . import header as rules
-from .header import CODES, FORMATS, LENGTH, METADATA, Entry, is_unicode, read_header, refuse
+from .atomic import written
+from .header import CODES, FORMATS, LENGTH, METADATA, Entry, is_unicode, read_header
+from .placement import Placement, flat_tensor, placement
+from .refusal import refuse
+from .source import Source, opened
+from .structure import Description, build_object
+from .torch_objects import window
 
-
-def save(obj: Mapping[str, Tensor], path: str | os.PathLike) -> None:
-    """Write a dict of tensors, such as a `state_dict()`, to `path` as safetensors; `load` reads it back.
-
-    The file appears whole or not at all: a crash on the way leaves what was there before. Tied tensors are written once per name. Raises
-    TypeError for anything that is no flat dict from string to Tensor, ValueError for a name or size the format cannot hold.
-    """
-    save_file(obj, path)
+STRUCTURE = "numod.structure"  # the key of the metadata under which an object is described
 
 
 def save_file(tensors: Mapping[str, Tensor], filename: str | os.PathLike, metadata: Mapping[str, str] | None = None) -> None:
-    """As `save`, with `metadata`, a dict from string to string, in the header."""
-    target = _checked_target(filename)
+    """Write a flat dict of tensors, such as a `state_dict()`, with `metadata`, a dict from string to string, in the header.
+
+    The bytes are those that the package `safetensors` writes. Tied tensors are written once per name. Raises TypeError for anything that is no
+    dict from string to Tensor, ValueError for a name or size the format cannot hold.
+    """
     _check_tensors(tensors)
     _check_metadata_to_save(metadata)
-    codes = {name: _code_of(name, tensor) for name, tensor in tensors.items()}
-    order = sorted(tensors, key=lambda name: (-FORMATS[codes[name]].bits, name))
-    header = _header_bytes(order, tensors, codes, metadata)
-    _write_atomically(target, header, (_bytes_of(tensors[name], codes[name]) for name in order))
+    _write(tensors, metadata, filename)
 
 
-def load(path: str | os.PathLike, device: object = None, *, map_location: object = None, weights_only: bool = True) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name, on `device` (None: the CPU).
+def save_object(obj: object, f: object) -> None:
+    """Write an object of tensors and plain data. A dict of tensors alone gives a plain file; else the metadata describes the object.
 
-    `map_location` is PyTorch's name for `device`. `weights_only` may be given as in PyTorch; the format holds nothing else. Raises
-    FileNotFoundError, and RuntimeError naming the file, the tensor and the broken rule where the file is no valid safetensors file or
-    holds a dtype that numod has not.
+    In a flat dict every name has its tensor in the file, tied or not, so that other readers find all of them.
     """
-    return load_file(path, map_location if device is None else device)
+    description = Description(obj)
+    tensors = dict(description.tensors)
+    if isinstance(obj, Mapping) and all(isinstance(name, str) and isinstance(value, Tensor) for name, value in obj.items()):
+        tensors |= obj
+        _check_tensors(tensors)
+    plain = type(obj) is dict and _in_file_order(tensors) == list(obj) and description.says_only(list(obj))
+    _write(tensors, None if plain else {STRUCTURE: description.text}, f)
 
 
 def load_file(filename: str | os.PathLike, device: object = None) -> dict[str, Tensor]:
-    """As `load`."""
-    with _open(filename) as file:
-        entries, _ = read_header(file, filename)
-        for entry in entries:
-            _check_supported(entry, filename)
-        arrays = {entry.name: _read_array(file, entry, filename) for entry in entries}
-    tensors = {entry.name: _to_tensor(arrays[entry.name], entry.code) for entry in entries}
-    return tensors if device is None else {name: tensor.to(device) for name, tensor in tensors.items()}
+    """The tensors of a safetensors file by name, on `device` (None: the CPU), whatever object they were taken from.
+
+    Raises FileNotFoundError, and CheckpointError (a RuntimeError) naming the file, the tensor and the broken rule where the file is no valid
+    safetensors file or holds a dtype that numod has not.
+    """
+    with opened(filename) as source:
+        entries, _, begin = read_header(source)
+        return _plain_tensors(source, entries, begin, placement("cpu" if device is None else device, filename))
 
 
 def load_metadata(filename: str | os.PathLike) -> dict[str, str]:
-    """The `__metadata__` of a safetensors file, empty where it has none. Raises as `load` does."""
-    with _open(filename) as file:
-        return read_header(file, filename)[1]
+    """The `__metadata__` of a safetensors file, empty where it has none. Raises as `load_file` does."""
+    with opened(filename) as source:
+        return read_header(source)[1]
 
 
-def _checked_target(path: object) -> str:
-    """The file that will be replaced: behind symbolic links, in a folder that exists, and no device such as /dev/null."""
-    target = os.path.realpath(_checked_path("save", path))
-    if not os.path.isdir(os.path.dirname(target)):
-        raise FileNotFoundError(errno.ENOENT, "save: the folder does not exist", os.path.dirname(target))
-    if os.path.exists(target) and not os.path.isfile(target):
-        raise RuntimeError(f"save: {target!r} is a folder or a device; give the path of a file")
-    return target
+def read_object(source: Source, place: Placement) -> Any:
+    """What `save_object` wrote: the object, or the dict of tensors that any other safetensors file is."""
+    entries, metadata, begin = read_header(source)
+    if STRUCTURE not in metadata:
+        return _plain_tensors(source, entries, begin, place)
+    try:
+        return build_object(metadata[STRUCTURE], _reader(source, entries, begin, place))
+    except ValueError as error:
+        refuse(source.name, f"its metadata {STRUCTURE!r}: {error}")
+
+
+def _plain_tensors(source: Source, entries: list[Entry], begin: int, place: Placement) -> dict[str, Tensor]:
+    tensor_of = _reader(source, entries, begin, place)
+    for entry in entries:
+        _check_supported(entry, source.name)
+    return {entry.name: window(tensor_of(entry.name, "cpu")[0], 0, entry.shape, None) for entry in entries}
+
+
+def _reader(source: Source, entries: list[Entry], begin: int, place: Placement) -> Callable[[str, str], tuple[Tensor, tuple]]:
+    """A function from a tensor's name and device to its flat values, read once, and its shape."""
+    known = {entry.name: entry for entry in entries}
+    values: dict[str, Tensor] = {}
+
+    def tensor_of(name: str, device: str) -> tuple[Tensor, tuple]:
+        if name not in known or not isinstance(device, str):
+            raise ValueError(f"the file has no tensor {name!r:.80}")
+        entry = known[name]
+        if name not in values:
+            _check_supported(entry, source.name)
+            raw = source.bytes_at(begin + entry.begin, entry.end - entry.begin)
+            values[name] = place(flat_tensor(raw, dtypes.ALL[FORMATS[entry.code].dtype]), device)
+        return values[name], entry.shape
+
+    return tensor_of
+
+
+def _check_supported(entry: Entry, path: object) -> None:
+    if FORMATS[entry.code].dtype not in dtypes.ALL:
+        readable = ", ".join(code for name, code in CODES.items() if name in dtypes.ALL)
+        refuse(path, f"numod has no dtype for {entry.code}; it reads {readable}", entry.name)
 
 
 def _check_tensors(tensors: object) -> None:
@@ -88,16 +117,10 @@ def _check_tensors(tensors: object) -> None:
         if not isinstance(name, str):
             raise TypeError(f"save: names must be strings, got {name!r} of type {type(name).__name__}")
         if not isinstance(value, Tensor):
-            raise TypeError(f"save: {name!r} is a {type(value).__name__}, and only tensors can be saved{_hint_for(value)}")
+            raise TypeError(f"save: {name!r} is a {type(value).__name__}, and only tensors can be saved; make it a tensor, or use numod.save")
         _check_text(name, "the tensor name")
         if name == METADATA:
             raise ValueError(f"save: no tensor may be named {METADATA!r}, which the format keeps for itself; rename it")
-
-
-def _hint_for(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "; save each inner dict in a file of its own, or flatten the names ('model.0.weight')"
-    return "; make it a tensor with numod.tensor(...) or leave it out"
 
 
 def _check_text(text: str, what: str) -> None:
@@ -114,19 +137,37 @@ def _check_metadata_to_save(metadata: Mapping[str, str] | None) -> None:
 
 
 def _code_of(name: str, tensor: Tensor) -> str:
-    dtype = str(tensor.dtype).rpartition(".")[2]
-    if dtype not in CODES:
+    if tensor.dtype.name not in CODES:
         raise ValueError(f"save: {name!r} has dtype {tensor.dtype}; can be saved: {', '.join(CODES)}")
-    return CODES[dtype]
+    return CODES[tensor.dtype.name]
 
 
-def _header_bytes(order: list[str], tensors: Mapping[str, Tensor], codes: dict[str, str], metadata: Mapping[str, str] | None) -> bytes:
+def _in_file_order(tensors: Mapping[str, Tensor]) -> list[str]:
+    """The order that the format's own package gives: large elements first, then by name, so that all are aligned."""
+    return sorted(tensors, key=lambda name: (-FORMATS[_code_of(name, tensors[name])].bits, name))
+
+
+def _write(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None, f: object) -> None:
+    order = _in_file_order(tensors)
+    header = _header_bytes(order, tensors, metadata)
+    with written(f) as file:
+        _write_all(file, header, (_bytes_of(tensors[name]) for name in order))
+
+
+def _write_all(file: BinaryIO, header: bytes, chunks: Iterable[memoryview]) -> None:
+    file.write(header)
+    for chunk in chunks:
+        file.write(chunk)
+
+
+def _header_bytes(order: list[str], tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -> bytes:
     """Length and JSON header, padded with spaces so that the data begins at a multiple of 8 bytes."""
     header: dict[str, object] = {METADATA: dict(metadata)} if metadata else {}
     offset = 0
     for name in order:
-        begin, offset = offset, offset + tensors[name].numel() * FORMATS[codes[name]].bits // 8
-        header[name] = {"dtype": codes[name], "shape": list(tensors[name].shape), "data_offsets": [begin, offset]}
+        code = _code_of(name, tensors[name])
+        begin, offset = offset, offset + tensors[name].numel() * FORMATS[code].bits // 8
+        header[name] = {"dtype": code, "shape": list(tensors[name].shape), "data_offsets": [begin, offset]}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > rules.MAX_HEADER_BYTES:
@@ -134,66 +175,9 @@ def _header_bytes(order: list[str], tensors: Mapping[str, Tensor], codes: dict[s
     return LENGTH.pack(len(text)) + text
 
 
-def _bytes_of(tensor: Tensor, code: str) -> memoryview:
+def _bytes_of(tensor: Tensor) -> memoryview:
     """The elements in C order, little endian, as flat bytes."""
-    tensor = tensor.detach().cpu().contiguous()
-    if code == "BF16":
-        tensor = tensor.view(dtypes.int16)
-    array = np.ascontiguousarray(tensor.numpy()).reshape(-1).view(FORMATS[code].numpy)
-    return array.view(np.uint8).data
-
-
-def _write_atomically(target: str, header: bytes, chunks: Iterable[memoryview]) -> None:
-    """Write beside `target` and rename over it, keeping its permissions. Created with "x", so that nobody else's file is touched."""
-    temporary = os.path.join(os.path.dirname(target), f".numod-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(header)
-            for chunk in chunks:
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.exists(target):
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
-
-
-def _checked_path(what: str, path: object) -> str:
-    try:
-        return os.fsdecode(path)
-    except TypeError:
-        raise TypeError(f"{what}: expected a path (str or os.PathLike), got {type(path).__name__}") from None
-
-
-def _open(path: str | os.PathLike) -> BinaryIO:
-    """The file, opened for reading. Raises RuntimeError for a pipe or device, whose reading might never end."""
-    name = _checked_path("load", path)
-    mode = os.stat(name).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a folder gets the usual IsADirectoryError from open
-        refuse(path, "it is no regular file")
-    return open(name, "rb")
-
-
-def _check_supported(entry: Entry, path: object) -> None:
-    if FORMATS[entry.code].dtype not in dtypes.ALL:
-        readable = ", ".join(code for name, code in CODES.items() if name in dtypes.ALL)
-        refuse(path, f"numod has no dtype for {entry.code}; it reads {readable}", entry.name)
-
-
-def _read_array(file: BinaryIO, entry: Entry, path: object) -> np.ndarray:
-    """A fresh array for the next tensor of the file. Raises RuntimeError where the file has shrunk since it was checked."""
-    array = np.empty(prod(entry.shape), FORMATS[entry.code].numpy)
-    if file.readinto(array.view(np.uint8).data) != array.nbytes:
-        refuse(path, "the file ended before the tensor did; was it changed while it was read?", entry.name)
-    return array.reshape(entry.shape)
-
-
-def _to_tensor(array: np.ndarray, code: str) -> Tensor:
-    if code == "BOOL":
-        return from_numpy(np.asarray(array != 0))  # any byte but 0 is true, so that no bool holds a third value
-    tensor = from_numpy(array.view(array.dtype.newbyteorder("=")))
-    return tensor.view(dtypes.ALL["bfloat16"]) if code == "BF16" else tensor
+    tensor = tensor.detach().contiguous()
+    stored = tensor._storage.data[tensor._offset : tensor._offset + tensor.numel()]
+    values = np.ascontiguousarray(tensor.device.backend.download(stored))
+    return values.astype(values.dtype.newbyteorder("<"), copy=False).view(np.uint8).data

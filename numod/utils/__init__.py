@@ -1,5 +1,6 @@
-"""Helpers around training that are not tensors or modules: so far `numod.utils.data`."""
+"""Helpers around training that are not tensors or modules: `data`, `checkpoint`, `progress`."""
 
-from . import data
+from . import checkpoint, data
+from .progress import progress
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data", "progress"]

@@ -60,7 +60,7 @@ RIGHT = [1.0, 2.0, 3.0, 4.0, 5.0]
 def keys(monkeypatch):
     """The key of a kernel that is not compiled."""
     monkeypatch.setattr(builder, "_built", {})
-    monkeypatch.setattr(builder, "_make", lambda backend, kernel, fastmath: kernel)
+    monkeypatch.setattr(builder, "_make", lambda backend, kernel, fastmath, alone: kernel)
 
     def key(source=SOURCE, signature=SIGNATURE, **options):
         return builder.build(cpu, "sample", source, signature, **options).key

@@ -120,10 +120,13 @@ def test_bad_names(kind):
         getattr(net, register)("forward", None)
 
 
-def test_names_with_dots_are_refused_in_assignments_too():
-    for value in (nn.Linear(1, 1), nn.Parameter(numod.ones(1)), nn.Buffer(numod.ones(1))):
+def test_names_with_dots_are_refused_in_assignments_of_tensors_too():
+    for value in (nn.Parameter(numod.ones(1)), nn.Buffer(numod.ones(1))):
         with pytest.raises(KeyError, match=r"can.{1,2}t contain"):
             setattr(nn.Module(), "a.b", value)
+    module = nn.Module()
+    setattr(module, "a.b", nn.ReLU())  # as PyTorch has it
+    assert list(module._modules) == ["a.b"]
 
 
 def test_wrong_kinds():
@@ -632,7 +635,7 @@ def test_parameter():
     with pytest.raises(RuntimeError):
         nn.Parameter(numod.tensor([1, 2]))
     assert nn.Parameter(numod.tensor([1, 2]), requires_grad=False).tolist() == [1, 2]
-    with pytest.raises(TypeError, match="Parameter: expected a Tensor, got list"):
+    with pytest.raises(AttributeError, match="Parameter expects a Tensor, got list"):
         nn.Parameter([1.0])
 
 

@@ -530,7 +530,6 @@ def test_a_stream_longer_than_it_said_warns():
     ("options", "message"),
     [
         ({"num_workers": -1}, "non-negative"),
-        ({"num_workers": 2}, "num_workers=2, but numod has single-process loading only; pass num_workers=0"),
         ({"timeout": -1}, "timeout"),
         ({"prefetch_factor": 2}, "prefetch_factor"),
         ({"persistent_workers": True}, "persistent_workers"),

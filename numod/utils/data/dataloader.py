@@ -1,22 +1,25 @@
-"""The DataLoader: dataset, sampler and collate function as one iterable of batches. Not a pool of workers: it loads in this process."""
+"""The DataLoader: dataset, sampler and collate function as one iterable of batches. Not its passes: see `fetch`, and `pool` for those with workers."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ...core.random import Generator
-from .collate import default_collate, default_convert, stacks_rows
-from .dataset import Dataset, IterableDataset, fetch_batch, fetch_samples
+from ...core.random import Generator, randint
+from .collate import default_collate, default_convert
+from .dataset import Dataset, IterableDataset
+from .fetch import Pass, Source
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
+
+    from .pool import Workers, WorkerPass
 
 Sample = TypeVar("Sample", covariant=True)
 _FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"})
-
-
-def get_worker_info() -> None:
-    """None: there are no worker processes, and PyTorch gives None in the main process."""
 
 
 class DataLoader(Generic[Sample]):
@@ -26,8 +29,14 @@ class DataLoader(Generic[Sample]):
     indices) excludes `batch_size`, `shuffle`, `sampler` and `drop_last`; an IterableDataset takes none of them. `generator` decides the
     order of `shuffle=True`. With the default `collate_fn`, a dataset's `__getbatch__` is used where it has one (see `dataset`).
 
-    Batches are loaded in this process: `num_workers` other than 0 is a ValueError. `worker_init_fn`, `pin_memory` and `in_order` are
-    accepted, for programs that pass them, and have nothing to do. Raises ValueError for options that contradict each other.
+    With `num_workers` that many processes load `prefetch_factor` (2) batches each ahead, and batches come in the same order as without.
+    `multiprocessing_context` says how they are started ("fork", "spawn", "forkserver", or a context); what they get must be picklable except
+    with "fork". A worker's seeds (of numod, `random` and NumPy) are a number drawn per pass plus its number, and `worker_init_fn(number)`
+    runs in it first. An IterableDataset is read by every worker from its start, unless it asks `get_worker_info()` which part is its own.
+    An exception in a worker is raised here with its traceback; a worker that dies, and a wait of more than `timeout` seconds, are a
+    RuntimeError. Workers end with the pass, also one that is abandoned, or with the DataLoader if `persistent_workers`.
+
+    `pin_memory` is accepted, for programs that pass it, and has nothing to do. Raises ValueError for options that contradict each other.
     """
 
     _complete = False
@@ -53,7 +62,7 @@ class DataLoader(Generic[Sample]):
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         if isinstance(dataset, IterableDataset):
             _check_stream(shuffle, sampler, batch_sampler)
         _check_sampling(batch_size, shuffle, sampler, batch_sampler, drop_last)
@@ -66,19 +75,47 @@ class DataLoader(Generic[Sample]):
         self.dataset, self.batch_size, self.drop_last, self.generator = dataset, batch_size, drop_last, generator
         self.sampler, self.batch_sampler = _Endless() if sampler is None else sampler, batch_sampler
         self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
-        self.num_workers, self.timeout, self.worker_init_fn, self.prefetch_factor = num_workers, timeout, worker_init_fn, prefetch_factor
+        self.num_workers, self.timeout, self.worker_init_fn = num_workers, timeout, worker_init_fn
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
         self.multiprocessing_context, self.persistent_workers = multiprocessing_context, persistent_workers
         self._reported_length: int | None = None
+        self._workers: Workers | None = None  # those that persist
         self._complete = True
+        _warn_of_too_many(num_workers)
 
     def __setattr__(self, name: str, value: object) -> None:
         if self._complete and name in _FIXED:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized; make a new one")
         super().__setattr__(name, value)
 
+    @property
+    def multiprocessing_context(self) -> BaseContext | None:
+        """How workers are started; None for the platform's way. May be set to a context or the name of a start method."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, value: BaseContext | str | None) -> None:
+        self._context = None if value is None else _context(value, self.num_workers)
+
     def __iter__(self) -> Iterator:
-        return _Pass(self)
+        source = Source(self.dataset, self.batch_sampler is not None, self.collate_fn, self.drop_last)
+        note = _Counter(self)
+        return self._iterate_in_workers(source, note) if self.num_workers else Pass(source, self._index_sampler, note)
+
+    def _iterate_in_workers(self, source: Source, note: _Counter) -> WorkerPass:
+        from .pool import Workers, WorkerPass
+
+        workers = self._workers
+        if workers is None or not workers.close.alive:
+            seed = int(randint(0, 2**63 - 1, (), generator=self.generator))
+            workers = Workers(self._context, source, self.num_workers, seed, self.worker_init_fn)
+        if self.persistent_workers:
+            self._workers = workers
+        return WorkerPass(
+            workers, self._index_sampler, ahead=self.prefetch_factor, timeout=self.timeout, in_order=self.in_order,
+            keep=self.persistent_workers, note=note,
+        )
 
     def __len__(self) -> int:
         """Batches in a pass. For a stream this trusts `len(dataset)`, and raises TypeError where it has none."""
@@ -103,76 +140,75 @@ class _Endless(Sampler[None]):
             yield None
 
 
-class _Pass:
-    """One pass over a DataLoader."""
+class _Counter:
+    """Counts the samples of a pass, and warns when a stream turns out longer than it said."""
 
     def __init__(self, loader: DataLoader) -> None:
-        self._loader = loader
-        self._indices = iter(loader._index_sampler)
-        if isinstance(loader.dataset, IterableDataset):
-            self._fetch, self._stream, self._yielded = self._from_stream, iter(loader.dataset), 0
-        elif loader.batch_sampler is None:
-            self._fetch = self._one_sample
-        else:
-            self._fetch = self._one_batch
-            self._may_fetch_batch = stacks_rows(loader.collate_fn)
+        self._dataset, self._reported, self._fetched = loader.dataset, loader._reported_length, 0
+        self._workers = loader.num_workers
 
-    def __iter__(self) -> _Pass:
-        return self
-
-    def __len__(self) -> int:
-        return len(self._loader._index_sampler)
-
-    def __next__(self) -> object:
-        return self._fetch(next(self._indices))
-
-    def _one_sample(self, index: object) -> object:
-        return self._loader.collate_fn(self._loader.dataset[index])
-
-    def _one_batch(self, indices: list) -> object:
-        loader = self._loader
-        batch = fetch_batch(loader.dataset, indices) if self._may_fetch_batch else NotImplemented
-        return loader.collate_fn(fetch_samples(loader.dataset, indices)) if batch is NotImplemented else batch
-
-    def _from_stream(self, slots: list[None] | None) -> object:
-        samples = self._next_samples(1 if slots is None else len(slots))
-        self._yielded += len(samples)
-        self._warn_if_longer_than_reported()
-        return self._loader.collate_fn(samples[0] if slots is None else samples)
-
-    def _next_samples(self, count: int) -> list:
-        """Up to `count` samples. Raises StopIteration at the end of the stream; a short last batch counts unless `drop_last`."""
-        samples = [sample for _, sample in zip(range(count), self._stream, strict=False)]
-        if not samples or (self._loader.drop_last and len(samples) < count):
-            raise StopIteration
-        return samples
-
-    def _warn_if_longer_than_reported(self) -> None:
-        reported = self._loader._reported_length
-        if reported is not None and self._yielded > reported:
+    def __call__(self, samples: int) -> None:
+        self._fetched += samples
+        if self._reported is not None and self._fetched > self._reported:
             warnings.warn(
-                f"Length of IterableDataset {self._loader.dataset} was reported to be {reported} (when accessing len(dataloader)), "
-                f"but {self._yielded} samples have been fetched.",
-                stacklevel=4,
+                f"Length of IterableDataset {self._dataset} was reported to be {self._reported} (when accessing len(dataloader)), "
+                f"but {self._fetched} samples have been fetched." + (_EACH_READS_ALL if self._workers else ""),
+                stacklevel=3,
             )
 
 
-def _check_workers(num_workers: int, timeout: float, prefetch_factor: object, persistent_workers: bool, context: object) -> None:
+_EACH_READS_ALL = (
+    " For multiprocessing data-loading, this could be caused by not properly configuring the IterableDataset replica at each worker: "
+    "every worker reads all of it unless __iter__ takes its part, by numod.utils.data.get_worker_info()."
+)
+
+
+def _context(value: BaseContext | str, num_workers: int) -> BaseContext:
+    if not num_workers:
+        raise ValueError(f"multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got num_workers={num_workers}")
+    import multiprocessing
+    from multiprocessing.context import BaseContext
+
+    if isinstance(value, str):
+        known = multiprocessing.get_all_start_methods()
+        if value not in known:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {known!r}, but got multiprocessing_context={value!r}"
+            )
+        return multiprocessing.get_context(value)
+    if not isinstance(value, BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
+            f"but got multiprocessing_context={value}"
+        )
+    return value
+
+
+def _warn_of_too_many(num_workers: int) -> None:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if num_workers > cores:
+        warnings.warn(
+            f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker in current system is {cores}, "
+            "which is smaller than what this DataLoader is going to create. Please be aware that excessive worker creation might get DataLoader "
+            "running slow or even freeze, lower the worker number to avoid potential slowness/freeze if necessary.",
+            stacklevel=3,
+        )
+
+
+def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
     if num_workers < 0:
         raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
-    if num_workers > 0:
-        raise ValueError(
-            f"DataLoader: num_workers={num_workers}, but numod has single-process loading only; pass num_workers=0. "
-            "A TensorDataset, or any dataset with __getitems__ or __getbatch__, fetches a whole batch in one call and needs no workers"
-        )
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
-    if prefetch_factor is not None:
-        raise ValueError("prefetch_factor option could only be specified in multiprocessing; leave it None")
-    if persistent_workers:
-        raise ValueError("persistent_workers option needs num_workers > 0; leave it False")
-    if context is not None:
-        raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0); leave it None")
+    if prefetch_factor is not None and not num_workers:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing. "
+            "Let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if prefetch_factor is not None and prefetch_factor < 1:
+        raise ValueError(f"prefetch_factor option should be positive, got {prefetch_factor}")
+    if persistent_workers and not num_workers:
+        raise ValueError("persistent_workers option needs num_workers > 0")
 
 
 def _check_stream(shuffle: object, sampler: object, batch_sampler: object) -> None:

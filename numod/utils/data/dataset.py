@@ -117,6 +117,43 @@ class ChainDataset(IterableDataset[Sample]):
             yield each
 
 
+class StackDataset(Dataset):
+    """Datasets side by side: sample `i` is the tuple, or for named datasets the dict, of their samples `i`.
+
+    Raises ValueError where sizes differ, for no dataset, and for named and unnamed ones together.
+    """
+
+    def __init__(self, *args: Dataset, **kwargs: Dataset) -> None:
+        if args and kwargs:
+            raise ValueError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both types are given.")
+        if not args and not kwargs:
+            raise ValueError("At least one dataset should be passed")
+        self.datasets = kwargs or args
+        sizes = [len(each) for each in self._columns()]
+        if len(set(sizes)) > 1:
+            raise ValueError(f"Size mismatch between datasets: {sizes}")
+        self._length = sizes[0]
+
+    def _columns(self) -> list[Dataset]:
+        return list(self.datasets.values() if isinstance(self.datasets, dict) else self.datasets)
+
+    def _sample(self, parts: Iterable) -> tuple | dict:
+        return dict(zip(self.datasets, parts)) if isinstance(self.datasets, dict) else tuple(parts)
+
+    def __getitem__(self, index: int) -> tuple | dict:
+        return self._sample(each[index] for each in self._columns())
+
+    def __getitems__(self, indices: Sequence[int]) -> list:
+        columns = [fetch_samples(each, indices) for each in self._columns()]
+        for column in columns:
+            if len(column) != len(indices):
+                raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}")
+        return [self._sample(parts) for parts in zip(*columns)]
+
+    def __len__(self) -> int:
+        return self._length
+
+
 class Subset(Dataset[Sample]):
     """The samples of `dataset` at `indices`, numbered anew from 0."""
 

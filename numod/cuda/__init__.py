@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .device.device import Device
+from ..device.device import Device
 
 
 def is_available() -> bool:

@@ -1,0 +1,126 @@
+"""GradScaler: a factor on the loss that keeps small gradients above what float16 rounds to zero. Not needed for float32 and bfloat16."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+
+from ..autograd import no_grad
+from ..core.tensor import Tensor
+from ..cuda import is_available
+
+
+class GradScaler:
+    """Scales losses, unscales gradients before the optimizer's step, and leaves the step out where one of them is not finite.
+
+    `update` multiplies the scale by `backoff_factor` after such a step, and by `growth_factor` after `growth_interval` others in a row. With
+    `enabled=False` it does nothing but call `optimizer.step()`; so it is, with a warning, for CUDA where there is none.
+    """
+
+    def __init__(
+        self, device: str = "cuda", init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5, growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        if enabled and device == "cuda" and not is_available():
+            warnings.warn("numod.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+            enabled = False
+        if enabled and growth_factor <= 1.0:
+            raise AssertionError("The growth factor must be > 1.0.")
+        if enabled and backoff_factor >= 1.0:
+            raise AssertionError("The backoff factor must be < 1.0.")
+        self._enabled, self._scale, self._growth_tracker, self._in_use = enabled, float(init_scale), 0, False
+        self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
+        self._found: dict[int, bool] = {}  # id of an optimizer whose gradients are unscaled -> whether all were finite
+        self._stepped: set[int] = set()
+
+    def scale(self, outputs: Tensor | Iterable) -> object:
+        """Tensors, or lists, tuples and mappings of them, times the scale."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            self._in_use = True
+            return outputs * self._scale
+        if isinstance(outputs, Mapping):
+            return type(outputs)((key, self.scale(value)) for key, value in outputs.items())
+        if isinstance(outputs, Iterable):
+            scaled = [self.scale(each) for each in outputs]
+            return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
+        raise ValueError(f"outputs must be a Tensor or an iterable of Tensors, got {type(outputs).__name__}")
+
+    def unscale_(self, optimizer: object) -> None:
+        """Divide the gradients of the optimizer's parameters by the scale. Raises RuntimeError the second time between updates."""
+        if not self._enabled:
+            return
+        self._check_in_use("unscale_")
+        if id(optimizer) in self._stepped:
+            raise RuntimeError("unscale_() is being called after step().")
+        if id(optimizer) in self._found:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        gradients = [each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+        with no_grad():
+            for each in gradients:
+                each.mul_(1.0 / self._scale)
+        self._found[id(optimizer)] = all(bool(each.isfinite().all()) for each in gradients)
+
+    def step(self, optimizer: object, *args: object, **kwargs: object) -> object:
+        """`optimizer.step(...)`, after unscaling if that was not done yet, unless a gradient is not finite."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._check_in_use("step")
+        if id(optimizer) in self._stepped:
+            raise RuntimeError("step() has already been called since the last update().")
+        if id(optimizer) not in self._found:
+            self.unscale_(optimizer)
+        self._stepped.add(id(optimizer))
+        return optimizer.step(*args, **kwargs) if self._found[id(optimizer)] else None
+
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """Adjust the scale to what the steps since the last update have met, or set it."""
+        if not self._enabled:
+            return
+        self._check_in_use("update")
+        if new_scale is not None:
+            self._scale = float(new_scale)
+        elif not self._found:
+            raise AssertionError("No inf checks were recorded prior to update.")
+        elif not all(self._found.values()):
+            self._scale, self._growth_tracker = self._scale * self._backoff_factor, 0
+        else:
+            self._grow()
+        self._found.clear()
+        self._stepped.clear()
+
+    def _grow(self) -> None:
+        self._growth_tracker += 1
+        if self._growth_tracker == self._growth_interval:
+            self._scale, self._growth_tracker = self._scale * self._growth_factor, 0
+
+    def _check_in_use(self, what: str) -> None:
+        if not self._in_use:
+            raise AssertionError(
+                f"Attempted {what} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
+            )
+
+    def get_scale(self) -> float:
+        """The scale; 1.0 if not enabled."""
+        return self._scale if self._enabled else 1.0
+
+    def is_enabled(self) -> bool:
+        """Whether it scales."""
+        return self._enabled
+
+    def state_dict(self) -> dict:
+        """The scale, its rules, and the steps since it last changed; empty if not enabled."""
+        names = {"scale": "_scale", "growth_factor": "_growth_factor", "backoff_factor": "_backoff_factor", "growth_interval": "_growth_interval"}
+        return {name: getattr(self, own) for name, own in (names | {"_growth_tracker": "_growth_tracker"}).items()} if self._enabled else {}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Continue as the scaler whose state this is. Raises RuntimeError for that of one not enabled."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
+        for name, value in state_dict.items():
+            setattr(self, f"_{name.lstrip('_')}", value)

@@ -1,0 +1,8 @@
+"""`numod.backends.mkldnn`: oneDNN is not used."""
+
+from __future__ import annotations
+
+
+def is_available() -> bool:
+    """False."""
+    return False

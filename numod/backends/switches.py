@@ -1,0 +1,56 @@
+"""Switches of the top namespace that trade accuracy or repeatability for speed. They are remembered; numod has no kernel that makes the trade."""
+
+from __future__ import annotations
+
+import warnings
+
+_PRECISIONS = ("highest", "high", "medium")
+_MODES = {"default": 0, "warn": 1, "error": 2}
+_precision = "highest"
+_mode = 0
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` was given; "highest" at the start."""
+    return _precision
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allow less than float32 in float32 products: "highest", "high" or "medium". They are computed in float32 in any case."""
+    global _precision
+    if precision in _PRECISIONS:
+        _precision = precision
+    else:
+        warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no effect.", stacklevel=2)
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for the same results in every run. There is one algorithm per op, so nothing is chosen by this."""
+    global _mode
+    _mode = (1 if warn_only else 2) if mode else 0
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` is on."""
+    return _mode > 0
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether it is on with `warn_only`."""
+    return _mode == 1
+
+
+def get_deterministic_debug_mode() -> int:
+    """0 off, 1 warn only, 2 on."""
+    return _mode
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """The same switch by number, or as "default", "warn" or "error"."""
+    global _mode
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    number = _MODES.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
+    if number not in _MODES.values():
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, 2, `default`, `warn`, `error`, but got {debug_mode}")
+    _mode = number

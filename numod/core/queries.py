@@ -1,0 +1,37 @@
+"""Questions about values, as functions of the top namespace. Those about tensors alone are properties and methods of Tensor."""
+
+from __future__ import annotations
+
+from .tensor import Tensor
+
+FUNCTIONS = "is_tensor is_storage typename"
+BOTH = "is_floating_point is_complex is_signed is_nonzero is_inference numel"
+
+
+def is_tensor(obj: object) -> bool:
+    """Whether it is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: object) -> bool:
+    """Whether it is the memory of a tensor."""
+    from ..device import Storage
+
+    return isinstance(obj, Storage)
+
+
+def typename(obj: object) -> str:
+    """The name of a value's type with its module; of a tensor such as numod.FloatTensor; of a class its own."""
+    if isinstance(obj, Tensor):
+        return f"numod.{obj.dtype.short}Tensor"
+    kind = obj if isinstance(obj, type) else type(obj)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def is_nonzero(input: Tensor) -> bool:  # noqa: A002
+    """Whether a tensor of one element is not zero. Raises RuntimeError for others."""
+    return bool(input)
+
+
+is_floating_point, is_complex, is_signed = Tensor.is_floating_point, Tensor.is_complex, Tensor.is_signed
+is_inference, numel = Tensor.is_inference, Tensor.numel

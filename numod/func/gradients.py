@@ -1,0 +1,247 @@
+"""Gradients as functions. What they are computed with is the tape; here an argument is only given an own place on it for the call.
+
+So these nest: inside `grad(f)` another `grad` sees its arguments as computed from those outside. A result is recorded only where
+something outside wants its gradient: an argument that requires one, or a tensor that the function uses and that does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .. import autograd
+from ..autograd import enable_grad, is_grad_enabled
+from ..autograd.tape import Node, edge_to
+from ..core import Tensor, stack, zeros_like
+
+__all__ = ["grad", "grad_and_value", "hessian", "jacrev", "value_and_grad", "vjp"]
+
+Argnums = int | tuple[int, ...]
+
+
+# ---- functions of many arguments ---------------------------------------------------------------------------------------
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """`tree`, of dicts, lists, tuples and what is in them, with `function` applied to what is in them."""
+    if isinstance(tree, dict):
+        return type(tree)((name, map_leaves(function, each)) for name, each in tree.items())
+    if isinstance(tree, (list, tuple)):
+        parts = [map_leaves(function, each) for each in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    return function(tree)
+
+
+def leaves(tree: Any) -> list[Any]:
+    """What is in `tree`, from left to right."""
+    found: list[Any] = []
+    map_leaves(found.append, tree)
+    return found
+
+
+def _places(argnums: Argnums, count: int) -> tuple[int, ...]:
+    """`argnums` as indices of `count` arguments."""
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    numbers = argnums if isinstance(argnums, tuple) else (argnums,)
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    for number in numbers:
+        if not isinstance(number, int):
+            raise RuntimeError(f"argnum must be int, got: {type(number)}")
+        if not -count <= number < count:
+            raise RuntimeError(f"Got argnum={number}, but only {count} positional inputs")
+    places = tuple(number % count for number in numbers)
+    if len(set(places)) != len(places):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return places
+
+
+# ---- one call ----------------------------------------------------------------------------------------------------------
+
+
+def _fresh(value: Any) -> Tensor:
+    """The same value at a new place on the tape, still connected where it was computed by something that matters outside."""
+    if not isinstance(value, Tensor):
+        raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
+    return value.view_as(value) if value.requires_grad else value.detach().requires_grad_()
+
+
+def _depends_on_more(outputs: Iterable[Tensor], inputs: list[Tensor]) -> bool:
+    """Whether `outputs` were computed from a leaf that wants its gradient and is not one of `inputs`."""
+    own, seen = {id(each) for each in inputs}, set()
+    waiting = [edge_to(each)[0] for each in outputs if each.requires_grad]
+    while waiting:
+        target = waiting.pop()
+        if isinstance(target, Node):
+            if target not in seen:
+                seen.add(target)
+                waiting.extend(edge[0] for edge in target.edges if edge is not None)
+        elif id(target) not in own:
+            return True
+    return False
+
+
+class _Call:
+    """One call of a function to be differentiated: fresh inputs, its output and aux, and whether the tape goes on outside."""
+
+    def __init__(self, name: str, has_aux: bool, inputs: Any) -> None:
+        self.name, self.has_aux, self.aux = name, has_aux, None
+        with enable_grad():
+            self.inputs = map_leaves(_fresh, inputs)
+
+    def run(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> None:
+        with enable_grad():
+            self.output = function(*args, **kwargs)
+        if self.has_aux:
+            if not (isinstance(self.output, tuple) and len(self.output) == 2):
+                raise RuntimeError(f"{self.name}: output of function f should be a tuple: (output, aux) if has_aux is True")
+            self.output, self.aux = self.output
+        outputs = [each for each in leaves(self.output) if isinstance(each, Tensor)]
+        self.recorded = is_grad_enabled() and _depends_on_more(outputs, leaves(self.inputs))
+
+    def outside(self, tree: Any) -> Any:
+        """A result as the caller may see it: not connected to this call's own inputs."""
+        if self.recorded:
+            return tree
+        return map_leaves(lambda each: each.detach() if isinstance(each, Tensor) else each, tree)
+
+    def pull_back(self, weights: list[Tensor] | None, recorded: bool) -> Any:
+        """The gradients of the inputs, in their own structure."""
+        inputs, wanted = leaves(self.inputs), []
+        for number, each in enumerate(leaves(self.output)):
+            if each.requires_grad:
+                wanted.append((each, None if weights is None else weights[number]))
+        if not wanted:
+            found = iter([each.new_zeros(each.shape) for each in inputs])
+        else:
+            outputs, gradients = zip(*wanted)
+            settings = {"retain_graph": True, "create_graph": recorded, "materialize_grads": True}
+            found = iter(autograd.grad(outputs, inputs, None if weights is None else gradients, **settings))
+        return map_leaves(lambda each: next(found), self.inputs)
+
+
+def _called(name: str, func: Callable, argnums: Argnums, has_aux: bool, args: tuple, kwargs: dict[str, Any]) -> _Call:
+    """The call of `func` with the arguments at `argnums` fresh."""
+    places = _places(argnums, len(args))
+    call = _Call(name, has_aux, [args[place] for place in places])
+    replaced = dict(zip(places, call.inputs))
+    call.run(func, tuple(replaced.get(place, value) for place, value in enumerate(args)), kwargs)
+    return call
+
+
+def _tensors_of(call: _Call) -> list[Tensor]:
+    outputs = leaves(call.output)
+    if not outputs or not all(isinstance(each, Tensor) for each in outputs):
+        raise RuntimeError(f"{call.name}: Expected f to return tensors, and at least one")
+    return outputs
+
+
+def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """The function of the same arguments that gives (gradient, value) of `func`, which returns a scalar tensor.
+
+    `argnums` says which positional arguments: one, for its gradient, or a tuple, for a tuple of gradients. An argument may be a dict,
+    list or tuple of tensors, and its gradient is of the same structure. With `has_aux` `func` returns (value, aux), of which aux is not
+    differentiated, and the result is (gradient, (value, aux)).
+    """
+
+    @functools.wraps(func)
+    def gradient_and_value(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        call = _called("grad_and_value(f)(*args)", func, argnums, has_aux, args, kwargs)
+        _check_scalar(call.output)
+        gradients = tuple(call.pull_back(None, call.recorded))
+        value, aux = call.outside(call.output), call.outside(call.aux)
+        return gradients if isinstance(argnums, tuple) else gradients[0], (value, aux) if has_aux else value
+
+    return gradient_and_value
+
+
+def _check_scalar(output: Any) -> None:
+    name = "grad_and_value(f)(*args)"
+    if not isinstance(output, Tensor):
+        raise RuntimeError(f"{name}: Expected f(*args) to return a Tensor, got {type(output)}")
+    if output.ndim != 0:
+        raise RuntimeError(
+            f"{name}: Expected f(*args) to return a scalar tensor, got tensor with {output.ndim} dims. Maybe you wanted to use the vjp API "
+            "instead?"
+        )
+
+
+def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """The function of the same arguments that gives the gradient of `func`; with `has_aux`, (gradient, aux). See `grad_and_value`."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        gradients, value = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
+
+    return gradient
+
+
+def value_and_grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """`grad_and_value` the other way round, as JAX and MLX have it: (value, gradient)."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def value_and_gradient(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return both(*args, **kwargs)[::-1]
+
+    return value_and_gradient
+
+
+def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
+    """`func(*primals)` and the function from weights of its outputs to the gradients of the primals; with `has_aux` aux as well.
+
+    The weights have the structure of the output; the gradients are a tuple, even of one.
+    """
+    call = _Call("vjp(f, *primals)", has_aux, list(primals))
+    call.run(func, tuple(call.inputs), {})
+    outputs = _tensors_of(call)
+
+    def pull_back(*cotangents: Any) -> tuple:
+        weights = leaves(cotangents[0] if len(cotangents) == 1 else cotangents)
+        if [tuple(each.shape) for each in weights] != [tuple(each.shape) for each in outputs]:
+            raise RuntimeError(f"Expected cotangents of the shapes of the outputs, {[tuple(each.shape) for each in outputs]}")
+        recorded = is_grad_enabled() and (call.recorded or any(each.requires_grad for each in weights))
+        return tuple(call.pull_back(weights, recorded))
+
+    result = call.outside(call.output), pull_back
+    return (*result, call.outside(call.aux)) if has_aux else result
+
+
+def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False) -> Callable:
+    """The function of the same arguments that gives the derivatives of each output by each argument, (*output, *argument).
+
+    One backward pass for each element of the outputs. `argnums`, trees and `has_aux` as in `grad`; the outputs may be a tree too.
+    """
+
+    @functools.wraps(func)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        call = _called("jacrev(f)(*args)", func, argnums, has_aux, args, kwargs)
+        numbers = iter(range(len(_tensors_of(call))))
+        found = map_leaves(lambda each: _derivatives(call, next(numbers), isinstance(argnums, tuple)), call.output)
+        return (found, call.outside(call.aux)) if has_aux else found
+
+    return jacobian
+
+
+def _derivatives(call: _Call, number: int, several: bool) -> Any:
+    """Those of the output of that number, in the structure of the inputs."""
+    outputs, inputs = leaves(call.output), leaves(call.inputs)
+    rows = []
+    for element in range(outputs[number].numel()):
+        weights = [zeros_like(each.detach()) for each in outputs]
+        weights[number].view(-1)[element] = 1
+        rows.append(leaves(call.pull_back(weights, call.recorded)))
+    shapes = [(*outputs[number].shape, *each.shape) for each in inputs]
+    columns = zip(*rows) if rows else ([each.new_zeros((0, *each.shape))] for each in inputs)
+    found = iter([stack(list(column)).reshape(shape) for column, shape in zip(columns, shapes)])
+    tree = tuple(map_leaves(lambda each: next(found), call.inputs))
+    return tree if several else tree[0]
+
+
+def hessian(func: Callable, argnums: Argnums = 0) -> Callable:
+    """The function of the same arguments that gives the second derivatives of `func`, for a scalar (*argument, *argument)."""
+    return jacrev(jacrev(func, argnums), argnums)

@@ -1,0 +1,68 @@
+"""Modules as functions of their parameters and buffers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ..core import Tensor, stack
+from ..nn.module import Module
+from ..nn.utils.stateless import call_with
+
+__all__ = ["functional_call", "stack_module_state"]
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: dict[str, Tensor] | Sequence[dict[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """`module(*args, **kwargs)` with other tensors in the places of its own, by dotted name, for this call only.
+
+    A tensor given for one name of a tied parameter stands for all its names, unless `tie_weights=False`. With `strict` every parameter
+    and buffer must be given, and nothing else. Buffers that the call replaces are put into the dictionary.
+    """
+    tensors = _as_one(parameter_and_buffer_dicts)
+    return call_with(module, tensors, args, kwargs, tie_weights, strict)
+
+
+def _as_one(dicts: Any) -> dict[str, Tensor]:
+    if isinstance(dicts, dict):
+        return dicts
+    if not isinstance(dicts, Sequence):
+        raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(dicts)}")
+    if not all(isinstance(each, dict) for each in dicts):
+        raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
+    repeated = [name for name, times in Counter(name for each in dicts for name in each).items() if times > 1]
+    if repeated:
+        raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+    return {name: tensor for each in dicts for name, tensor in each.items()}
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and the buffers of modules of one class, each stacked along a new first dimension. The parameters are leaves."""
+    if len(models) == 0:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({model.training for model in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if len({type(model) for model in models}) > 1:
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    parameters = _stacked([dict(model.named_parameters()) for model in models])
+    buffers = _stacked([dict(model.named_buffers()) for model in models])
+    return parameters, buffers
+
+
+def _stacked(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: _stacked_leaf([state[name] for state in states], name) for name in states[0]}
+
+
+def _stacked_leaf(tensors: list[Tensor], name: str) -> Tensor:
+    if len({each.requires_grad for each in tensors}) > 1:
+        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+    result = stack(tensors)
+    return result.detach().requires_grad_() if tensors[0].requires_grad else result

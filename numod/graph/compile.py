@@ -1,0 +1,279 @@
+"""`numod.compile`: a function or module that runs as compiled programs. The first call runs eagerly and is recorded; later ones run native code.
+
+A call runs a program only where everything it was recorded under still holds; else it is recorded anew. What a program could not repeat is an
+error that names the line, never another answer.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ..autograd.engine import grad
+from ..autograd.tape import edge_to
+from ..core import apply as waist
+from ..core.apply import state
+from ..core.creation import ones
+from ..core.tensor import Tensor
+from . import guards
+from .caller import caller
+from .differentiable import Differentiable
+from .run import Executable
+from .section import CheckFailed
+from .trace import Recorder, Value, replace
+
+VERSIONS = 8  # programs kept for one function; past it other calls run eagerly
+
+
+def compile(  # noqa: A001
+    model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "numba", mode: str | None = None, options: dict | None = None,
+    disable: bool = False, explain: bool = False,
+) -> Any:
+    """A function that computes what `model` (a function, or a Module) does, as native code; also a decorator.
+
+    A compiled Module is a Module with the same parameters, state_dict and type. `dynamic=True` shares kernels between sizes, so that a new
+    batch size compiles nothing. `explain=True` prints what was recorded. `fullgraph`, `backend`, `mode` and `options` are taken for
+    PyTorch's sake: there is always one whole graph. Raises RuntimeError, at the call that records, for what cannot be repeated.
+    """
+    if model is None:
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable, explain=explain)
+    if not callable(model):
+        raise TypeError(f"compile expects a function or a Module, got {type(model).__name__}")
+    if disable:
+        return model
+    if hasattr(model, "_modules"):
+        return _compiled_module(model, bool(dynamic), explain)
+    return Compiled(model, bool(dynamic), explain)
+
+
+class Compiled:
+    """A compiled function. `explain()` tells what was recorded; `versions` holds the programs by the inputs' properties."""
+
+    def __init__(self, function: Callable, dynamic: bool = False, verbose: bool = False) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.dynamic, self.verbose = function, dynamic, verbose
+        self.name = getattr(function, "__name__", type(function).__name__).strip("<>")
+        self.versions: dict[tuple, Version] = {}
+        self.recorded, self.last_change, self.complained = 0, None, False
+        self.short, self.count = self._call, -1  # the version called last, as a function of so many tensors
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if named or len(arguments) != self.count:
+            return self._call(*arguments, **named)
+        return self.short(*arguments)
+
+    def _call(self, *arguments: Any, **named: Any) -> Any:
+        """The long way: find the version by the arguments' properties, record where there is none."""
+        if _recording():
+            return self.function(*arguments, **named)  # part of a larger program
+        key, tensors = describe(arguments, named)
+        version, reason = self.versions.get(key), None
+        if version is not None:
+            reason = version.objection(tensors)
+            if reason is None:
+                self._shorten(version, tensors, arguments)
+                try:
+                    return version.executable.run(tensors)
+                except CheckFailed as failure:
+                    reason = str(failure)
+            del self.versions[key]
+        if self.recorded >= VERSIONS and not self.dynamic:
+            return self._run_eagerly(arguments, named, reason)
+        return self._record(key, arguments, named)
+
+    def _run_eagerly(self, arguments: tuple, named: dict, reason: str | None) -> Any:
+        if not self.complained:
+            self.complained = True
+            why = reason or "the arguments' shapes, dtypes or values"
+            warnings.warn(f"compile: {self.name} was recorded {self.recorded} times, the last time because of {why}; it runs eagerly from here. dynamic=True may help", stacklevel=4)
+        return self.function(*arguments, **named)
+
+    def _record(self, key: tuple, arguments: tuple, named: dict) -> Any:
+        """Run for real and keep the program, unless the call made state that it will find the next time (an optimizer's, a lazy module's)."""
+        outputs, version, change = record(self.function, arguments, named, self.name, self.dynamic)
+        if version is not None:
+            self.versions[key], self.recorded = version, self.recorded + 1
+            if self.verbose:
+                print(self.explain())
+        elif change is not None and change == self.last_change:
+            raise RuntimeError(f"compile: {change} whenever {self.name} runs, which a compiled function cannot repeat; write tensors in place, and keep other state outside")
+        self.last_change = change
+        return outputs
+
+    def _shorten(self, version: Version, tensors: tuple[Tensor, ...], arguments: tuple) -> None:
+        """Let the next call with tensors alone go straight to this version."""
+        if len(tensors) == len(arguments) and type(version.executable) is Executable and version.executable.section.linked:
+            self.short, self.count = version.caller(tensors, self._call), len(tensors)
+
+    def explain(self) -> str:
+        """Every program as text."""
+        return "\n\n".join(str(each.executable) for each in self.versions.values()) or f"{self.name}: nothing recorded yet; call it first"
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __deepcopy__(self, memo: dict) -> Compiled:
+        return Compiled(copy.deepcopy(self.function, memo), self.dynamic, self.verbose)
+
+    def __reduce__(self) -> tuple:
+        return Compiled, (self.function, self.dynamic, self.verbose)
+
+
+class Version:
+    """A program with what it was recorded under."""
+
+    def __init__(self, executable: Executable, picture: guards.Picture) -> None:
+        self.executable, self.picture = executable, picture
+        self.held = {id(each._storage) for each in executable.program.held.values()}
+        self.made: Callable | None = None
+
+    def caller(self, tensors: tuple[Tensor, ...], slow: Callable) -> Callable:
+        """The short way into this version."""
+        if self.made is None:
+            self.made = caller(self.executable, self.picture, tensors, slow)
+        return self.made
+
+    def objection(self, tensors: tuple[Tensor, ...]) -> str | None:
+        """Why the program may not run now, or None."""
+        for each in tensors:
+            if id(each._storage) in self.held:
+                return "an argument that shares memory with a tensor the function reaches by itself"
+        return self.picture.difference()
+
+
+def record(function: Callable, arguments: tuple, named: dict, name: str, dynamic: bool) -> tuple[Any, Version | None, str | None]:
+    """Run a call for real while recording it: (its result, the version for later calls or None, what the call changed in Python)."""
+    before = list(guards.picture(function))
+    tensors = describe(arguments, named)[1]
+    storages = {id(thing) for _, kind, thing in before if kind == "is"}
+    if any(id(each._storage) in storages for each in tensors):
+        return function(*arguments, **named), None, None  # a parameter given as an argument: which of the two a later call means is not known
+    recorder = Recorder(tensors)
+    waist.listeners.append(recorder)
+    try:
+        outputs = function(*arguments, **named)
+        change = guards.compare(before, list(guards.picture(function)))
+        joint = None if change or recorder.made_state else _differentiate(recorder, tensors, outputs)
+    finally:
+        waist.listeners.remove(recorder)
+    if change or recorder.made_state:
+        return outputs, None, None if recorder.made_state else change
+    _refuse_hooks(before)
+    linked = False if dynamic else None
+    if joint is None:
+        executable = Executable(recorder.finish(outputs), name, linked)
+    else:
+        boundary, differentiated, wanted, gradients = joint
+        executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, linked)
+    return outputs, Version(executable, guards.Picture(function)), None
+
+
+def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any) -> tuple[int, list[Value], list[Tensor | int], tuple] | None:
+    """Record the gradients of results that need them: (where backward begins, those results, what the gradients are for, the gradients)."""
+    results: list[Tensor] = []
+    replace(outputs, lambda each: results.append(each) if isinstance(each, Tensor) and each.grad_fn is not None and not any(each is r for r in results) else None)
+    leaves = _leaves(results, tensors)
+    if not results or leaves is None:
+        return None
+    seeds = [ones(each.shape, dtype=each.dtype, device=each.device) for each in results]
+    for each in seeds:
+        recorder.add_input(each)
+    boundary = len(recorder.program.steps)
+    numbers = {id(each): k for k, each in enumerate(tensors)}
+    gradients = grad(results, leaves, seeds, retain_graph=True, allow_unused=True)
+    return boundary, [recorder.numbers[id(each)] for each in results], [numbers.get(id(each), each) for each in leaves], gradients
+
+
+def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] | None:
+    """The leaves, and the given tensors, that the results depend on. None where the graph was already used up by a backward pass."""
+    given = {(id(edge[0]), edge[1]): each for each in tensors if (edge := edge_to(each)) is not None}
+    found: dict[int, Tensor] = {}
+    seen, waiting = set(), [edge_to(each) for each in results]
+    while waiting:
+        target, number = waiting.pop()
+        stop = given.get((id(target), number), target if isinstance(target, Tensor) else None)
+        if stop is not None:
+            found[id(stop)] = stop
+            if stop._hooks:
+                raise RuntimeError("compile: a tensor with hooks takes part; remove them, or leave the function uncompiled")
+        elif target not in seen:
+            seen.add(target)
+            if getattr(target, "kept", ()) is None:
+                return None
+            if target.hooks is not None and any(vars(target.hooks).values()):
+                raise RuntimeError("compile: a computed tensor has hooks or retains its gradient, which a compiled function does not call; leave the function uncompiled")
+            waiting += [edge for edge in target.edges if edge is not None]
+    return list(found.values())
+
+
+def _refuse_hooks(entries: list[guards.Entry]) -> None:
+    """Hooks of modules inside would not be called. (Those of a compiled module itself are: they run around it.)"""
+    for name, _, thing in entries:
+        if "_hooks" in name and callable(thing):
+            raise RuntimeError(f"compile: {name.rpartition('.')[0]} has a hook ({name.rpartition('.')[2]}), which a compiled function would not call; remove it, or compile the parts")
+
+
+def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
+    """A call's key (layouts of tensors, values of the rest, which arguments share memory, the modes) and its tensors."""
+    tensors: list[Tensor] = []
+    key = tuple([_key(each, tensors) for each in arguments])
+    if named:
+        key += tuple([(name, _key(each, tensors)) for name, each in named.items()])
+    if len(tensors) > 1:
+        storages = [each._storage for each in tensors]
+        key += (tuple(map(storages.index, storages)),)
+    return (key, state.grad_enabled, state.inference), tuple(tensors)
+
+
+def _key(each: Any, tensors: list[Tensor]) -> Any:
+    if isinstance(each, Tensor):
+        tensors.append(each)
+        return (each._layout, each._requires_grad) if state.grad_enabled else each._layout
+    if isinstance(each, guards.SIMPLE):
+        return type(each), each
+    if isinstance(each, (list, tuple)):
+        return type(each), *[_key(part, tensors) for part in each]
+    if isinstance(each, dict):
+        return dict, *[(name, _key(part, tensors)) for name, part in each.items()]
+    return _Same(each)
+
+
+class _Same:
+    """An argument that is nothing of the above: the same object."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.thing is self.thing
+
+
+def _recording() -> bool:
+    return any(isinstance(each, Recorder) for each in waist.listeners)
+
+
+def _compiled_module(module: Any, dynamic: bool, verbose: bool) -> Any:
+    """The same module (its attributes are one dictionary) whose `forward` is compiled."""
+    base = type(module)
+    compiled = Compiled(module.forward, dynamic, verbose)
+
+    def again(original: Any) -> Any:
+        return _compiled_module(original, dynamic, verbose)
+
+    def plain() -> Any:
+        return module
+
+    members = {
+        "forward": lambda self, *arguments, **named: compiled(*arguments, **named), "explain": lambda self: compiled.explain(), "compiled": compiled,
+        "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)), "__reduce_ex__": lambda self, protocol: (compile, (plain(),)),
+        "__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__,
+    }
+    result = object.__new__(type(base.__name__, (base,), members))
+    object.__setattr__(result, "__dict__", module.__dict__)
+    return result

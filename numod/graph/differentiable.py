@@ -1,0 +1,107 @@
+"""A recorded forward pass with its backward pass: results that can be differentiated, though both passes run as compiled sections.
+
+Local memory lives from forward to backward, so each call has an arena of its own, which its node keeps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..autograd.tape import Node, edge_to, stale
+from ..core.apply import state
+from ..core.tensor import Tensor
+from . import memory
+from .lower import Buffer
+from .run import Executable
+from .section import Section, draw
+from .trace import Program, Value, replace
+
+
+class Differentiable(Executable):
+    """A program whose steps from `boundary` on are the backward pass of the ones before; its outputs are (results, gradients).
+
+    Its inputs are those of the forward pass and then a gradient for each of the results `differentiated`. The gradients are for `wanted`:
+    tensors that existed, or numbers of inputs.
+    """
+
+    def __init__(self, program: Program, boundary: int, differentiated: list[Value], wanted: list[Tensor | int], name: str, linked: bool | None = None) -> None:
+        self.boundary, self.differentiated, self.wanted = boundary, differentiated, wanted
+        super().__init__(program, name, linked)
+
+    def _prepare(self, name: str, linked: bool | None) -> None:
+        places, self.arena_size = memory.plan(self.lowered, self.boundary)
+        calls = self.lowered.calls
+        self.section = Section(self.lowered, [each for each in calls if each.position < self.boundary], places, name, linked)
+        self.backward = Section(self.lowered, [each for each in calls if each.position >= self.boundary], places, f"{name}_backward", linked)
+        self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]
+
+    def run(self, inputs: tuple[Tensor, ...]) -> Any:
+        """The forward pass's results, with a node that runs the backward pass."""
+        arena, memory_of, values = np.empty(max(self.arena_size, 1), np.uint8), {}, draw(self.lowered.sources)
+        self._run(self.section, arena, inputs, memory_of, values)
+        self._count_writes(inputs)
+        self._set_gradients(inputs, memory_of)
+        node = CompiledNode(self, inputs, arena, memory_of, values)
+        tensors: dict[Value, Tensor] = {}
+
+        def build(each: Any) -> Any:
+            if not isinstance(each, Value):
+                return each
+            if each not in tensors:
+                tensors[each] = self._tensor(each, inputs, memory_of)
+                if each in self.differentiated:
+                    made = tensors[each]
+                    made._node, made._output, made._requires_grad = node, self.differentiated.index(each), True
+            return tensors[each]
+
+        return replace(self.program.outputs[0], build)
+
+
+class CompiledNode(Node):
+    """The tape's node of a compiled forward pass. Keeps its memory until backward has run."""
+
+    def __init__(self, executable: Differentiable, inputs: tuple, arena: np.ndarray, memory_of: dict[Buffer, Any], values: list) -> None:
+        owners = [inputs[each] if isinstance(each, int) else each for each in executable.wanted]
+        layouts = executable.lowered.layouts
+        super().__init__(None, [edge_to(each) for each in owners], [each._layout for each in owners], tuple(layouts[each] for each in executable.differentiated))
+        self.executable, self.kept, self.versions = executable, (inputs, arena, memory_of, values), None
+        self.storages = [self._storage(each) for each in executable.kept]
+        self.versions = [each.version for each in self.storages]
+
+    def _storage(self, buffer: Buffer) -> Any:
+        inputs, _, memory_of, _ = self.kept
+        return buffer.tensor._storage if buffer.kind == "held" else inputs[buffer.number]._storage if buffer.kind == "input" else memory_of[buffer]
+
+    def backward(self, grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
+        """Run the backward section."""
+        if self.kept is None:
+            self.unpack()  # raises
+        if state.grad_enabled:
+            raise RuntimeError("a compiled function's gradient cannot itself be differentiated; call the function that was compiled, uncompiled, for create_graph=True")
+        inputs, arena, memory_of, values = self.kept
+        for storage, buffer, version in zip(self.storages, self.executable.kept, self.versions):
+            if storage.version != version:
+                raise stale(buffer.tensor if buffer.kind == "held" else inputs[buffer.number] if buffer.kind == "input" else grads[0], version, self)
+        program = self.executable.program
+        seeds = [grads[k] if grads[k] is not None else _zeros(layout) for k, layout in enumerate(self.outputs)]
+        seeds = [each if each._layout.dense else each.contiguous() for each in seeds]
+        memory_of = dict(memory_of)
+        self.executable._run(self.executable.backward, arena, (*inputs, *seeds), memory_of, values)
+        found = self.executable._built(program.outputs[1], (*inputs, *seeds), memory_of)
+        return [(position, gradient) for position, gradient in enumerate(found) if gradient is not None]
+
+    def release(self) -> None:
+        """Free the memory."""
+        self.kept = None
+
+    def name(self) -> str:
+        """The node's name."""
+        return "CompiledFunctionBackward"
+
+
+def _zeros(layout: Any) -> Tensor:
+    from ..core.creation import zeros
+
+    return zeros(layout.shape, dtype=layout.dtype, device=layout.device)

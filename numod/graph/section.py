@@ -1,0 +1,125 @@
+"""A stretch of kernel calls, ready to run: one native function where the work is small, else its kernels in turn, as eager ops launch them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.random import Draw
+from ..device import blas
+from .link import ARENA, FIRST, STATUS, link
+from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
+
+LINKED_WORK = 1 << 20  # elements of simple work up to which calls become one serial function
+LINKED_CALLS = 400
+
+
+class CheckFailed(Exception):
+    """A check of the library found another value than when the program was recorded."""
+
+
+class Section:
+    """Calls of a lowered program. `arrays`: the buffers whose memory each run is given, in order; held and local memory it knows itself."""
+
+    def __init__(self, lowered: Lowered, calls: Sequence[Call | Test], places: dict[Buffer, int], name: str, linked: bool | None = None) -> None:
+        self.calls, self.places, self.sources = list(calls), places, lowered.sources
+        self.buffers = _buffers(self.calls)
+        self.arrays = [each for each in self.buffers if each.kind not in ("held", "local")]
+        self.held = [each for each in self.buffers if each.kind == "held"]
+        self.tests = [each for each in self.calls if isinstance(each, Test)]
+        self.numbers = sorted({(a.source, a.index) for each in self.calls if isinstance(each, Call) for a in each.arguments if isinstance(a, (Number, Integer))})
+        self.product = max((each.product for each in self.calls if isinstance(each, Call)), default=0)
+        self.linked = _small(self.calls) if linked is None else linked
+        if self.linked:
+            self._link(name)
+        else:
+            self.kernel = None
+            self.launchers = [None if isinstance(each, Test) else each.host or each.kernel.build() for each in self.calls]
+
+    def _link(self, name: str) -> None:
+        linked = link(self.calls, self.places, self.arrays, name)
+        self.kernel, self.launch, self.slots = linked.kernel, linked.launch, linked.slots
+        self.table = np.zeros(FIRST + len(self.slots), np.int64)
+        for place, each in enumerate(self.slots, FIRST):
+            self.table[place] = each.tensor._storage.data.ctypes.data if isinstance(each, Buffer) else each
+
+    def run(self, arena: np.ndarray | None, arrays: Sequence, values: Sequence) -> None:
+        """Run with memory for the `arrays` and the run-time numbers of each source. Raises CheckFailed."""
+        if not self.linked:
+            return self._run_in_turn(arena, arrays, values)
+        if arena is not None:
+            self.table[ARENA] = arena.ctypes.data
+        if self.product:
+            blas.prepare(self.product)
+        self.launch(self.table, *arrays, *[values[source][index] for source, index in self.numbers])
+        if self.tests:
+            self.examine()
+        return None
+
+    def examine(self) -> None:
+        """Raise CheckFailed if the run stopped at a check."""
+        failed = int(self.table[STATUS])
+        if failed:
+            self.table[STATUS] = 0
+            raise _failure(self.tests[failed - 1])
+
+    def _run_in_turn(self, arena: np.ndarray | None, arrays: Sequence, values: Sequence) -> None:
+        memory = dict(zip(self.arrays, arrays))
+        memory.update((each, each.tensor._storage.data) for each in self.held)
+        for each in self.buffers:
+            if each.kind == "local":
+                memory[each] = _local(each, arena, self.places[each])
+        for each, launch in zip(self.calls, self.launchers):
+            if isinstance(each, Test):
+                _examine(each, memory)
+            else:
+                if each.product:
+                    blas.prepare(each.product)
+                launch(*[_argument(a, memory, values) for a in each.arguments])
+
+
+def draw(sources: Sequence) -> list[tuple]:
+    """The run-time numbers: new random draws, an optimizer's hyper-parameters as they are now."""
+    return [each.generator.draw(each.count) if isinstance(each, Draw) else each() for each in sources]
+
+
+def _small(calls: Sequence) -> bool:
+    """Whether one serial function is the better form."""
+    kernels = [each.kernel for each in calls if isinstance(each, Call)]
+    if not kernels or len(kernels) > LINKED_CALLS or any(each is None or each.device.type != "cpu" for each in kernels):
+        return False
+    return sum(each.work for each in kernels) < LINKED_WORK
+
+
+def _buffers(calls: Sequence) -> list[Buffer]:
+    found: dict[Buffer, None] = {}
+    for each in calls:
+        spans = [each.span] if isinstance(each, Test) else [a for a in each.arguments if isinstance(a, Span)]
+        found.update(dict.fromkeys(span.buffer for span in spans))
+    return list(found)
+
+
+def _local(buffer: Buffer, arena: np.ndarray | None, offset: int) -> Any:
+    if buffer.device.type != "cpu":
+        return buffer.device.empty(buffer.size, buffer.storage)
+    return arena[offset : offset + buffer.nbytes].view(buffer.storage)
+
+
+def _argument(each: Any, memory: dict, values: Sequence) -> Any:
+    if isinstance(each, Span):
+        array = memory[each.buffer]
+        return array[each.offset :] if each.offset else array
+    return values[each.source][each.index] if isinstance(each, (Number, Integer)) else each
+
+
+def _examine(test: Test, memory: dict) -> None:
+    buffer = test.span.buffer
+    if buffer.device.backend.download(memory[buffer][test.span.offset : test.span.offset + 1])[0] != test.found:
+        raise _failure(test)
+
+
+def _failure(test: Test) -> CheckFailed:
+    return CheckFailed(f"the check at {test.where or 'an unknown line'} does not find {test.found}")
+

@@ -1,0 +1,101 @@
+"""Lazy modules: their parameters get their shapes from the first input.
+
+A lazy layer is three things: the mixin before the layer, the class to become, and what the input tells:
+
+    class LazyConv2d(LazyModuleMixin, Conv2d):
+        cls_to_become = Conv2d
+        def __init__(self, out_channels, kernel_size, ...): super().__init__(0, 0, kernel_size, ..., bias=False); self.weight = UninitializedParameter()
+        def initialize_parameters(self, input): self.weight.materialize((self.out_channels, input.shape[1], *self.kernel_size)); ...
+
+and a `reset_parameters` that does nothing while `has_uninitialized_params()`, since the layer's own constructor calls it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..autograd import no_grad
+from ..core import Tensor
+from .linear import Linear
+from .module import Module
+from .parameter import UninitializedParameter, is_lazy
+
+__all__ = ["LazyLinear"]
+
+
+class LazyModuleMixin:
+    """Put before a Module class: `initialize_parameters` is called with the first input, then the module becomes a `cls_to_become`.
+
+    Until then its parameters are UninitializedParameters, which an optimizer may already have: they keep their identity. Loading a state
+    dict gives them their shapes too; the first call then finds the rest.
+    """
+
+    cls_to_become: type[Module] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
+        self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Materialize the parameters from the input of the first call. To be defined by every lazy class."""
+        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether a parameter or buffer of the module itself has no shape yet."""
+        return any(is_lazy(tensor) for tensors in (self._parameters, self._buffers) for tensor in tensors.values())
+
+    @no_grad()
+    def _lazy_load_hook(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        """Shapes from a state dict that has them."""
+        for name, tensor in [*self._parameters.items(), *self._buffers.items()]:
+            value = state_dict.get(prefix + name)
+            if is_lazy(tensor) and isinstance(value, Tensor) and not is_lazy(value):
+                tensor.materialize(value.shape)
+
+    def _infer_parameters(self, module: Module, args: tuple, kwargs: dict[str, Any] | None = None) -> None:
+        module.initialize_parameters(*args, **(kwargs or {}))
+        if module.has_uninitialized_params():
+            raise RuntimeError(f"module {self._get_name()} has not been fully initialized")
+        module._initialize_hook.remove()
+        module._load_hook.remove()
+        del module._initialize_hook, module._load_hook
+        if module.cls_to_become is not None:
+            module.__class__ = module.cls_to_become
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A Linear whose `in_features` is the last size of its first input; then it is a Linear."""
+
+    cls_to_become = Linear
+    weight: UninitializedParameter
+    bias: UninitializedParameter | None
+
+    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(0, 0, False)
+        self.out_features = out_features
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw new values, if there is anything to draw."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    @no_grad()
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Take `in_features` from the input, or from the weight where that was loaded."""
+        if self.has_uninitialized_params():
+            self.in_features = input.shape[-1]
+            self.weight.materialize((self.out_features, self.in_features))
+            if self.bias is not None:
+                self.bias.materialize((self.out_features,))
+            self.reset_parameters()
+        if self.in_features == 0:
+            if input.shape[-1] != self.weight.shape[-1]:
+                raise AssertionError(
+                    f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from self.weight: "
+                    f"{self.weight.shape[-1]}"
+                )
+            self.in_features = input.shape[-1]

@@ -1,0 +1,39 @@
+"""Small helpers that model files import from PyTorch's `nn.modules.utils`: one number where a layer takes several, and prefixes of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import Any
+
+__all__ = ["consume_prefix_in_state_dict_if_present"]
+
+
+def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple]:
+    """A function that makes `n` of one value, and a tuple of several."""
+
+    def parse(x: Any) -> tuple:
+        return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
+
+    parse.__name__ = name
+    return parse
+
+
+_single, _pair = _ntuple(1, "_single"), _ntuple(2, "_pair")
+_triple, _quadruple = _ntuple(3, "_triple"), _ntuple(4, "_quadruple")
+
+
+def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple:
+    """Each entry `n` times, the last entry first: from sizes of padding to the order in which `pad` takes them."""
+    return tuple(each for each in reversed(t) for _ in range(n))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Take `prefix` off the keys that have it, and off those of the metadata, in place."""
+    for key in list(state_dict):
+        if key.startswith(prefix):
+            state_dict[key[len(prefix) :]] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", None)
+    for key in list(metadata or ()):
+        if key and (key.startswith(prefix) or key == prefix.rstrip(".")):
+            metadata[key[len(prefix) :]] = metadata.pop(key)

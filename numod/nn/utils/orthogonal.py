@@ -1,0 +1,174 @@
+"""Orthogonal matrices as a parametrization: three maps from any matrix to one with orthonormal columns (or rows, if it is wide).
+
+With trivialization the map starts from the matrix there was, Q = base @ map(X), so that X may begin where the map is best behaved
+(Lezcano-Casado, Trivializations for gradient-based optimization on manifolds, 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...autograd import Function, no_grad
+from ...core import Tensor, arange, cat, eye, from_numpy
+from ...core.functions import where
+from ...core.random import randn
+from ...dtypes import finfo
+from ..module import Module
+from . import parametrize
+
+__all__ = ["orthogonal"]
+
+
+def orthogonal(
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Module:
+    """Keep `module.<name>`, a matrix or a batch of them, orthogonal: its columns, or its rows if there are fewer, are orthonormal.
+
+    `orthogonal_map` is "matrix_exp", "cayley" or "householder"; by default the first for square matrices, else the last. Without
+    `use_trivialization` there is no buffer `base`, and only a householder matrix can be assigned to.
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if weight.ndim < 2:
+        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions.")
+    if orthogonal_map is None:
+        orthogonal_map = "matrix_exp" if weight.shape[-2] == weight.shape[-1] else "householder"
+    if orthogonal_map not in _MAPS:
+        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
+    parametrization = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
+    return parametrize.register_parametrization(module, name, parametrization, unsafe=True)
+
+
+class _Orthogonal(Module):
+    """`base @ map(X)`; a wide X is mapped as its transpose."""
+
+    base: Tensor | None
+
+    def __init__(self, weight: Tensor, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
+        super().__init__()
+        self.shape = weight.shape
+        self.orthogonal_map = orthogonal_map
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def forward(self, X: Tensor) -> Tensor:
+        wide = X.shape[-2] < X.shape[-1]
+        Q = _MAPS[self.orthogonal_map](X.mT if wide else X)
+        if hasattr(self, "base"):
+            Q = self.base @ Q
+        return Q.mT if wide else Q
+
+    @no_grad()
+    def right_inverse(self, Q: Tensor) -> Tensor:
+        """The X that is mapped to Q, or to the orthogonal matrix that Q's Gram-Schmidt process gives."""
+        if Q.shape != self.shape:
+            raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}.")
+        wide = Q.shape[-2] < Q.shape[-1]
+        tall = Q.mT if wide else Q
+        if hasattr(self, "base"):
+            self.base = _complete(tall)
+            return -eye(*Q.shape[-2:], dtype=Q.dtype, device=Q.device).expand(Q.shape).contiguous()
+        if self.orthogonal_map != "householder":
+            raise NotImplementedError(
+                "It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False."
+            )
+        reflections = _reflections_of(tall)
+        return reflections.mT if wide else reflections
+
+
+# ---- the maps, (…, n, k) -> (…, n, k) with n >= k ----------------------------------------------------------------------
+
+
+def _skew(X: Tensor) -> Tensor:
+    """The skew-symmetric (…, n, n) of the entries of X below the diagonal."""
+    n, k = X.shape[-2:]
+    lower = _lower(X, 0)
+    if n != k:
+        lower = cat([lower, X.new_zeros((*X.shape[:-2], n, n - k))], dim=-1)
+    return lower - lower.mT
+
+
+def _lower(X: Tensor, diagonal: int) -> Tensor:
+    """The entries on and below a diagonal; those above are zero."""
+    rows, columns = (arange(size, device=X.device) for size in X.shape[-2:])
+    return where(rows.unsqueeze(-1) + diagonal >= columns, X, 0.0)
+
+
+def _exponential(X: Tensor) -> Tensor:
+    """exp of the skew-symmetric matrix: its Taylor polynomial where the norm is at most 1/2, then squared as often as it was halved."""
+    A = _skew(X)
+    identity = eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    norm = A.detach().abs().sum(-1).max().item() if A.numel() else 0.0
+    halvings = max(0, int(np.ceil(np.log2(2 * norm)))) if 0 < norm < np.inf else 0
+    small, result = A / 2**halvings, identity
+    for term in range(16 if A.dtype.itemsize > 4 else 9, 0, -1):  # the terms left out are below the rounding
+        result = identity + small @ result / term
+    for _ in range(halvings):
+        result = result @ result
+    return result[..., : X.shape[-1]]
+
+
+class _Inverse(Function):
+    """The inverse of square matrices, found on the host."""
+
+    @staticmethod
+    def forward(ctx: object, matrix: Tensor) -> Tensor:
+        inverse = from_numpy(np.linalg.inv(matrix.detach().cpu().numpy())).to(matrix.device)
+        ctx.save_for_backward(inverse)
+        return inverse
+
+    @staticmethod
+    def backward(ctx: object, g: Tensor) -> Tensor:
+        (inverse,) = ctx.saved_tensors
+        return -(inverse.mT @ g @ inverse.mT)
+
+
+def _cayley(X: Tensor) -> Tensor:
+    """(I - A/2)^-1 (I + A/2) for the skew-symmetric A."""
+    half = _skew(X) / 2
+    identity = eye(half.shape[-1], dtype=half.dtype, device=half.device)
+    return (_Inverse.apply(identity - half) @ (identity + half))[..., : X.shape[-1]]
+
+
+def _householder(X: Tensor) -> Tensor:
+    """The first k columns of the product of k reflections, with signs. Column i of X below the diagonal is the i-th direction."""
+    n, k = X.shape[-2:]
+    directions = _lower(X, -1) + eye(n, k, dtype=X.dtype, device=X.device)
+    scales = 2 / (directions * directions).sum(-2, keepdim=True)
+    Q = eye(n, k, dtype=X.dtype, device=X.device).expand(X.shape)
+    for column in reversed(range(k)):
+        v, scale = directions[..., column : column + 1], scales[..., column : column + 1]
+        Q = Q - scale * v @ (v.mT @ Q)
+    return Q * X.detach().diagonal(dim1=-2, dim2=-1).trunc().unsqueeze(-2)
+
+
+_MAPS: dict[str, Callable[[Tensor], Tensor]] = {"matrix_exp": _exponential, "cayley": _cayley, "householder": _householder}
+
+
+# ---- and back, on the host, once ---------------------------------------------------------------------------------------
+
+
+def _complete(Q: Tensor) -> Tensor:
+    """A square orthogonal matrix whose first columns are those of Q, made orthonormal."""
+    n, k = Q.shape[-2:]
+    if n != k:
+        Q = cat([Q, randn(*Q.shape[:-2], n, n - k, dtype=Q.dtype, device=Q.device)], dim=-1)
+    values = Q.detach().cpu().numpy()
+    gram = values.swapaxes(-1, -2) @ values
+    if n == k and np.allclose(gram, np.eye(n), atol=10.0 * n * finfo(Q.dtype).eps):
+        return Q.clone()
+    q, r = np.linalg.qr(values)
+    return from_numpy(q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[..., None, :]).to(Q.device)
+
+
+def _reflections_of(Q: Tensor) -> Tensor:
+    """The X whose `_householder` is Q."""
+    packed, scales = np.linalg.qr(Q.detach().cpu().numpy(), mode="raw")
+    X = packed.swapaxes(-1, -2).astype(packed.dtype, order="C")
+    places = np.arange(X.shape[-1])
+    signs = np.sign(X[..., places, places])
+    X[..., places, places] = np.where(scales == 0, -signs, signs)  # a reflection left out is the identity, not -1
+    return from_numpy(X).to(Q.device, Q.dtype)

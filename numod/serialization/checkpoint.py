@@ -1,0 +1,64 @@
+"""`numod.save` and `numod.load`: which format a file has or gets, and nothing of the formats themselves."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, BinaryIO
+
+from .atomic import written
+from .placement import placement
+from .refusal import refuse
+from .safetensors import read_object, save_object
+from .saveable import refuse_pickle_module
+from .source import Source, opened
+from .torch_file import LEGACY_MARK, ZIP_START, read_archive, read_legacy
+from .torch_save import write_archive
+
+_START_BYTES = 24  # that tell the format
+_TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+
+
+def save(obj: object, f: str | os.PathLike | BinaryIO, pickle_module: object = None) -> None:
+    """Write tensors and plain data in nested dicts, lists and tuples to the path or binary file object `f`; `load` reads it back.
+
+    A path that ends in .pt, .pth, .bin or .ckpt becomes a checkpoint that `torch.load` reads as well; any other a safetensors file, whose
+    metadata describes what is nested (a dict of tensors alone is a plain one). Tensors that share memory do so after loading. A path appears
+    whole or not at all: a crash on the way leaves what was there before. Raises TypeError for modules and all else that is not data: save the
+    `state_dict()`.
+    """
+    refuse_pickle_module(pickle_module)
+    name = getattr(f, "name", "") if hasattr(f, "write") else f
+    if isinstance(name, (str, bytes, os.PathLike)) and os.fsdecode(name).lower().endswith(_TORCH_SUFFIXES):
+        with written(f) as file:
+            write_archive(obj, file)
+    else:
+        save_object(obj, f)
+
+
+def load(
+    f: str | os.PathLike | BinaryIO, map_location: object = None, pickle_module: object = None, *, weights_only: bool | None = None, mmap: bool | None = None,
+) -> Any:
+    """What `save`, `torch.save` or the package safetensors wrote to the path or binary file object `f`; the content tells which.
+
+    `map_location` says on which device: None where it was saved, or a device, a dict from saved devices to others, or a function of a flat tensor and
+    the name of its device. `mmap=True` leaves the bytes in the file until they are used. Only data is read, with `weights_only=False` as well: no
+    code in a file is imported or run. Raises FileNotFoundError, and CheckpointError (a RuntimeError and an UnpicklingError) naming file and reason
+    where the file is damaged, cut short, or holds what is no data or no dtype of numod.
+    """
+    refuse_pickle_module(pickle_module)
+    with opened(f, bool(mmap)) as source:
+        return _reader_of(source)(source, placement(map_location, source.name))
+
+
+def _reader_of(source: Source) -> Any:
+    """The function that reads this content."""
+    start = source.bytes_at(source.start, min(_START_BYTES, source.end - source.start)).tobytes()
+    if start.startswith(ZIP_START):
+        return read_archive
+    if LEGACY_MARK in start:
+        return read_legacy
+    if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5") and start[8:9] != b"{":  # a header of safetensors could begin like this, too
+        refuse(source.name, "it is a pickle, but no checkpoint of torch.save, and load never runs pickles; use pickle.load if you trust the file")
+    if not start and source.start:
+        refuse(source.name, "the file object stands at its end; call seek(0) on it first")
+    return read_object

@@ -1,0 +1,304 @@
+"""A reader of pickles that can build plain data and nothing else: it imports no module and calls only what it is handed. Not `pickle`.
+
+A pickle is a program for a stack machine. This machine knows the instructions for numbers, text, bytes, containers and the memo; a global is
+looked up by the caller in a table, and REDUCE calls only a `Call` from that table. Each instruction takes memory in proportion to its own
+length: arguments that are used again by way of the memo are counted, so that a short program cannot ask for a long result.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .keys import checked_key
+from .refusal import CheckpointError, shorten
+
+_CALL_BUDGET = 16  # elements handed to calls, per byte of the pickle
+_FORBIDDEN = {
+    "i": "INST", "o": "OBJ", "\x81": "NEWOBJ", "\x92": "NEWOBJ_EX", "\x82": "EXT1", "\x83": "EXT2", "\x84": "EXT4", "P": "PERSID",
+    "\x97": "NEXT_BUFFER", "\x98": "READONLY_BUFFER",
+}
+
+
+class Call(NamedTuple):
+    """A global that REDUCE may call."""
+
+    name: str
+    function: Callable
+
+
+class PickleReader:
+    """Reads one pickle from `data`, beginning at `position`, which afterwards is the end of the pickle.
+
+    `find_global(module, name)` gives what a global stands for, `load_persistent(id)` what a persistent id stands for, `build(object, state)`
+    sets the state of an object; each raises ValueError for what it does not accept, and so does `read`.
+    """
+
+    def __init__(self, data: bytes | bytearray, find_global: Callable, load_persistent: Callable, build: Callable, position: int = 0) -> None:
+        self.data, self.position = data, position
+        self.find_global, self.load_persistent, self.build = find_global, load_persistent, build
+        self.stack: list[Any] = []
+        self.marks: list[list[Any]] = []  # the stacks below the open marks
+        self.memo: dict[int, Any] = {}
+        self.budget = _CALL_BUDGET * (len(data) - position) + 1024
+
+    def read(self) -> Any:
+        """The object. Raises ValueError, saying where, for anything but a sound pickle of plain data."""
+        while True:
+            begin = self.position
+            code = self.take(1)[0]
+            try:
+                if code == 0x2E:  # STOP
+                    return self.pop()
+                _OPERATIONS.get(code, _refuse_operation)(self)
+            except CheckpointError:
+                raise
+            except (ValueError, TypeError, OverflowError, LookupError, AttributeError, RuntimeError) as error:
+                raise ValueError(f"byte {begin}{self.where()}: {error}") from error
+
+    def where(self) -> str:
+        """The keys on the way to what is being built, for messages."""
+        path = ".".join(key for stack in [*self.marks[-20:], self.stack] for key in _open_keys(stack) if len(key) < 100)
+        return f", in {shorten(path)}" if path else ""
+
+    def take(self, count: int) -> bytes:
+        """The next bytes of the program."""
+        end = self.position + count
+        if end > len(self.data):
+            raise ValueError(f"the pickle ends at byte {len(self.data)}, and {count} bytes at {self.position} are wanted")
+        piece = bytes(self.data[self.position : end])
+        self.position = end
+        return piece
+
+    def take_line(self) -> str:
+        """The text up to the next line feed."""
+        end = self.data.find(b"\n", self.position, self.position + 1000)
+        if end < 0:
+            raise ValueError("a name without an end")
+        line = self.take(end - self.position).decode()
+        self.position += 1
+        return line
+
+    def number(self, form: str) -> Any:
+        """A number in the program, as `struct` describes it."""
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def pop(self) -> Any:
+        """The top of the stack, removed."""
+        if not self.stack:
+            raise ValueError("an instruction takes from an empty stack")
+        return self.stack.pop()
+
+    def top(self, *kinds: type) -> Any:
+        """The top of the stack, which must be of one of these types exactly."""
+        if not self.stack or type(self.stack[-1]) not in kinds:
+            raise ValueError(f"expected {' or '.join(kind.__name__ for kind in kinds)} on the stack")
+        return self.stack[-1]
+
+    def pop_mark(self) -> list:
+        """All above the last mark, removed with the mark."""
+        items = self.stack
+        if not self.marks:
+            raise ValueError("there is no mark on the stack")
+        self.stack = self.marks.pop()
+        return items
+
+    def call(self, function: Any, arguments: Any) -> Any:
+        """The result of a global's function, if it has one, and while the budget lasts."""
+        if not isinstance(function, Call) or type(arguments) is not tuple:
+            raise ValueError(f"a call of {shorten(function)} with {shorten(arguments)}, and only functions of the table are called")
+        self.budget -= sum(len(each) for each in arguments if isinstance(each, (str, bytes, bytearray, list, tuple, dict, set, frozenset)))
+        if self.budget < 0:
+            raise ValueError("it asks for far more memory than its own length")
+        return function.function(*arguments)
+
+
+def _open_keys(stack: list) -> list[str]:
+    """The keys on a stack whose values are being built: the last text, and those before it with nothing between but a dict that is still empty."""
+    place = next((len(stack) - 1 - back for back, item in enumerate(reversed(stack[-4:])) if isinstance(item, str)), -1)
+    keys: list[str] = []
+    while place >= 0 and isinstance(stack[place], str) and len(keys) < 20:
+        keys.append(stack[place])
+        place = place - 2 if place >= 2 and type(stack[place - 1]) in (dict, OrderedDict) and not stack[place - 1] else -1
+    return keys[::-1]
+
+
+def _refuse_operation(machine: PickleReader) -> None:
+    code = chr(machine.data[machine.position - 1])
+    if code in _FORBIDDEN:
+        raise ValueError(f"the instruction {_FORBIDDEN[code]}, which plain data does not need, is never followed")
+    raise ValueError(f"the instruction {code!r}, which torch.save does not write")
+
+
+def _checked_value(value: Any) -> Any:
+    """What may be kept in a container: no bare function of the table."""
+    if isinstance(value, Call):
+        raise ValueError(f"the bare function {value.name}, which is no data")
+    return value
+
+
+def _pairs(items: list) -> list[tuple]:
+    if len(items) % 2:
+        raise ValueError("a key without a value")
+    return [(checked_key(key), _checked_value(value)) for key, value in zip(items[::2], items[1::2])]
+
+
+def _set_items(machine: PickleReader, items: list) -> None:
+    target = machine.top(dict, OrderedDict, Counter)
+    for key, value in _pairs(items):
+        target[key] = value
+
+
+def _set_item(machine: PickleReader) -> None:
+    value, key = machine.pop(), machine.pop()
+    _set_items(machine, [key, value])
+
+
+def _append(machine: PickleReader) -> None:
+    value = _checked_value(machine.pop())
+    machine.top(list).append(value)
+
+
+def _tuple_of(count: int) -> Callable:
+    def operation(machine: PickleReader) -> None:
+        items = [machine.pop() for _ in range(count)]
+        machine.stack.append(tuple(reversed(items)))
+
+    return operation
+
+
+def _constant(make: Callable) -> Callable:
+    return lambda machine: machine.stack.append(make())
+
+
+def _text(form: str) -> Callable:
+    return lambda machine: machine.stack.append(machine.take(machine.number(form)).decode("utf-8", "surrogatepass"))
+
+
+def _bytes(form: str, kind: type = bytes) -> Callable:
+    return lambda machine: machine.stack.append(kind(machine.take(machine.number(form))))
+
+
+def _number(form: str) -> Callable:
+    return lambda machine: machine.stack.append(machine.number(form))
+
+
+def _long(form: str) -> Callable:
+    return lambda machine: machine.stack.append(int.from_bytes(machine.take(machine.number(form)), "little", signed=True))
+
+
+def _put(form: str) -> Callable:
+    def operation(machine: PickleReader) -> None:
+        index = machine.number(form)
+        machine.memo[index] = machine.stack[-1]
+
+    return operation
+
+
+def _get(form: str) -> Callable:
+    def operation(machine: PickleReader) -> None:
+        index = machine.number(form)
+        if index not in machine.memo:
+            raise ValueError(f"the memo has no entry {index}")
+        machine.stack.append(machine.memo[index])
+
+    return operation
+
+
+def _mark(machine: PickleReader) -> None:
+    machine.marks.append(machine.stack)
+    machine.stack = []
+
+
+def _reduce(machine: PickleReader) -> None:
+    arguments, function = machine.pop(), machine.pop()
+    machine.stack.append(function)  # so that `where` still finds the key below it
+    machine.stack[-1] = machine.call(function, arguments)
+
+
+def _build(machine: PickleReader) -> None:
+    state = machine.pop()
+    machine.build(machine.stack[-1], state)
+
+
+def _find_global(machine: PickleReader) -> None:
+    module = machine.take_line()
+    machine.stack.append(machine.find_global(module, machine.take_line()))
+
+
+def _find_global_on_stack(machine: PickleReader) -> None:
+    name, module = machine.pop(), machine.pop()
+    if type(name) is not str or type(module) is not str:
+        raise ValueError("the name of a global must be text")
+    machine.stack.append(machine.find_global(module, name))
+
+
+def _append_all(machine: PickleReader) -> None:
+    items = machine.pop_mark()
+    machine.top(list).extend(map(_checked_value, items))
+
+
+def _add_members(machine: PickleReader) -> None:
+    items = machine.pop_mark()
+    machine.top(set).update(map(checked_key, items))
+
+
+def _collect(machine: PickleReader, kind: Callable) -> None:
+    items = kind(machine.pop_mark())
+    machine.stack.append(items)
+
+
+_OPERATIONS: dict[int, Callable[[PickleReader], object]] = {
+    ord(code): operation
+    for code, operation in {
+        "\x80": lambda machine: machine.take(1),  # PROTO
+        "\x95": lambda machine: machine.take(8),  # FRAME
+        "(": _mark,
+        "0": PickleReader.pop,
+        "1": PickleReader.pop_mark,
+        "N": _constant(lambda: None),
+        "\x88": _constant(lambda: True),
+        "\x89": _constant(lambda: False),
+        "]": _constant(list),
+        "}": _constant(dict),
+        ")": _constant(tuple),
+        "\x8f": _constant(set),
+        "J": _number("<i"),
+        "K": _number("<B"),
+        "M": _number("<H"),
+        "G": _number(">d"),
+        "\x8a": _long("<B"),
+        "\x8b": _long("<I"),
+        "X": _text("<I"),
+        "\x8c": _text("<B"),
+        "\x8d": _text("<Q"),
+        "U": _text("<B"),
+        "T": _text("<I"),
+        "C": _bytes("<B"),
+        "B": _bytes("<I"),
+        "\x8e": _bytes("<Q"),
+        "\x96": _bytes("<Q", bytearray),
+        "t": lambda machine: _collect(machine, tuple),
+        "\x85": _tuple_of(1),
+        "\x86": _tuple_of(2),
+        "\x87": _tuple_of(3),
+        "a": _append,
+        "e": _append_all,
+        "s": _set_item,
+        "u": lambda machine: _set_items(machine, machine.pop_mark()),
+        "\x90": _add_members,
+        "\x91": lambda machine: _collect(machine, lambda items: frozenset(map(checked_key, items))),
+        "q": _put("<B"),
+        "r": _put("<I"),
+        "h": _get("<B"),
+        "j": _get("<I"),
+        "\x94": lambda machine: machine.memo.__setitem__(len(machine.memo), machine.stack[-1]),
+        "c": _find_global,
+        "\x93": _find_global_on_stack,
+        "R": _reduce,
+        "b": _build,
+        "Q": lambda machine: machine.stack.append(machine.load_persistent(machine.pop())),
+    }.items()
+}

@@ -1,0 +1,67 @@
+"""From a file's bytes to tensors where the caller wants them: element types, byte order, `map_location`. Not where the bytes stand in the file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from .. import dtypes
+from ..core.tensor import Tensor, wrap
+from ..device import Storage
+from ..device.device import Device
+from ..device.layout import layout
+from .refusal import refuse
+
+Placement = Callable[[Tensor, str], Tensor]  # a flat tensor on the CPU and the name of the device it was saved on -> the tensor where it shall be
+
+
+def flat_tensor(raw: np.ndarray, kind: dtypes.dtype, byte_order: str = "little") -> Tensor:
+    """Bytes as a tensor of one dimension over exactly this memory, on the CPU."""
+    data = raw.view(kind.storage)
+    if not data.flags.aligned:
+        data = data.copy()
+    if byte_order != sys.byteorder:
+        data.byteswap(inplace=True)
+    if kind is dtypes.bool_:
+        np.minimum(data, 1, out=data)  # any byte but 0 is true, so that no bool holds a third value
+    return wrap(Storage(data), layout((len(data),), kind, Device("cpu")), 0)
+
+
+def placement(map_location: object, path: object) -> Placement:
+    """What PyTorch's `map_location` asks for: None (where it was saved), a device, a dict from saved to wanted devices, or a function.
+
+    The function gets the values as a flat tensor, and the device they were saved on as text; it returns a tensor, or None for where it was.
+    """
+    if map_location is None:
+        return lambda flat, location: _restored(flat, location, path)
+    if isinstance(map_location, Mapping):
+        renamed = {str(saved): str(wanted) for saved, wanted in map_location.items()}
+        return lambda flat, location: _restored(flat, renamed.get(location, location), path)
+    if callable(map_location):
+        return lambda flat, location: _chosen(map_location(flat, location), flat, location, path)
+    device = Device(map_location)
+    return lambda flat, _: flat.to(device)
+
+
+def _chosen(answer: object, flat: Tensor, location: str, path: object) -> Tensor:
+    if answer is None:
+        return _restored(flat, location, path)
+    if not isinstance(answer, Tensor) or answer.shape != flat.shape or answer.dtype is not flat.dtype or not answer.is_contiguous():
+        raise TypeError("load: the function given as map_location must return the values it was given, on some device, or None")
+    return answer
+
+
+def _restored(flat: Tensor, location: str, path: object) -> Tensor:
+    """On the device named. Raises CheckpointError where this machine has no such device."""
+    if location == "cpu":
+        return flat
+    try:
+        return flat.to(Device(location))
+    except Exception as error:  # noqa: BLE001  a missing GPU fails in many ways, and each of them means the same
+        reason = f"it was saved on the device {location!r}, which is not to be had here; load it with map_location='cpu'"
+        try:
+            refuse(path, reason)
+        except RuntimeError as refusal:
+            raise refusal from error

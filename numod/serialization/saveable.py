@@ -1,0 +1,84 @@
+"""What can be saved: plain data and tensors, in plain containers. One walk over an object, before anything is written. Not how it is written."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter, OrderedDict
+
+import numpy as np
+
+from .. import dtypes
+from ..core.tensor import Tensor
+from ..device import Size
+from ..device.device import Device
+from ..nn.module import Module
+from .keys import checked_key
+
+MAPPINGS = (dict, OrderedDict, Counter)
+SEQUENCES = (list, tuple, Size)
+SETS = (set, frozenset)
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, dtypes.dtype, Device)
+_NUMBER_KINDS = "biufc"  # of NumPy dtypes
+
+
+def tensors_of(obj: object) -> list[tuple[str, Tensor]]:
+    """Every tensor in `obj` with its path ("model.0.weight"), each object once. Raises TypeError or ValueError for what cannot be saved."""
+    found: list[tuple[str, Tensor]] = []
+    try:
+        _visit(obj, (), found, set(), set())
+    except RecursionError:
+        raise ValueError("save: the object is nested too deeply") from None
+    return found
+
+
+def _visit(value: object, path: tuple, found: list, seen: set[int], above: set[int]) -> None:
+    if isinstance(value, Tensor):
+        found.append((".".join(map(str, path)) or "tensor", value))
+    elif type(value) in (*MAPPINGS, *SEQUENCES, *SETS):
+        if id(value) in above:
+            raise ValueError(f"save: {_show(path)} contains itself")
+        if id(value) not in seen:
+            seen.add(id(value))
+            for key, member in _members(value, path):
+                _visit(member, (*path, key), found, seen, above | {id(value)})
+    elif type(value) not in _PLAIN and not _is_number_array(value):
+        raise TypeError(f"save: {_show(path)} is a {type(value).__name__}, {_hint(value)}")
+
+
+def _members(value: object, path: tuple) -> list[tuple]:
+    if type(value) in SEQUENCES:
+        return list(enumerate(value))
+    for key in value:
+        _check_key(key, path)
+    return list(value.items()) + [("_metadata", getattr(value, "_metadata", None))] if type(value) in MAPPINGS else []
+
+
+def _check_key(key: object, path: tuple) -> None:
+    try:
+        checked_key(key)
+        if not isinstance(key, tuple) and type(key) not in _PLAIN:
+            raise ValueError(f"a {type(key).__name__}")
+    except ValueError as error:
+        raise TypeError(f"save: {_show(path)} has a key or member that cannot be saved: {error}; use text or numbers") from None
+
+
+def _is_number_array(value: object) -> bool:
+    return isinstance(value, (np.generic, np.ndarray, np.dtype)) and getattr(value, "dtype", value).kind in _NUMBER_KINDS
+
+
+def _show(path: tuple) -> str:
+    return "the object" + "".join(f"[{key!r}]" for key in path)
+
+
+def _hint(value: object) -> str:
+    if isinstance(value, Module):
+        return "and save keeps data, not programs: save its state_dict(), or pickle it (pickle.dump works for modules)"
+    if hasattr(value, "state_dict"):
+        return "and save keeps data, not programs: save its state_dict()"
+    return "and only tensors, numbers, strings, bytes, None and dicts, lists, tuples and sets of them can be saved; convert it or leave it out"
+
+
+def refuse_pickle_module(module: object) -> None:
+    """Raise where a caller wants another pickle: files are read and written without one."""
+    if module not in (None, pickle):
+        raise RuntimeError("numod reads and writes checkpoints without a pickle module, so that no code in a file can run; leave pickle_module out")

@@ -1,0 +1,73 @@
+"""Source: the bytes of a file, a file object or a mapped file, read by position and never beyond the end. Not what the bytes mean."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+
+from .refusal import refuse
+
+
+class Source:
+    """A readable file: its `name` for messages, `start` (where the reader was given it) and `end`. Positions count from the file's beginning."""
+
+    def __init__(self, file: BinaryIO, name: object, mapped: bool = False) -> None:
+        self.file, self.name, self.mapped = file, name, mapped
+        self.start = file.tell()
+        self.end = file.seek(0, io.SEEK_END)
+        file.seek(self.start)
+        self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped and self.end else None
+
+    def bytes_at(self, position: int, count: int) -> np.ndarray:
+        """`count` writeable bytes; memory is taken only where the file has that many. Writes never reach the file."""
+        if not 0 <= position <= position + count <= self.end:
+            refuse(self.name, f"it ends at byte {self.end}, and {count} bytes at {position} are wanted; the file is cut short")
+        if self._mapping is not None:
+            return np.frombuffer(self._mapping, np.uint8, count, position)
+        self.file.seek(position)
+        array = np.empty(count, np.uint8)
+        if self._fill(array.data) != count:
+            refuse(self.name, "the file ended before its data did; was it changed while it was read?")
+        return array
+
+    def _fill(self, target: memoryview) -> int:
+        """Read into `target`, in as many pieces as the file likes to give; the number of bytes there were."""
+        filled = 0
+        while filled < len(target):
+            piece = self.file.read(min(len(target) - filled, 1 << 24))
+            if not piece:
+                break
+            target[filled : filled + len(piece)] = piece
+            filled += len(piece)
+        return filled
+
+
+@contextlib.contextmanager
+def opened(f: object, mapped: bool = False) -> Iterator[Source]:
+    """The source behind a path or a readable, seekable file object. Raises RuntimeError for a pipe or device, whose reading might never end."""
+    if all(hasattr(f, name) for name in ("read", "seek", "tell")):
+        if mapped:
+            raise ValueError("load: mmap needs the path of a file, got a file object")
+        yield Source(f, getattr(f, "name", f"<{type(f).__name__}>"))
+        return
+    path = checked_path("load", f)
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a folder gets the usual IsADirectoryError from open
+        refuse(path, "it is no regular file")
+    with open(path, "rb") as file:
+        yield Source(file, path, mapped)
+
+
+def checked_path(what: str, path: object) -> str:
+    """The path as text. Raises TypeError for what is no path."""
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        raise TypeError(f"{what}: expected a path (str or os.PathLike) or a binary file object, got {type(path).__name__}") from None

@@ -1,0 +1,239 @@
+"""How an object of nested containers is described in JSON beside its tensors, and built again. Not the file both stand in: see `safetensors`.
+
+null, true, numbers, text and lists are themselves; all else is an object of one tag: `{"tensor": "model.0.weight"}`, `{"tuple": [1, 2]}`,
+`{"dict": {"lr": 0.1}}`, `{"items": [[0, "a"]]}` (a dict with keys that are not text), `{"float": "nan"}`. Tensors that share elements are
+windows on one: `{"tensor": name, "view": [offset, shape, strides]}`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .. import dtypes
+from ..core.tensor import Tensor, wrap
+from ..device import Size
+from ..device.device import Device
+from ..device.layout import layout
+from ..nn.parameter import Parameter
+from .keys import checked_key
+from .refusal import CheckpointError, shorten
+from .saveable import MAPPINGS, SETS, tensors_of
+from .torch_objects import number_dtype, window
+
+_CLASSES = {kind.__name__: kind for kind in (OrderedDict, Counter, tuple, set, frozenset)}
+_MAX_INTEGER = 1 << 63  # in JSON; larger ones are written in hexadecimal
+
+
+class Description:
+    """An object as text, and the tensors the text names. Each has one name; equal windows on one storage have the same."""
+
+    def __init__(self, obj: object) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self._nodes: dict[tuple, dict[str, Any]] = {}
+        found = tensors_of(obj)
+        self._paths = {path for path, _ in found}
+        self._name_tensors(found)
+        self.text = json.dumps(self._encode(obj), separators=(",", ":"), allow_nan=False)
+
+    def says_only(self, names: list[str]) -> bool:
+        """Whether the text tells no more than that these are tensors by these names: a file then needs no text."""
+        return self.text == json.dumps({"dict": {name: {"tensor": name} for name in names}}, separators=(",", ":"))
+
+    def _name_tensors(self, found: list[tuple[str, Tensor]]) -> None:
+        """Decide what is stored under which name: a window that overlaps no other as itself, overlapping ones as the memory they span."""
+        first: dict[tuple, tuple[int, str, Tensor]] = {}
+        for place, (path, tensor) in enumerate(found):
+            first.setdefault(_window_of(tensor), (place, path, tensor))
+        groups: list[list] = []
+        reach = 0  # to where in the storage the last group goes
+        for key, (place, path, tensor) in sorted(first.items(), key=lambda item: (item[0][0], item[1][2]._offset)):
+            if not groups or groups[-1][0][3]._storage is not tensor._storage or tensor._offset >= reach:
+                groups.append([])
+                reach = 0
+            groups[-1].append((place, key, path, tensor))
+            reach = max(reach, tensor._offset + tensor._layout.extent)
+        in_order = [sorted(group, key=itemgetter(0)) for group in groups]
+        for group in sorted(in_order, key=lambda group: group[0][0]):
+            self._name_group(group)
+
+    def _name_group(self, group: list[tuple[int, tuple, str, Tensor]]) -> None:
+        _, key, path, tensor = group[0]
+        if len(group) == 1:
+            self._nodes[key] = {"tensor": self._add(path, tensor)}
+            return
+        begin, end = min(each._offset for *_, each in group), max(each._offset + each._layout.extent for *_, each in group)
+        while path in self._paths:  # a path of its own, since the windows may be stored under theirs as well
+            path += ".storage"
+        name = self._add(path, wrap(tensor._storage, layout((end - begin,), tensor.dtype, tensor.device), begin))
+        for _, key, _, each in group:
+            self._nodes[key] = {"tensor": name, "view": [each._offset - begin, list(each.shape), list(each.stride())]}
+
+    def _add(self, path: str, tensor: Tensor) -> str:
+        name = path = path.encode("utf-8", "replace").decode()
+        while name in self.tensors or name == "__metadata__":
+            name = f"{path}#{len(self.tensors)}"
+        self.tensors[name] = tensor
+        return name
+
+    def _encode(self, value: object) -> Any:
+        kind = type(value)
+        if isinstance(value, Tensor):
+            return self._encode_tensor(value)
+        if kind in MAPPINGS:
+            return self._encode_mapping(value)
+        if kind is list:
+            return [self._encode(each) for each in value]
+        if kind is tuple or kind in SETS:
+            return {kind.__name__: [self._encode(each) for each in value]}
+        return _encode_plain(value)
+
+    def _encode_tensor(self, tensor: Tensor) -> dict[str, Any]:
+        node = dict(self._nodes[_window_of(tensor)])
+        if tensor.device.type != "cpu":
+            node["device"] = str(tensor.device)
+        if tensor.requires_grad:
+            node["requires_grad"] = True
+        if isinstance(tensor, Parameter):
+            node["parameter"] = True
+        return node
+
+    def _encode_mapping(self, value: dict) -> dict[str, Any]:
+        tag = {} if type(value) is dict else {"class": type(value).__name__}
+        if hasattr(value, "_metadata"):
+            tag["_metadata"] = self._encode(value._metadata)
+        if all(type(key) is str for key in value):
+            return {"dict": {key: self._encode(each) for key, each in value.items()}, **tag}
+        return {"items": [[self._encode(key), self._encode(each)] for key, each in value.items()], **tag}
+
+
+def _window_of(tensor: Tensor) -> tuple:
+    return id(tensor._storage), tensor._offset, tensor._layout
+
+
+def _encode_plain(value: Any) -> Any:
+    kind = type(value)
+    if kind in (bool, str, type(None)):
+        return value
+    if kind is int:
+        return value if abs(value) < _MAX_INTEGER else {"int": hex(value)}
+    if kind is float:
+        return value if math.isfinite(value) else {"float": repr(value)}
+    if kind is complex:
+        return {"complex": [repr(value.real), repr(value.imag)]}
+    if kind in (bytes, bytearray):
+        return {kind.__name__: base64.b64encode(value).decode()}
+    if kind is Size:
+        return {"Size": list(value)}
+    if isinstance(value, dtypes.dtype):
+        return {"dtype": value.name}
+    if kind is Device:
+        return {"device": str(value)}
+    if isinstance(value, np.dtype):
+        return {"numpy": value.newbyteorder("<").str}
+    return _encode_numpy(value)
+
+
+def _encode_numpy(value: np.generic | np.ndarray) -> dict[str, Any]:
+    little = np.asarray(value).astype(value.dtype.newbyteorder("<"), copy=False)
+    node = {"numpy": little.dtype.str, "data": base64.b64encode(little.tobytes()).decode()}
+    return {**node, "shape": list(value.shape)} if isinstance(value, np.ndarray) else node
+
+
+def build_object(text: str, tensor_of: Callable[[str, str], tuple[Tensor, tuple]]) -> Any:
+    """The object a text describes. `tensor_of(name, device)` gives a stored tensor's flat values and its shape. Raises ValueError for a bad text."""
+    try:
+        return _Builder(tensor_of).decode(json.loads(text, parse_constant=_refuse_constant))
+    except RecursionError:
+        raise ValueError("the structure is nested too deeply") from None
+    except CheckpointError:
+        raise
+    except (TypeError, LookupError, AttributeError, OverflowError, RuntimeError) as error:
+        raise ValueError(f"the structure is not valid: {error}") from None
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+class _Builder:
+    """Builds what a structure describes, tag by tag."""
+
+    def __init__(self, tensor_of: Callable[[str, str], tuple[Tensor, tuple]]) -> None:
+        self.tensor_of = tensor_of
+        self.makers: dict[str, Callable[[dict], Any]] = {
+            "tensor": self._tensor,
+            "dict": lambda node: self._mapping(node, node["dict"].items()),
+            "items": lambda node: self._mapping(node, [(self.decode(key), value) for key, value in node["items"]]),
+            "tuple": lambda node: tuple(self._list(node["tuple"])),
+            "set": lambda node: {checked_key(member) for member in self._list(node["set"])},
+            "frozenset": lambda node: frozenset(checked_key(member) for member in self._list(node["frozenset"])),
+            "int": lambda node: int(node["int"], 16),
+            "float": lambda node: float(node["float"]),
+            "complex": lambda node: complex(*map(float, node["complex"])),
+            "bytes": lambda node: _data(node["bytes"]),
+            "bytearray": lambda node: bytearray(_data(node["bytearray"])),
+            "Size": lambda node: Size(_integers(node["Size"])),
+            "dtype": lambda node: dtypes.ALL[node["dtype"]],
+            "numpy": _numpy,
+            "device": lambda node: Device(node["device"]),
+        }
+
+    def decode(self, node: Any) -> Any:
+        """What a node describes."""
+        if isinstance(node, list):
+            return self._list(node)
+        if not isinstance(node, dict):
+            return node
+        for tag in self.makers:
+            if tag in node:
+                return self.makers[tag](node)
+        raise ValueError(f"{shorten(node)} has no tag that this version of numod knows")
+
+    def _list(self, nodes: list) -> list:
+        if not isinstance(nodes, list):
+            raise ValueError(f"expected a list, got {shorten(nodes)}")
+        return [self.decode(node) for node in nodes]
+
+    def _mapping(self, node: dict, pairs: Any) -> dict:
+        kind = dict if "class" not in node else _CLASSES[node["class"]]
+        if kind not in MAPPINGS:
+            raise ValueError(f"{shorten(node['class'])} is no dict")
+        result = kind()
+        for key, value in pairs:
+            result[checked_key(key)] = self.decode(value)
+        if "_metadata" in node and kind is OrderedDict:
+            result._metadata = self.decode(node["_metadata"])
+        return result
+
+    def _tensor(self, node: dict) -> Tensor:
+        values, shape = self.tensor_of(node["tensor"], node.get("device", "cpu"))
+        offset, shape, strides = node.get("view", (0, shape, None))
+        tensor = window(values, offset, shape, strides)
+        requires_grad = node.get("requires_grad") is True
+        return Parameter(tensor, requires_grad) if node.get("parameter") is True else tensor.requires_grad_(requires_grad)
+
+
+def _data(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _integers(values: list) -> list[int]:
+    if not isinstance(values, list) or not all(type(value) is int for value in values):
+        raise ValueError(f"expected integers, got {shorten(values)}")
+    return values
+
+
+def _numpy(node: dict) -> np.dtype | np.generic | np.ndarray:
+    kind = number_dtype(node["numpy"])
+    if "data" not in node:
+        return kind
+    values = np.frombuffer(_data(node["data"]), kind).astype(kind.newbyteorder("="))
+    return values.reshape(_integers(node["shape"])) if "shape" in node else values[0]

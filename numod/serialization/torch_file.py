@@ -1,0 +1,168 @@
+"""Reading PyTorch checkpoints without PyTorch: the zip archives that `torch.save` writes, and the format it wrote before version 1.6.
+
+Only where things are in the file: `pickle_reader` follows the pickle, `torch_objects` says what may be in it.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from .pickle_reader import Call, PickleReader
+from .placement import Placement, flat_tensor
+from .refusal import refuse, shorten
+from .source import Source
+from .torch_objects import TENSOR_FUNCTIONS, Stored, StorageType, build, find_global, is_index
+
+ZIP_START = b"PK\x03\x04"
+LEGACY_MARK = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # in the first bytes: what a pickle of the number that marked the files ends with
+_LEGACY_VERSION = 1001
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a member: signature, lengths of its name and its extra field
+_ZIP_ERRORS = (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, OverflowError, EOFError, LookupError, struct.error)
+
+
+class Archive:
+    """A zip file whose members are read where they lie: nothing is unpacked, no path in it is ever opened."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        try:
+            members = zipfile.ZipFile(source.file).infolist()
+        except _ZIP_ERRORS as error:
+            refuse(source.name, f"it begins like a zip archive and is none: {error}; the file is damaged or cut short")
+        self.members = {member.filename: member for member in members}
+        if len(self.members) < len(members):
+            refuse(source.name, "two members of the archive have one name")
+        if sum(member.file_size for member in members) > source.end:
+            refuse(source.name, "its members would take more bytes than the file has; compressed and overlapping archives are not read")
+        self.root = self._root()
+
+    def _root(self) -> str:
+        """The folder all records are in; its name is free."""
+        roots = [name.removesuffix("data.pkl") for name in self.members if name.endswith("/data.pkl") and name.count("/") == 1]
+        if any(name.startswith(f"{root}code/") for root in roots for name in self.members):
+            refuse(self.source.name, "it is a TorchScript archive, which holds a program; save model.state_dict() with torch.save")
+        if len(roots) != 1:
+            refuse(self.source.name, "it is a zip archive without a record 'data.pkl', so no PyTorch checkpoint")
+        return roots[0]
+
+    def __contains__(self, record: str) -> bool:
+        return self.root + record in self.members
+
+    def read(self, record: str) -> np.ndarray:
+        """The bytes of a record. Raises CheckpointError where it is missing, compressed, encrypted or damaged."""
+        member = self.members.get(self.root + record)
+        name = self.source.name
+        if member is None:
+            refuse(name, f"the archive has no record {shorten(record)}")
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1 or member.compress_size != member.file_size:
+            refuse(name, f"the record {shorten(record)} is compressed or encrypted; torch.save writes it as it is (zip -0 does, too)")
+        signature, *lengths = _LOCAL_HEADER.unpack(self.source.bytes_at(member.header_offset, _LOCAL_HEADER.size).tobytes())
+        if signature != ZIP_START:
+            refuse(name, f"the record {shorten(record)} is not where the archive's list says")
+        data = self.source.bytes_at(member.header_offset + _LOCAL_HEADER.size + sum(lengths), member.file_size)
+        if member.CRC and not self.source.mapped and zlib.crc32(data) != member.CRC:  # PyTorch writes 0 where it was told not to compute one
+            refuse(name, f"the record {shorten(record)} is damaged: its checksum is another")
+        return data
+
+
+def read_archive(source: Source, place: Placement) -> Any:
+    """The object in a zip checkpoint."""
+    archive = Archive(source)
+    byte_order = archive.read("byteorder").tobytes().decode("ascii", "replace") if "byteorder" in archive else "little"
+    if byte_order not in ("little", "big"):
+        refuse(source.name, f"the byte order {shorten(byte_order)} is neither 'little' nor 'big'")
+
+    def read(key: str, stored: Stored) -> Tensor:
+        raw = archive.read(f"data/{key}")
+        if len(raw) != stored.count * stored.kind.kind.itemsize:
+            raise ValueError(f"its storage has {len(raw)} bytes, where {stored.count} elements of {stored.kind.name} are announced")
+        return place(flat_tensor(raw, stored.kind.kind, byte_order), stored.location)
+
+    return _read_pickle(archive.read("data.pkl").tobytes(), 0, _Storages(read), source)[0]
+
+
+def read_legacy(source: Source, place: Placement) -> Any:
+    """The object in a checkpoint of before PyTorch 1.6: pickles, the last of them a list of storages, whose bytes follow.
+
+    The main pickle is read twice: without its tensors to learn the types of the storages, and again when their places are known.
+    """
+    data = bytearray(source.bytes_at(source.start, source.end - source.start))
+    types, position = _Storages(lambda *_: None), 0
+    for expected in (None, _LEGACY_VERSION, None):  # the mark, the version of the format, the kind of machine
+        value, position = _read_pickle(data, position, types, source)
+        if expected is not None and (type(value) is not int or value != expected):
+            refuse(source.name, "it has an unknown version of the format from before PyTorch 1.6")
+    _, keys_begin = _read_pickle(data, position, types, source, _find_all_but_tensors)
+    keys, storages_begin = _read_pickle(data, keys_begin, types, source)
+    places = _legacy_places(keys, data, storages_begin, types.known, source)
+
+    def read(key: str, stored: Stored) -> Tensor:
+        if key not in places:
+            raise ValueError(f"the file has no storage {shorten(key)}")
+        return place(flat_tensor(places[key].copy(), stored.kind.kind), stored.location)
+
+    return _read_pickle(data, position, _Storages(read), source)[0]
+
+
+def _legacy_places(keys: object, data: bytearray, position: int, known: dict[str, Stored], source: Source) -> dict[str, np.ndarray]:
+    """The bytes of each storage, which follow the pickles: a count of elements, and the elements."""
+    places: dict[str, np.ndarray] = {}
+    for key in keys if type(keys) is list else refuse(source.name, "the list of storages is no list"):
+        stored = known.get(key) if type(key) is str else None
+        if stored is None or stored.kind.kind is None or key in places:
+            refuse(source.name, f"the storage {shorten(key)} is used by no tensor, or has a dtype that numod has not")
+        begin, size = position + 8, stored.count * stored.kind.kind.itemsize
+        if begin + size > len(data) or int.from_bytes(data[position:begin], "little") != stored.count:
+            refuse(source.name, f"the storage {shorten(key)} has not the {stored.count} elements that are announced; the file is cut short or damaged")
+        places[key] = np.frombuffer(data, np.uint8, size, begin)
+        position = begin + size
+    return places
+
+
+def _find_all_but_tensors(module: str, name: str) -> object:
+    """As `find_global`, with None for every tensor; a dtype that numod has not is refused all the same."""
+    found = find_global(module, name)
+    is_tensor = f"{module}.{name}" in TENSOR_FUNCTIONS and not name.endswith("_v3")
+    return Call(name, lambda storage=None, *_: storage.values if isinstance(storage, Stored) else None) if is_tensor else found
+
+
+def _read_pickle(data: bytes | bytearray, position: int, storages: _Storages, source: Source, find: Callable = find_global) -> tuple[Any, int]:
+    """The object of the pickle at `position`, and where the pickle ends. Every fault becomes a CheckpointError with the file's name."""
+    machine = PickleReader(data, find, storages.find, build, position)
+    try:
+        value = machine.read()
+    except ValueError as error:
+        refuse(source.name, f"its pickle, {error}")
+    if isinstance(value, (Call, Stored, StorageType)):
+        refuse(source.name, "it holds a storage or a function of PyTorch and no tensor")
+    return value, machine.position
+
+
+class _Storages:
+    """The storages a pickle names, each one object however often it is named, so that ties are kept."""
+
+    def __init__(self, read: Callable[[str, Stored], Tensor]) -> None:
+        self.read, self.known = read, {}
+
+    def find(self, identity: object) -> Stored:
+        """The storage of a persistent id, ("storage", type, key, location, number of elements). Raises ValueError for anything else."""
+        if type(identity) is not tuple or len(identity) not in (5, 6) or type(identity[0]) is not str or identity[0] != "storage":
+            raise ValueError("a persistent id that is no storage")
+        _, kind, key, location, count, *view = identity
+        if any(part is not None for part in view):
+            raise ValueError("a storage that is a view of another, as before PyTorch 0.4")
+        if not (isinstance(kind, StorageType) and type(key) is str and type(location) is str and is_index(count)):
+            raise ValueError("a storage that lacks its type, key, device or size")
+        known = self.known.get(key)
+        if known is None:
+            known = self.known[key] = Stored(kind, count, location, lambda stored: self.read(key, stored))
+        if (known.kind, known.count, known.location) != (kind, count, location):
+            raise ValueError(f"the storage {shorten(key)} is described in two ways")
+        return known

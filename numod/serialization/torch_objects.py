@@ -1,0 +1,265 @@
+"""What the globals in a PyTorch checkpoint stand for here: the table of all names that may occur. Not the pickle machine, not the file around it.
+
+Every function checks its arguments as if they came from an enemy: they do not come from PyTorch, but from whoever wrote the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..core.tensor import Tensor, wrap
+from ..device import Size
+from ..device.device import Device
+from ..device.layout import layout
+from ..nn.parameter import Parameter
+from .keys import checked_key
+from .pickle_reader import Call
+from .refusal import shorten
+
+_MAX_DIMENSIONS = 64
+_MAX_ELEMENTS = 1 << 60
+_UNSUPPORTED_STORAGES = ("ComplexFloat", "ComplexDouble", "ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64")
+_RENAMED = {"__builtin__": "builtins", "numpy.core.multiarray": "numpy._core.multiarray", "torch.cuda": "torch"}
+
+
+class StorageType:
+    """The class of a storage: its name, and the dtype of its elements where numod has it."""
+
+    def __init__(self, name: str, kind: dtypes.dtype | None) -> None:
+        self.name, self.kind = name, kind
+
+
+class Stored:
+    """A storage in the file: its type, its key and size there, and `values`, a flat tensor that is read when first asked for."""
+
+    def __init__(self, kind: StorageType, count: int, location: str, read: Callable[[Stored], Tensor]) -> None:
+        self.kind, self.count, self.location, self._read = kind, count, location, read
+        self._values: Tensor | None = None
+
+    @property
+    def values(self) -> Tensor:
+        """The elements, on the device where they shall be. Raises ValueError for a dtype numod has not."""
+        if self.kind.kind is None:
+            raise ValueError(f"it holds a {self.kind.name}, and numod has no such dtype; it has {', '.join(dtypes.ALL)}")
+        if self._values is None:
+            self._values = self._read(self)
+        return self._values
+
+
+def find_global(module: str, name: str) -> object:
+    """What a global stands for. Raises ValueError for every name but those of the table: nothing is imported."""
+    module = _RENAMED.get(module, module)
+    found = GLOBALS.get(f"{module}.{name}")
+    if found is not None:
+        return found
+    raise ValueError(
+        f"the file asks for {module[:100]}.{name[:100]}, which is none of the plain data that load reads: no code is imported or run. "
+        "In the program that wrote it, save plain data, such as model.state_dict()"
+    )
+
+
+def build(target: object, state: object) -> None:
+    """Set the state of an object that was just made, as far as it is data: OrderedDict (`_metadata` of a state dict), NumPy's dtype and array."""
+    if type(target) is OrderedDict:
+        if type(state) is not dict:
+            raise ValueError("the state of an OrderedDict must be a dict")
+        if isinstance(state.get("_metadata"), Mapping):
+            target._metadata = state["_metadata"]
+    elif isinstance(target, np.dtype):
+        if not (type(state) is tuple and len(state) == 8 and state[0] == 3 and state[1] in ("<", ">", "|", "=") and state[2:] == (None, None, None, -1, -1, 0)):
+            raise ValueError("a NumPy dtype with fields, which is no number")
+        target.__setstate__(state)
+    elif type(target) is np.ndarray:
+        _set_array(target, state)
+    else:
+        raise ValueError(f"the state of a {type(target).__name__} cannot be set")
+
+
+def is_index(value: object) -> bool:
+    """Whether `value` is an int that can count elements."""
+    return type(value) is int and 0 <= value < _MAX_ELEMENTS
+
+
+def _are_indices(values: object) -> bool:
+    return isinstance(values, (tuple, list)) and len(values) <= _MAX_DIMENSIONS and all(is_index(value) for value in values)
+
+
+def window(values: Tensor, offset: object, shape: object, strides: object) -> Tensor:
+    """A tensor on the storage of the flat `values`, row-major where `strides` is None. Raises ValueError where it would reach outside."""
+    if not (is_index(offset) and _are_indices(shape) and (strides is None or (_are_indices(strides) and len(shape) == len(strides)))):
+        raise ValueError("offset, sizes and strides must be non-negative integers, as many sizes as strides, 64 at most")
+    if prod(size or 1 for size in shape) >= _MAX_ELEMENTS:
+        raise ValueError("the sizes are larger than any memory")
+    form = layout(tuple(shape), values.dtype, values.device, None if strides is None else tuple(strides))
+    if form.extent and offset + form.extent > values.numel():
+        raise ValueError(f"it reaches to element {offset + form.extent} of a storage of {values.numel()}")
+    return wrap(values._storage, form, values._offset + (offset if form.extent else 0))
+
+
+def _rebuild_tensor(storage: object, offset: object, shape: object, strides: object) -> Tensor:
+    if not isinstance(storage, Stored) or strides is None:
+        raise ValueError("a tensor without a storage or strides")
+    return window(storage.values, offset, shape, strides)
+
+
+def _rebuild_tensor_v2(
+    storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object = None, metadata: object = None,
+) -> Tensor:
+    if isinstance(metadata, dict) and any(metadata.values()):
+        raise ValueError("a tensor that is conjugated or negated when it is read")
+    return _rebuild_tensor(storage, offset, shape, strides).requires_grad_(requires_grad is True)
+
+
+def _rebuild_tensor_v3(storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object, kind: object, *_: object) -> Tensor:
+    name = kind.name if isinstance(kind, StorageType) else "storage without a dtype"
+    raise ValueError(f"it holds {name}, and numod has no such dtype; it has {', '.join(dtypes.ALL)}")
+
+
+def _rebuild_parameter(data: object, requires_grad: object, hooks: object, state: object = None) -> Parameter:
+    if not isinstance(data, Tensor):
+        raise ValueError("a Parameter without a tensor")
+    return _with_attributes(Parameter(data.detach(), requires_grad is True), state)
+
+
+def _rebuild_from_type(function: object, kind: object, arguments: object, state: object) -> Tensor:
+    """A tensor with attributes that its user hung on it."""
+    if not isinstance(function, Call) or not function.name.startswith("_rebuild") or type(arguments) is not tuple or kind not in (_TENSOR, _PARAMETER):
+        raise ValueError("a tensor of a class that is neither Tensor nor Parameter")
+    result = function.function(*arguments)
+    return _with_attributes(result if kind is _TENSOR or isinstance(result, Parameter) else Parameter(result), state)
+
+
+def _with_attributes(tensor: Tensor, state: object) -> Tensor:
+    """Give the tensor the attributes in a state, never one that the class has or needs."""
+    for name, value in state.items() if type(state) is dict else ():
+        if type(name) is str and name.isidentifier() and not name.startswith("_") and not hasattr(Tensor, name):
+            setattr(tensor, name, value)
+    return tensor
+
+
+def _encode(text: object, encoding: object) -> bytes:
+    """bytes, which a pickle of protocol 2 spells as text."""
+    if type(text) is not str or encoding not in ("latin1", "latin-1"):
+        raise ValueError("bytes that are not written as latin1")
+    return text.encode("latin1")
+
+
+def _bytearray(data: object = b"") -> bytearray:
+    if type(data) is not bytes:  # an int would ask for that many bytes
+        raise ValueError("a bytearray of no bytes")
+    return bytearray(data)
+
+
+def _members(items: object = ()) -> list:
+    if not isinstance(items, (list, tuple, set)):
+        raise ValueError("a set of no list")
+    return [checked_key(item) for item in items]
+
+
+def _counter(counts: object = None) -> Counter:
+    if counts is not None and type(counts) is not dict:
+        raise ValueError("a Counter of no dict")
+    return Counter(counts)
+
+
+def _complex(real: object, imaginary: object) -> complex:
+    if type(real) is not float or type(imaginary) is not float:
+        raise ValueError("a complex number of no floats")
+    return complex(real, imaginary)
+
+
+def _size(sizes: object = ()) -> Size:
+    if not isinstance(sizes, (list, tuple)) or not all(type(size) is int for size in sizes):
+        raise ValueError("a Size of no integers")
+    return Size(sizes)
+
+
+def _device(kind: object, index: object = None) -> Device:
+    if type(kind) is not str or len(kind) > 100 or not (index is None or is_index(index)):
+        raise ValueError("a device without a name")
+    return Device(kind, None if kind == "cpu" else index)
+
+
+def number_dtype(code: object, *_: object) -> np.dtype:
+    """A NumPy dtype of numbers from its code, such as "<f8", as an object of its own. Raises ValueError for all others."""
+    if type(code) is not str or not re.fullmatch(r"[<>|=]?[biufc]\d{1,2}", code):
+        raise ValueError(f"{shorten(code)} is no NumPy dtype of numbers")
+    return np.dtype(code, copy=True)
+
+
+def _numpy_scalar(kind: object, data: object) -> np.generic:
+    if not isinstance(kind, np.dtype) or type(data) is not bytes or len(data) != kind.itemsize:
+        raise ValueError("a NumPy scalar whose bytes do not fit its dtype")
+    return np.frombuffer(data, kind)[0]
+
+
+def _numpy_array(kind: object, shape: object, code: object) -> np.ndarray:
+    return np.empty(0, np.uint8)  # what `_reconstruct` makes, until its state is set
+
+
+def _set_array(target: np.ndarray, state: object) -> None:
+    if type(state) is not tuple or len(state) != 5:
+        raise ValueError("the state of a NumPy array must have 5 parts")
+    version, shape, kind, fortran, data = state
+    if not (type(version) is int and version == 1 and _are_indices(shape) and isinstance(kind, np.dtype) and type(fortran) is bool and type(data) is bytes):
+        raise ValueError("a NumPy array that is no array of numbers")
+    if prod(size or 1 for size in shape) * kind.itemsize >= _MAX_ELEMENTS or prod(shape) * kind.itemsize != len(data) or not target.flags.owndata:
+        raise ValueError("a NumPy array whose bytes do not fit its shape")
+    target.__setstate__((version, tuple(shape), kind, fortran, data))
+
+
+def _ordered_dict(pairs: object = ()) -> OrderedDict:
+    """Empty; Python 2 wrote the members as a list of lists."""
+    if not isinstance(pairs, (list, tuple)) or not all(type(pair) in (list, tuple) and len(pair) == 2 for pair in pairs):
+        raise ValueError("an OrderedDict of no pairs")
+    return OrderedDict((checked_key(key), value) for key, value in pairs)
+
+
+_TENSOR, _PARAMETER = Call("Tensor", lambda *_: _refuse_class("Tensor")), Call("Parameter", lambda *_: _refuse_class("Parameter"))
+
+
+def _refuse_class(name: str) -> None:
+    raise ValueError(f"a {name} made by a call of its class")
+
+
+TENSOR_FUNCTIONS: dict[str, Callable] = {
+    "torch._utils._rebuild_tensor": _rebuild_tensor,
+    "torch._utils._rebuild_tensor_v2": _rebuild_tensor_v2,
+    "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3,
+    "torch._utils._rebuild_parameter": _rebuild_parameter,
+    "torch._utils._rebuild_parameter_with_state": _rebuild_parameter,
+    "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,
+}
+_FUNCTIONS: dict[str, Callable] = {
+    **TENSOR_FUNCTIONS,
+    "collections.OrderedDict": _ordered_dict,
+    "collections.Counter": _counter,
+    "torch.Size": _size,
+    "torch.device": _device,
+    "_codecs.encode": _encode,
+    "builtins.bytearray": _bytearray,
+    "builtins.set": lambda items=(): set(_members(items)),
+    "builtins.frozenset": lambda items=(): frozenset(_members(items)),
+    "builtins.complex": _complex,
+    "numpy.dtype": number_dtype,
+    "numpy._core.multiarray.scalar": _numpy_scalar,
+    "numpy._core.multiarray._reconstruct": _numpy_array,
+}
+GLOBALS: dict[str, Any] = {
+    **{path: Call(path.rpartition(".")[2], function) for path, function in _FUNCTIONS.items()},
+    **{f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row) for row in dtypes.ALL.values()},
+    **{f"torch.{name}Storage": StorageType(f"{name}Storage", None) for name in _UNSUPPORTED_STORAGES},
+    **{f"torch.{name}": StorageType(name, None) for name in ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128")},
+    **{f"torch.{name}": row for name, row in dtypes.ALL.items()},
+    "torch.storage.UntypedStorage": StorageType("UntypedStorage", None),
+    "torch.Tensor": _TENSOR,
+    "torch.nn.parameter.Parameter": _PARAMETER,
+    "numpy.ndarray": Call("ndarray", lambda *_: _refuse_class("ndarray")),
+}

@@ -1,0 +1,152 @@
+"""Writing checkpoints that PyTorch reads: the zip archive of `torch.save`. Only data goes in, so `torch.load(weights_only=True)` takes it.
+
+The exceptions are frozensets and NumPy's numbers, which PyTorch reads only where its user allows them.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import zipfile
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from .. import dtypes
+from ..core.tensor import Tensor
+from ..device import Size, Storage
+from ..device.device import Device
+from ..nn.parameter import Parameter
+from .saveable import tensors_of
+
+_ALIGNMENT = 64  # of each storage in the file, so that it can be mapped
+_LOCAL_HEADER_BYTES = 30
+
+
+class _Name:
+    """A global of PyTorch: its name for the pickle, with nothing behind it that could be imported."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __call__(self) -> None:  # `pickle` wants something callable
+        raise TypeError(f"{self.module}.{self.name} is only a name")
+
+
+class _StorageOf:
+    """Stands in the pickle for the storage of a tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+
+_names: dict[tuple[str, str], _Name] = {}
+
+
+def _name(module: str, name: str) -> _Name:
+    """One object per name, so that the pickle writes it once."""
+    return _names.setdefault((module, name), _Name(module, name))
+
+
+class _Pickler(pickle._Pickler):
+    """The pickler written in Python, since the other cannot be taught to write a name it cannot import."""
+
+    dispatch = dict(pickle._Pickler.dispatch)
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file, protocol=2)
+        self.storages: dict[int, tuple[str, Storage, Tensor]] = {}  # by identity: the key in the archive, the storage, a tensor on it
+
+    def persistent_id(self, obj: object) -> tuple | None:
+        """How the pickle names a storage: its type, key, device and number of elements."""
+        if not isinstance(obj, _StorageOf):
+            return None
+        storage, kind = obj.tensor._storage, obj.tensor.dtype
+        key, _, first = self.storages.setdefault(id(storage), (str(len(self.storages)), storage, obj.tensor))
+        if first.dtype is not kind:
+            raise RuntimeError(f"save: two tensors view one storage as {first.dtype} and as {kind}, which the format cannot hold; clone one of them")
+        return "storage", _name("torch", f"{kind.short}Storage"), key, str(obj.tensor.device), len(storage.data)
+
+    def reducer_override(self, obj: object) -> Any:
+        """How `obj` is made again, spelled with names that PyTorch knows; NotImplemented for numbers, text and plain containers."""
+        family = next((kind for kind in (Parameter, Tensor, np.generic, np.dtype) if isinstance(obj, kind)), type(obj))
+        reduce = _REDUCED.get(family)
+        return NotImplemented if reduce is None else reduce(obj)
+
+    def _save_name(self, obj: _Name) -> None:
+        self.write(f"c{obj.module}\n{obj.name}\n".encode())
+        self.memoize(obj)
+
+    def _save_dtype(self, obj: dtypes.dtype) -> None:
+        self.save(_name("torch", obj.name))
+
+    dispatch[_Name], dispatch[dtypes.dtype] = _save_name, _save_dtype
+
+
+def _reduce_tensor(tensor: Tensor) -> tuple:
+    window = (tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad, OrderedDict())
+    return _name("torch._utils", "_rebuild_tensor_v2"), (_StorageOf(tensor), *window)
+
+
+def _reduce_ordered_dict(values: OrderedDict) -> tuple:
+    state = {"_metadata": values._metadata} if hasattr(values, "_metadata") else None
+    return _name("collections", "OrderedDict"), (), state, None, iter(values.items())
+
+
+def _reduce_numpy_dtype(kind: np.dtype) -> tuple:
+    order = "|" if kind.itemsize == 1 else "<"
+    return _name("numpy", "dtype"), (f"{kind.kind}{kind.itemsize}", False, True), (3, order, None, None, None, -1, -1, 0)
+
+
+def _reduce_numpy_array(array: np.ndarray) -> tuple:
+    state = (1, array.shape, array.dtype.newbyteorder("<"), False, _little(array).tobytes())
+    return _name("numpy._core.multiarray", "_reconstruct"), (_name("numpy", "ndarray"), (0,), b"b"), state
+
+
+def _little(values: np.ndarray | np.generic) -> np.ndarray:
+    return np.asarray(values).astype(values.dtype.newbyteorder("<"), copy=False)
+
+
+_REDUCED: dict[type, Callable[[Any], tuple]] = {
+    Tensor: _reduce_tensor,
+    Parameter: lambda parameter: (_name("torch._utils", "_rebuild_parameter"), (parameter.detach(), parameter.requires_grad, OrderedDict())),
+    OrderedDict: _reduce_ordered_dict,
+    Counter: lambda counts: (_name("collections", "Counter"), (dict(counts),)),
+    Size: lambda size: (_name("torch", "Size"), (tuple(size),)),
+    Device: lambda device: (_name("torch", "device"), (device.type,) if device.index is None else (device.type, device.index)),
+    complex: lambda number: (_name("__builtin__", "complex"), (number.real, number.imag)),
+    bytes: lambda data: (_name("_codecs", "encode"), (data.decode("latin1"), "latin1")),
+    bytearray: lambda data: (_name("__builtin__", "bytearray"), (bytes(data),)),
+    set: lambda members: (_name("__builtin__", "set"), (list(members),)),
+    frozenset: lambda members: (_name("__builtin__", "frozenset"), (list(members),)),
+    np.dtype: _reduce_numpy_dtype,
+    np.generic: lambda number: (_name("numpy._core.multiarray", "scalar"), (number.dtype.newbyteorder("<"), _little(number).tobytes())),
+    np.ndarray: _reduce_numpy_array,
+}
+
+
+def write_archive(obj: object, file: BinaryIO) -> None:
+    """Write `obj` as `torch.save` does. Tensors on one storage stay on one; the whole storage is written. Raises TypeError for what is no data."""
+    tensors_of(obj)
+    pickled = io.BytesIO()
+    pickler = _Pickler(pickled)
+    pickler.dump(obj)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        _add(archive, "data.pkl", pickled.getbuffer())
+        _add(archive, "byteorder", sys.byteorder.encode())
+        for key, storage, tensor in pickler.storages.values():
+            values = np.ascontiguousarray(tensor.device.backend.download(storage.data))
+            _add(archive, f"data/{key}", values.view(np.uint8).data)
+        _add(archive, "version", b"3\n")
+
+
+def _add(archive: zipfile.ZipFile, record: str, data: bytes | memoryview) -> None:
+    """A member whose bytes begin at a multiple of 64: the extra field of its header is as long as that takes."""
+    member = zipfile.ZipInfo(f"archive/{record}")
+    begin = archive.fp.tell() + _LOCAL_HEADER_BYTES + len(member.filename) + 4
+    padding = -begin % _ALIGNMENT
+    member.extra = b"FB" + padding.to_bytes(2, "little") + b"\0" * padding
+    archive.writestr(member, data)

@@ -1,0 +1,83 @@
+"""From indices to a batch: what a pass over a dataset does in this process and in a worker alike. Not which indices: that is `sampler`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from .collate import stacks_rows
+from .dataset import Dataset, IterableDataset, fetch_batch, fetch_samples
+
+
+class Batch(NamedTuple):
+    """What a fetch gives: the collated value, and how many samples are in it."""
+
+    value: object
+    samples: int
+
+
+class Source(NamedTuple):
+    """A dataset with what turns its samples into batches. `batching` False means that samples are converted one by one."""
+
+    dataset: Dataset
+    batching: bool
+    collate_fn: Callable
+    drop_last: bool
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the dataset is read in the order it comes."""
+        return isinstance(self.dataset, IterableDataset)
+
+    def start(self) -> Callable[[object], Batch]:
+        """A new pass: a function from indices (for a stream: as many None, or None) to a Batch. A stream's raises StopIteration at its end."""
+        if self.is_stream:
+            return _Stream(self)
+        return self._batch if self.batching else self._sample
+
+    def _sample(self, index: object) -> Batch:
+        return Batch(self.collate_fn(self.dataset[index]), 1)
+
+    def _batch(self, indices: list) -> Batch:
+        value = fetch_batch(self.dataset, indices) if stacks_rows(self.collate_fn) else NotImplemented
+        if value is NotImplemented:
+            value = self.collate_fn(fetch_samples(self.dataset, indices))
+        return Batch(value, len(indices))
+
+
+class _Stream:
+    """A pass over an IterableDataset."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self._samples = source, iter(source.dataset)
+
+    def __call__(self, slots: list[None] | None) -> Batch:
+        samples = self._next_samples(1 if slots is None else len(slots))
+        return Batch(self._source.collate_fn(samples[0] if slots is None else samples), len(samples))
+
+    def _next_samples(self, count: int) -> list:
+        """Up to `count` samples. Raises StopIteration at the end of the stream; a short last batch counts unless `drop_last`."""
+        samples = list(itertools.islice(self._samples, count))
+        if not samples or (self._source.drop_last and len(samples) < count):
+            raise StopIteration
+        return samples
+
+
+class Pass:
+    """One pass over a DataLoader in this process."""
+
+    def __init__(self, source: Source, sampler: Iterable, note: Callable[[int], None]) -> None:
+        """`note` is told the number of samples of every batch."""
+        self._fetch, self._sampler, self._indices, self._note = source.start(), sampler, iter(sampler), note
+
+    def __iter__(self) -> Pass:
+        return self
+
+    def __next__(self) -> object:
+        batch = self._fetch(next(self._indices))
+        self._note(batch.samples)
+        return batch.value
+
+    def __len__(self) -> int:
+        return len(self._sampler)

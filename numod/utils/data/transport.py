@@ -1,0 +1,130 @@
+"""Objects from one process to another, their arrays through memory that both see. Not which objects are sent: that is `worker` and `pool`.
+
+A message is a pickle (protocol 5) and the buffers of its tensors and arrays. Large ones are written to an anonymous file in memory, whose
+descriptor goes through the socket, and the receiver maps it: no copy, nothing with a name that could be left behind. Small ones, and all of
+them where there is no `memfd_create`, go through the connection itself.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import pickle
+import weakref
+from collections.abc import Iterator
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from ...core.creation import _from_array
+from ...core.tensor import Tensor
+from ...dtypes import dtype as DType
+
+_INLINE = 1 << 16  # bytes up to which a message costs less through the socket than as a file
+_ALIGNMENT = 64  # of every buffer in a message: a cache line, which suits any dtype
+_MAPPED = 200  # messages mapped at once: each holds a descriptor, of which a process has about a thousand; beyond that they are copied
+_maps: weakref.WeakSet = weakref.WeakSet()
+
+
+class _Pickler(pickle.Pickler):
+    """A pickler that hands out the memory of CPU tensors as it is, where `Tensor.__reduce_ex__` copies when it is read."""
+
+    def reducer_override(self, each: object) -> object:
+        if not isinstance(each, Tensor) or type(each).__reduce_ex__ is not Tensor.__reduce_ex__ or each.device.type != "cpu":
+            return NotImplemented  # a subclass that pickles its own way does so around a Tensor
+        _, (cls, values, dtype, _, requires_grad), own = each.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return _tensor_over, (cls, values, dtype, requires_grad), own
+
+
+def _tensor_over(cls: type, values: np.ndarray, dtype: DType, requires_grad: bool) -> Tensor:
+    result = _from_array(values, dtype)._alias(cls)
+    result._requires_grad = requires_grad
+    return result
+
+
+def pack(message: object) -> list[memoryview]:
+    """The pickle of a message followed by the buffers it refers to. Raises what pickling raises."""
+    stream, buffers = io.BytesIO(), []
+    _Pickler(stream, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append).dump(message)
+    return [stream.getbuffer(), *[buffer.raw() for buffer in buffers]]
+
+
+def unpack(parts: list[memoryview]) -> object:
+    """The message that `pack` was given. Its arrays lie in the memory of the parts. Raises what unpickling raises."""
+    return pickle.loads(parts[0], buffers=parts[1:])
+
+
+def send(connection: Connection, label: tuple, parts: list[memoryview]) -> None:
+    """Send what `pack` gave, with a label to know it by."""
+    sizes = [part.nbytes for part in parts]
+    total = sum(_padded(size) for size in sizes)
+    through_memory = total > _INLINE and hasattr(os, "memfd_create")
+    connection.send_bytes(pickle.dumps((label, through_memory, sizes)))
+    if not through_memory:
+        connection.send_bytes(b"".join(_with_padding(parts)))
+        return
+    file = _in_memory(parts, total)
+    try:
+        reduction.send_handle(connection, file, None)
+    finally:
+        os.close(file)
+
+
+def receive(connection: Connection) -> tuple[tuple, list[memoryview]]:
+    """The next message's label and parts. Raises EOFError or OSError where the other side is gone."""
+    label, through_memory, sizes = pickle.loads(connection.recv_bytes())
+    memory = memoryview(_mapped(reduction.recv_handle(connection)) if through_memory else bytearray(connection.recv_bytes()))
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(memory[start : start + size])
+        start += _padded(size)
+    return label, parts
+
+
+def _padded(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _with_padding(parts: list[memoryview]) -> Iterator[memoryview | bytes]:
+    for part in parts:
+        yield part
+        yield bytes(_padded(part.nbytes) - part.nbytes)
+
+
+def _in_memory(parts: list[memoryview], total: int) -> int:
+    """A file in memory that holds the parts."""
+    file = os.memfd_create("numod")
+    try:
+        os.ftruncate(file, total)
+        start = 0
+        for part in parts:
+            _write(file, part.cast("B"), start)
+            start += _padded(part.nbytes)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _write(file: int, part: memoryview, start: int) -> None:
+    while part.nbytes:  # one call writes 2 GB at most
+        written = os.pwrite(file, part, start)
+        part, start = part[written:], start + written
+
+
+def _mapped(file: int) -> mmap.mmap | bytearray:
+    """The file's memory, which lives as long as something refers to it. The descriptor is closed."""
+    try:
+        size = os.fstat(file).st_size
+        if len(_maps) < _MAPPED:
+            memory = mmap.mmap(file, size)
+            _maps.add(memory)
+            return memory
+        memory = bytearray(size)
+        with open(file, "rb", closefd=False) as source:
+            source.readinto(memory)
+        return memory
+    finally:
+        os.close(file)

@@ -1,0 +1,101 @@
+"""A progress line for loops: count, share, rate and time left. Not a package of widgets: one iterable, one line.
+
+    for batch in numod.utils.progress(loader, description="epoch 1"):
+        ...
+
+On a terminal the line is rewritten a few times a second; elsewhere (a log file) a line is printed every half minute, and at the end. Loops
+inside loops get a line each, which goes when the inner loop ends.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Generic, TextIO, TypeVar
+
+Item = TypeVar("Item")
+_running: list[progress] = []  # outermost first
+
+
+class progress(Generic[Item]):  # noqa: N801  used like a function
+    """`iterable`, with its progress on `file` (stderr). `total` replaces `len(iterable)`; `note(...)` sets text to show behind."""
+
+    def __init__(
+        self, iterable: Iterable[Item], description: str = "", total: int | None = None, file: TextIO | None = None, width: int = 30, interval: float | None = None
+    ) -> None:
+        hint = operator.length_hint(iterable, -1) if total is None else total
+        self.iterable, self.description, self.count, self.total = iterable, description, 0, None if hint < 0 else hint
+        self._file, self._width, self._text = sys.stderr if file is None else file, width, ""
+        self._live = hasattr(self._file, "isatty") and self._file.isatty()
+        self._interval = interval if interval is not None else 0.1 if self._live else 30.0
+        try:
+            "█▏".encode(getattr(self._file, "encoding", None) or "ascii")
+            self._marks = " ▏▎▍▌▋▊▉█"
+        except UnicodeEncodeError:
+            self._marks = " #"
+
+    def note(self, *text: object, **values: object) -> None:
+        """Show this behind the count from now on: `line.note(loss=loss.item())`."""
+        named = [f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()]
+        self._text = " ".join([*map(str, text), *named])
+
+    def __len__(self) -> int:
+        if self.total is None:
+            raise TypeError(f"progress over {type(self.iterable).__name__} has no len(); pass total=")
+        return self.total
+
+    def __iter__(self) -> Iterator[Item]:
+        self.count, self._start = 0, time.monotonic()
+        self._shown = self._start
+        depth = len(_running)
+        _running.append(self)
+        self._print(depth, self._live)
+        try:
+            for item in self.iterable:
+                yield item
+                self.count += 1
+                self._print(depth, time.monotonic() - self._shown >= self._interval)
+        finally:
+            del _running[depth:]
+            self._print(depth, True, last=True)
+
+    def _print(self, depth: int, due: bool, last: bool = False) -> None:
+        if not due:
+            return
+        self._shown = time.monotonic()
+        text = f"{self.line()}\n"
+        if self._live and depth:  # a line below: go down, write, come back up; at the end wipe it
+            text = "\n" * depth + "\r\x1b[K" + ("" if last else self.line()) + f"\x1b[{depth}A\r"
+        elif self._live:
+            text = f"\r{self.line()}\x1b[K" + "\n" * last
+        print(text, end="", file=self._file, flush=True)
+
+    def line(self) -> str:
+        """The line as it is shown now, without line end."""
+        seconds = time.monotonic() - self._start
+        rate = self.count / seconds if seconds else 0.0
+        parts = [f"{self.description}:"] if self.description else []
+        if self.total:
+            share = min(self.count / self.total, 1.0)
+            left = _clock((self.total - self.count) / rate) if rate and self.count <= self.total else "?"
+            parts += [f"{share:4.0%} |{self._bar(share)}| {self.count}/{self.total} [{_clock(seconds)}<{left}, {_rate(rate)}]"]
+        else:
+            parts += [f"{self.count} [{_clock(seconds)}, {_rate(rate)}]"]
+        return " ".join([*parts, self._text] if self._text else parts)
+
+    def _bar(self, share: float) -> str:
+        steps = len(self._marks) - 1
+        full, part = divmod(int(share * self._width * steps), steps)
+        return (self._marks[-1] * full + (self._marks[part] if part else "")).ljust(self._width)
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:.2f}/s" if rate >= 1 or not rate else f"{1 / rate:.2f} s each"

@@ -1,0 +1,104 @@
+"""skip_init, folding batch norms, and the import paths of `nn.modules`."""
+
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+import numod
+from numod import nn
+from numod.nn import utils
+
+
+def test_skip_init_draws_nothing():
+    numod.manual_seed(3)
+    expected = numod.rand(1).item()
+    numod.manual_seed(3)
+    layer = utils.skip_init(nn.Linear, 3, 2, dtype=numod.float64)
+    assert numod.rand(1).item() == expected
+    assert type(layer) is nn.Linear and layer.weight.shape == (2, 3) and layer.weight.dtype is numod.float64
+    layer.reset_parameters()
+    assert layer.weight.abs().max().item() <= 1 / 3**0.5
+
+
+def test_skip_init_refuses():
+    with pytest.raises(RuntimeError, match="Expected a Module; got"):
+        utils.skip_init(int)
+    with pytest.raises(RuntimeError, match="Module must support a 'device' arg to skip initialization"):
+        utils.skip_init(nn.ReLU)
+
+
+def norm_like(features, **parts):
+    """The attributes of a batch norm."""
+    bn = nn.Module().eval()
+    bn.num_features, bn.eps = features, 1e-3
+    values = {"running_mean": np.arange(features) + 0.5, "running_var": np.arange(features) + 1.0, "weight": np.arange(features) - 2.0, "bias": np.ones(features)}
+    for name, value in (values | parts).items():
+        bn.register_buffer(name, None if value is None else numod.tensor(np.asarray(value, dtype=np.float64)))
+    return bn
+
+
+def normalized(x, bn):
+    """What a batch norm makes of x, features last."""
+    scale = 1.0 if bn.weight is None else bn.weight.numpy()
+    shift = 0.0 if bn.bias is None else bn.bias.numpy()
+    return (x - bn.running_mean.numpy()) / np.sqrt(bn.running_var.numpy() + bn.eps) * scale + shift
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("parts", [{}, {"weight": None, "bias": None}])
+def test_linear_and_batch_norm_in_one(bias, parts):
+    linear, bn = nn.Linear(3, 4, bias=bias, dtype=numod.float64).eval(), norm_like(4, **parts)
+    x = numod.tensor(np.random.default_rng(0).standard_normal((5, 3)))
+    fused = utils.fuse_linear_bn_eval(linear, bn)
+    np.testing.assert_allclose(fused(x).detach().numpy(), normalized(linear(x).detach().numpy(), bn), rtol=1e-9)
+    assert fused is not linear and isinstance(fused.weight, nn.Parameter) and fused.weight.requires_grad
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+def test_weights_of_a_convolution_and_batch_norm(transpose):
+    bn = norm_like(4)
+    weight = np.random.default_rng(0).standard_normal((3, 4, 2) if transpose else (4, 3, 2))
+    statistics = bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    fused, bias = utils.fuse_conv_bn_weights(numod.tensor(weight), None, *statistics, transpose)
+    scale = bn.weight.numpy() / np.sqrt(bn.running_var.numpy() + bn.eps)
+    np.testing.assert_allclose(fused.detach().numpy(), weight * scale.reshape((1, 4, 1) if transpose else (4, 1, 1)), rtol=1e-12)
+    np.testing.assert_allclose(bias.detach().numpy(), normalized(np.zeros(4), bn), rtol=1e-12)
+
+
+def test_folding_is_for_evaluation():
+    with pytest.raises(AssertionError, match="Fusion only for eval!"):
+        utils.fuse_linear_bn_eval(nn.Linear(1, 1), norm_like(1))
+    with pytest.raises(AssertionError, match="To fuse, linear.out_features == bn.num_features"):
+        utils.fuse_linear_bn_eval(nn.Linear(1, 3).eval(), norm_like(2))
+    with pytest.raises(AssertionError, match="must not be None"):
+        utils.fuse_conv_bn_eval(nn.Linear(1, 2).eval(), norm_like(2, running_mean=None))
+
+
+@pytest.mark.parametrize("path", ["module.Module", "linear.Linear", "flatten.Flatten", "activation.ReLU", "container.Sequential", "lazy.LazyModuleMixin",
+                                  "module.register_module_forward_hook", "loss.MSELoss", "utils._pair"])  # fmt: skip
+def test_paths_of_model_files(path):
+    file, name = path.split(".")
+    module = importlib.import_module(f"numod.nn.modules.{file}")
+    found = getattr(module, name)
+    assert sys.modules[f"numod.nn.modules.{file}"] is module and getattr(nn.modules, file) is module
+    assert found is getattr(nn.modules, name, found) and found is getattr(nn, name, found)
+
+
+def test_helpers_of_model_files():
+    from numod.nn.modules.utils import _ntuple, _pair, _reverse_repeat_tuple, _triple, consume_prefix_in_state_dict_if_present
+
+    assert _pair(3) == (3, 3) and _pair([1, 2]) == (1, 2) and _triple(0) == (0, 0, 0) and _ntuple(4)("a") == ("a",)
+    assert _reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
+    state = nn.Sequential(nn.Linear(1, 1)).state_dict(prefix="module.")
+    consume_prefix_in_state_dict_if_present(state, "module.")
+    assert list(state) == ["0.weight", "0.bias"] and nn.Sequential(nn.Linear(1, 1)).load_state_dict(state)
+
+
+def test_the_old_name_of_clipping_warns():
+    parameter = nn.Parameter(numod.ones(2))
+    parameter.grad = numod.tensor([3.0, 4.0])
+    with pytest.warns(FutureWarning, match="clip_grad_norm_"):
+        assert utils.clip_grad_norm([parameter], 1.0).item() == 5.0
+    assert parameter.grad.tolist() == pytest.approx([0.6, 0.8], rel=1e-4)
