@@ -6,12 +6,19 @@ Written for every target: plain arithmetic on numbers, or on one row of a flat a
 from __future__ import annotations
 
 functions: dict[str, object] = {}
+wide: set[object] = set()  # functions whose float literals stay float64
 
 
 def scalar(function: object) -> object:
     """Make a function callable from kernels."""
     functions[function.__name__] = function
     return function
+
+
+def wide_scalar(function: object) -> object:
+    """Make a function callable from kernels that computes in float64 whatever the kernel's type."""
+    wide.add(function)
+    return scalar(function)
 
 
 @scalar
@@ -209,3 +216,71 @@ def to_bfloat16(x):
     bits = bits32(float32(x))
     rounded = (bits + uint32(0x7FFF) + ((bits >> uint32(16)) & uint32(1))) >> uint32(16)
     return uint16(uint32(0x7FC0) if x != x else rounded)
+
+
+@scalar
+def gather_patches(
+    x, base, patches, own, first, last, images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w, out_d, out_h, out_w, stride_d, stride_h, stride_w,
+    pad_d, pad_h, pad_w, step_d, step_h, step_w,
+):  # fmt: skip
+    """patches (channels * kernel, positions of output rows first to last) of one image's group at x[base:]; outside the image 0."""
+    count = (last - first) * out_w
+    line = own
+    for tap in range(channels * kernel_d * kernel_h * kernel_w):
+        k = tap % kernel_w
+        b = (tap // kernel_w) % kernel_h
+        a = (tap // (kernel_w * kernel_h)) % kernel_d
+        plane = base + tap // (kernel_w * kernel_h * kernel_d) * depth * height * width
+        shift = k * step_w - pad_w
+        low = min(max(0, -(shift // stride_w)), out_w)
+        high = max(low, min(out_w, (width - 1 - shift) // stride_w + 1))
+        for row in range(first, last):
+            at = line + (row - first) * out_w
+            d = (row // out_h) * stride_d - pad_d + a * step_d
+            h = (row % out_h) * stride_h - pad_h + b * step_h
+            inside = (d >= 0) & (d < depth) & (h >= 0) & (h < height)
+            start = low if inside else out_w
+            stop = high if inside else out_w
+            source = plane + (d * height + h) * width + shift
+            for ow in range(start):
+                patches[uintp(at + ow)] = 0
+            if stride_w == 1:
+                for ow in range(start, stop):
+                    patches[uintp(at + ow)] = x[uintp(source + ow)]
+            else:
+                for ow in range(start, stop):
+                    patches[uintp(at + ow)] = x[uintp(source + ow * stride_w)]
+            for ow in range(stop, out_w):
+                patches[uintp(at + ow)] = 0
+        line += count
+
+
+@scalar
+def scatter_patches(
+    out, base, patches, own, first, last, images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w, out_d, out_h, out_w, stride_d, stride_h, stride_w,
+    pad_d, pad_h, pad_w, step_d, step_h, step_w,
+):  # fmt: skip
+    """The reverse of `gather_patches`: every element is added to where it would come from."""
+    count = (last - first) * out_w
+    line = own
+    for tap in range(channels * kernel_d * kernel_h * kernel_w):
+        k = tap % kernel_w
+        b = (tap // kernel_w) % kernel_h
+        a = (tap // (kernel_w * kernel_h)) % kernel_d
+        plane = base + tap // (kernel_w * kernel_h * kernel_d) * depth * height * width
+        shift = k * step_w - pad_w
+        low = max(0, -(shift // stride_w))
+        high = min(out_w, (width - 1 - shift) // stride_w + 1)
+        for row in range(first, last):
+            d = (row // out_h) * stride_d - pad_d + a * step_d
+            h = (row % out_h) * stride_h - pad_h + b * step_h
+            if (d >= 0) & (d < depth) & (h >= 0) & (h < height):
+                at = line + (row - first) * out_w
+                target = plane + (d * height + h) * width + shift
+                if stride_w == 1:
+                    for ow in range(low, high):
+                        out[uintp(target + ow)] += patches[uintp(at + ow)]
+                else:
+                    for ow in range(low, high):
+                        out[uintp(target + ow * stride_w)] += patches[uintp(at + ow)]
+        line += count
