@@ -284,3 +284,24 @@ def scatter_patches(
                     for ow in range(low, high):
                         out[uintp(target + ow * stride_w)] += patches[uintp(at + ow)]
         line += count
+
+
+@scalar
+def window_start(o, n, out, stride, pad, step):
+    """The first element of window `o` inside the input; windows with stride 0 divide the input evenly."""
+    first = o * stride - pad if stride > 0 else o * n // out
+    return first if first >= 0 else first + (step - 1 - first) // step * step
+
+
+@scalar
+def window_stop(o, n, out, stride, pad, step, kernel):
+    """One past the last element of window `o` inside the input."""
+    last = o * stride - pad + (kernel - 1) * step + 1 if stride > 0 else ((o + 1) * n + out - 1) // out
+    return min(last, n)
+
+
+@scalar
+def window_size(o, n, stride, pad, kernel, inside, counts_borders):
+    """Elements that a mean over the window divides by."""
+    first = o * stride - pad
+    return min(first + kernel, n + pad) - first if counts_borders != 0 and stride > 0 else inside

@@ -5,12 +5,15 @@ from __future__ import annotations
 from . import functional, init, utils  # noqa: F401  public namespaces
 from .activation import *
 from .container import *
+from .convolution import *
 from .dropout import *
 from .hooks import *
 from .lazy import *
 from .linear import *
 from .loss import *
 from .module import *
+from .padding import *
 from .parameter import *
+from .pooling import *
 
 from . import modules  # noqa: E402, F401  last: it gives the files above other names

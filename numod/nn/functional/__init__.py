@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from .activation import *
+from .convolution import *
 from .distance import *
 from .dropout import *
 from .embedding import *
 from .linear import *
 from .loss import *
 from .padding import *
+from .pooling import *

@@ -1,17 +1,59 @@
-"""Borders around the last dimensions."""
+"""Borders around the last dimensions: constants, reflections, repeated edges, or the other side."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core import functions as f
+from ... import dtypes
+from ...core import creation, functions as f
 from ...core.tensor import Tensor
 
 __all__ = ["pad"]
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:  # noqa: A002
-    """Borders of a constant around the last dimensions: (left, right, top, bottom, ...)."""
-    if mode != "constant":
-        raise ValueError(f"pad: mode must be 'constant', got {mode!r}")
-    return f.pad_constant(input, pad, 0.0 if value is None else value)
+    """Borders of sizes (left, right, top, bottom, ...) from the last dimension on; negative ones crop.
+
+    Modes: "constant" (of `value`), "reflect", "replicate", "circular". Raises RuntimeError for sizes that do not fit.
+    """
+    if mode == "constant":
+        return f.pad_constant(input, pad, 0.0 if value is None else value)
+    if value:
+        raise ValueError(f"Padding mode \"{mode}\" doesn't take in value argument")
+    if mode not in _PLACES:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}; expected 'constant', 'reflect', 'replicate' or 'circular'")
+    pad = tuple(pad)
+    if len(pad) % 2 or len(pad) // 2 not in (1, 2, 3) or input.ndim not in (len(pad) // 2 + 1, len(pad) // 2 + 2):
+        raise NotImplementedError(
+            f"Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: got padding of {len(pad)} numbers for {input.ndim} dimensions"
+        )
+    result = input
+    for k in range(len(pad) // 2):
+        before, after = pad[2 * k], pad[2 * k + 1]
+        if before or after:
+            dim = input.ndim - 1 - k
+            if mode == "circular":  # what is cropped does not come back on the other side
+                left, right = max(-before, 0), max(-after, 0)
+                result = f.narrow(result, dim, left, max(result.shape[dim] - left - right, 0))
+                before, after = max(before, 0), max(after, 0)
+            result = f.index_select(result, dim, _index(mode, result.shape[dim], before, after, dim).to(device=input.device))
+    return result
+
+
+def _index(mode: str, n: int, before: int, after: int, dim: int) -> Tensor:
+    """Where each element of the padded dimension comes from."""
+    limit = {"reflect": n - 1, "circular": n, "replicate": before + after + n}[mode]
+    if before > limit or after > limit:
+        raise RuntimeError(
+            f"Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at dimension {dim} of input of size {n}"
+        )
+    if n + before + after <= 0:
+        raise RuntimeError(f"padding ({before}, {after}) at dimension {dim} leaves nothing of size {n}")
+    return creation.tensor([_PLACES[mode](k, n) for k in range(-before, n + after)], dtype=dtypes.int64)
+
+
+_PLACES = {
+    "reflect": lambda k, n: n - 1 - abs(n - 1 - abs(k)),
+    "replicate": lambda k, n: min(max(k, 0), n - 1),
+    "circular": lambda k, n: k % n,
+}

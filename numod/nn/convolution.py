@@ -1,0 +1,219 @@
+"""Convolution layers of one to three dimensions, transposed ones, and their lazy forms. The mathematics is in `functional`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..autograd import no_grad
+from ..core import Tensor, empty
+from . import functional as F
+from . import init
+from .lazy import LazyModuleMixin
+from .module import Module
+from .parameter import Parameter, UninitializedParameter
+
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
+    "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
+]  # fmt: skip
+
+Size = int | Sequence[int]
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+def _tuple(value: Size, ndim: int) -> tuple[int, ...]:
+    return (value,) * ndim if isinstance(value, int) else tuple(value)
+
+
+class _Convolution(Module):
+    """What all convolutions share: settings, parameters, their first values, and the repr."""
+
+    ndim = 0
+    transposed = False
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size, padding: Size | str, dilation: Size, output_padding: Size, groups: int,
+        bias: bool, padding_mode: str, device: Any, dtype: Any,
+    ) -> None:
+        super().__init__()
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        if in_channels % groups:
+            raise ValueError("in_channels must be divisible by groups")
+        if out_channels % groups:
+            raise ValueError("out_channels must be divisible by groups")
+        if isinstance(padding, str) and padding not in ("same", "valid"):
+            raise ValueError(f"Invalid padding string {padding!r}, should be one of ('same', 'valid')")
+        if padding == "same" and any(each != 1 for each in _tuple(stride, self.ndim)):
+            raise ValueError("padding='same' is not supported for strided convolutions")
+        if padding_mode not in PADDING_MODES:
+            raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got padding_mode='{padding_mode}'")
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size, self.stride = _tuple(kernel_size, self.ndim), _tuple(stride, self.ndim)
+        self.padding = padding if isinstance(padding, str) else _tuple(padding, self.ndim)
+        self.dilation, self.output_padding = _tuple(dilation, self.ndim), _tuple(output_padding, self.ndim)
+        self.groups, self.padding_mode = groups, padding_mode
+        self._make(bias, device, dtype)
+
+    def _make(self, bias: bool, device: Any, dtype: Any) -> None:
+        self.weight = Parameter(empty(self._weight_shape(), device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(self.out_channels, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def _weight_shape(self) -> tuple[int, ...]:
+        first, second = (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        return (first, second // self.groups, *self.kernel_size)
+
+    def reset_parameters(self) -> None:
+        """Draw new values, uniform in ±1/√fan_in."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            fan_in = init._calculate_fan_in_and_fan_out(self.weight)[0]
+            if fan_in:
+                init.uniform_(self.bias, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
+
+    def extra_repr(self) -> str:
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        if self.padding != (0,) * self.ndim:
+            text += f", padding={self.padding}"
+        if self.dilation != (1,) * self.ndim:
+            text += f", dilation={self.dilation}"
+        if self.output_padding != (0,) * self.ndim:
+            text += f", output_padding={self.output_padding}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        return text + (f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros" else "")
+
+
+class _Conv(_Convolution):
+    """Cross-correlation (N, in_channels, *sizes) -> (N, out_channels, *sizes). `padding` may be "same" or "valid"."""
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size | str = 0, dilation: Size = 1, groups: int = 1,
+        bias: bool = True, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        convolve = getattr(F, f"conv{self.ndim}d")
+        if self.padding_mode == "zeros":
+            return convolve(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        return convolve(F.pad(input, self._borders(), self.padding_mode), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
+
+    def _borders(self) -> list[int]:
+        """What F.pad is told: sizes from the last dimension on."""
+        if self.padding == "valid":
+            return [0, 0] * self.ndim
+        if self.padding == "same":
+            return [side for k, d in zip(reversed(self.kernel_size), reversed(self.dilation)) for side in (d * (k - 1) // 2, d * (k - 1) - d * (k - 1) // 2)]
+        return [side for p in reversed(self.padding) for side in (p, p)]
+
+
+class _ConvTranspose(_Convolution):
+    """The transpose of a convolution, (N, in_channels, *sizes) -> (N, out_channels, *sizes); `output_padding` adds to one side of the result."""
+
+    transposed = True
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: int = 1,
+        bias: bool = True, dilation: Size = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias, padding_mode, device, dtype)
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        extra = self.output_padding if output_size is None else self._output_padding(input, list(output_size))
+        return getattr(F, f"conv_transpose{self.ndim}d")(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+
+    def _output_padding(self, x: Tensor, wanted: list[int]) -> list[int]:
+        """What must be added to reach the wanted sizes. Raises ValueError where no padding does."""
+        if len(wanted) == x.ndim:
+            wanted = wanted[-self.ndim :]
+        if len(wanted) != self.ndim:
+            raise ValueError(f"ConvTranspose{self.ndim}D: for {x.ndim}D input, output_size must have {self.ndim} or {x.ndim} elements (got {len(wanted)})")
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in zip(x.shape[-self.ndim :], self.stride, self.padding, self.dilation, self.kernel_size)]
+        most = [low + s - 1 for low, s in zip(least, self.stride)]
+        if any(not low <= n <= high for n, low, high in zip(wanted, least, most)):
+            raise ValueError(f"requested an output size of {wanted}, but valid sizes range from {least} to {most} (for an input of {list(x.shape[-self.ndim :])})")
+        return [n - low for n, low in zip(wanted, least)]
+
+
+class Conv1d(_Conv):
+    """Convolution of (N, C, L)."""
+
+    ndim = 1
+
+
+class Conv2d(_Conv):
+    """Convolution of (N, C, H, W)."""
+
+    ndim = 2
+
+
+class Conv3d(_Conv):
+    """Convolution of (N, C, D, H, W)."""
+
+    ndim = 3
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """Transposed convolution of (N, C, L)."""
+
+    ndim = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """Transposed convolution of (N, C, H, W)."""
+
+    ndim = 2
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """Transposed convolution of (N, C, D, H, W)."""
+
+    ndim = 3
+
+
+class _LazyConvolution(LazyModuleMixin):
+    """A convolution whose `in_channels` are those of its first input. Its constructor takes the other arguments."""
+
+    def __init__(self, out_channels: int, *args: Any, **kwargs: Any) -> None:
+        super().__init__(0, out_channels, *args, **kwargs)
+
+    def _make(self, bias: bool, device: Any, dtype: Any) -> None:
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.register_parameter("bias", UninitializedParameter(device=device, dtype=dtype) if bias else None)
+
+    def reset_parameters(self) -> None:
+        """Draw new values, if there is anything to draw."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()
+
+    @no_grad()
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Take `in_channels` from the input."""
+        if input.ndim not in (self.ndim + 1, self.ndim + 2):
+            raise RuntimeError(f"Expected {self.ndim + 1}D (unbatched) or {self.ndim + 2}D (batched) input to {type(self).__name__}, but got input of size: {input.shape}")
+        self.in_channels = input.shape[-self.ndim - 1]
+        if self.in_channels % self.groups:
+            raise ValueError("in_channels must be divisible by groups")
+        if self.has_uninitialized_params():
+            self.weight.materialize(self._weight_shape())
+            if self.bias is not None:
+                self.bias.materialize((self.out_channels,))
+            self.reset_parameters()
+
+
+def _lazy(cls: type) -> type:
+    """The lazy form of a convolution class."""
+    members = {"cls_to_become": cls, "__doc__": f"A {cls.__name__} whose `in_channels` are those of its first input.", "__module__": __name__}
+    return type(f"Lazy{cls.__name__}", (_LazyConvolution, cls), members)
+
+
+LazyConv1d, LazyConv2d, LazyConv3d = map(_lazy, (Conv1d, Conv2d, Conv3d))
+LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = map(_lazy, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d))

@@ -1,0 +1,121 @@
+"""Convolutions and transposed convolutions over one to three dimensions, with PyTorch's arguments and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...core import functions as f
+from ...core.tensor import Tensor
+from ...ops import convolution as op
+from .padding import pad
+
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+
+
+def spread(name: str, value: int | Sequence[int], ndim: int) -> tuple[int, ...]:
+    """A number, or one for each dimension, as a tuple of `ndim`."""
+    if isinstance(value, int):
+        return (value,) * ndim
+    values = tuple(value)
+    if len(values) == 1:
+        return values * ndim
+    if len(values) != ndim:
+        raise RuntimeError(f"expected {name} to be a single integer value or a list of {ndim} values to match the convolution dimensions, but got {name}={list(values)}")
+    return values
+
+
+def _checked(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, channels: int, features: int, groups: int, ndim: int) -> None:
+    """Raise RuntimeError, as PyTorch words it, for shapes that do not fit."""
+    if weight.ndim != ndim + 2:
+        raise RuntimeError(f"{name}: expected weight of {ndim + 2} dimensions, got {list(weight.shape)}")
+    if x.ndim not in (ndim + 1, ndim + 2):
+        raise RuntimeError(f"Expected {ndim + 1}D (unbatched) or {ndim + 2}D (batched) input to {name}, but got input of size: {list(x.shape)}")
+    if groups <= 0:
+        raise RuntimeError("non-positive groups is not supported")
+    if weight.shape[0] % groups:
+        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {list(weight.shape)} instead")
+    if x.shape[-ndim - 1] != channels:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(x.shape)} to have {channels} channels, but got {x.shape[-ndim - 1]} channels instead"
+        )
+    if bias is not None and tuple(bias.shape) != (features,):
+        raise RuntimeError(f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {features} elements, but got bias of size {list(bias.shape)} instead")
+
+
+def _with_bias(result: Tensor, bias: Tensor | None, ndim: int, batched: bool) -> Tensor:
+    if bias is not None:
+        result = result + f.reshape(bias, (-1,) + (1,) * ndim)
+    return result if batched else f.squeeze(result, 0)
+
+
+def _same_padding(kernel: tuple, stride: tuple, dilation: tuple) -> list[tuple[int, int]]:
+    if any(each != 1 for each in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    return [(d * (k - 1) // 2, d * (k - 1) - d * (k - 1) // 2) for k, d in zip(kernel, dilation)]
+
+
+def _convolution(ndim: int) -> Callable:
+    name = f"conv{ndim}d"
+
+    def function(
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1, padding: int | Sequence[int] | str = 0,  # noqa: A002
+        dilation: int | Sequence[int] = 1, groups: int = 1,
+    ) -> Tensor:
+        _checked(name, input, weight, bias, weight.shape[1] * groups if weight.ndim > 1 else 0, weight.shape[0], groups, ndim)
+        stride, dilation = spread("stride", stride, ndim), spread("dilation", dilation, ndim)
+        kernel = tuple(weight.shape[2:])
+        if min(stride) <= 0:
+            raise RuntimeError("non-positive stride is not supported")
+        if min(dilation) <= 0:
+            raise RuntimeError("dilation should be greater than zero")
+        x = input if input.ndim == ndim + 2 else f.unsqueeze(input, 0)
+        if isinstance(padding, str):
+            if padding not in ("same", "valid"):
+                raise RuntimeError(f"Invalid padding string: '{padding}'; expected 'same' or 'valid'")
+            sides = _same_padding(kernel, stride, dilation) if padding == "same" else [(0, 0)] * ndim
+            padding = tuple(low for low, _ in sides)
+            if any(low != high for low, high in sides):
+                x = pad(x, [each for low, high in reversed(sides) for each in (0, high - low)])
+        padding = spread("padding", padding, ndim)
+        if min(padding) < 0:
+            raise RuntimeError("negative padding is not supported")
+        reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
+        if any(n + 2 * p < r for n, p, r in zip(x.shape[2:], padding, reach)):
+            sizes = " x ".join(str(n + 2 * p) for n, p in zip(x.shape[2:], padding))
+            raise RuntimeError(f"Calculated padded input size per channel: ({sizes}). Kernel size: ({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size")
+        result = op.convolution.apply((f.contiguous(x), f.contiguous(weight)), (stride, padding, dilation, groups, None))
+        return _with_bias(result, bias, ndim, input.ndim == ndim + 2)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Cross-correlation of input (N, C, *{ndim} sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be \"same\" or \"valid\"."
+    return function
+
+
+def _transposed(ndim: int) -> Callable:
+    name = f"conv_transpose{ndim}d"
+
+    def function(
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,  # noqa: A002
+        output_padding: int | Sequence[int] = 0, groups: int = 1, dilation: int | Sequence[int] = 1,
+    ) -> Tensor:
+        features = weight.shape[1] * groups if weight.ndim > 1 else 0
+        _checked(name, input, weight, bias, weight.shape[0], features, groups, ndim)
+        stride, padding, dilation = spread("stride", stride, ndim), spread("padding", padding, ndim), spread("dilation", dilation, ndim)
+        extra = spread("output_padding", output_padding, ndim)
+        if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation)):
+            raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got output_padding: {list(extra)} stride: {list(stride)} dilation: {list(dilation)}")
+        x = input if input.ndim == ndim + 2 else f.unsqueeze(input, 0)
+        sizes = tuple((n - 1) * s - 2 * p + d * (k - 1) + e + 1 for n, s, p, d, k, e in zip(x.shape[2:], stride, padding, dilation, weight.shape[2:], extra))
+        if any(n <= 0 for n in sizes):
+            raise RuntimeError(f"Given input size per channel: {tuple(x.shape[2:])}. Calculated output size per channel: {sizes}. Output size is too small")
+        shape = (x.shape[0], features, *sizes)
+        result = op.convolution_input.apply((f.contiguous(x), f.contiguous(weight)), (stride, padding, dilation, groups, shape))
+        return _with_bias(result, bias, ndim, input.ndim == ndim + 2)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"The transpose of conv{ndim}d: input (N, C, *{ndim} sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."
+    return function
+
+
+conv1d, conv2d, conv3d = map(_convolution, (1, 2, 3))
+conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_transposed, (1, 2, 3))

@@ -1,0 +1,262 @@
+"""Pooling over one to three dimensions: greatest, mean, power mean, adaptive, fractional, and the reverse of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import floor
+
+from ... import dtypes
+from ...core import creation, functions as f, random
+from ...core.tensor import Tensor
+from ...ops import pooling as op, table as t
+
+_NAMES = ("max_pool", "avg_pool", "lp_pool", "adaptive_max_pool", "adaptive_avg_pool", "max_unpool")
+__all__ = [f"{name}{ndim}d{suffix}" for name in _NAMES for ndim in (1, 2, 3) for suffix in (("", "_with_indices") if "max_pool" in name else ("",))]
+__all__ += ["fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d", "fractional_max_pool3d_with_indices"]
+
+Size = int | Sequence[int]
+
+
+def _tuple(name: str, value: Size, ndim: int) -> tuple[int, ...]:
+    values = (value,) * ndim if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        values *= ndim
+    if len(values) != ndim:
+        raise RuntimeError(f"{name} must either be a single int, or a tuple of {ndim} ints, got {value}")
+    return values
+
+
+def _planes(name: str, x: Tensor, ndim: int) -> Tensor:
+    """Dense x (..., *sizes) as (planes, depth, height, width)."""
+    if x.ndim not in (ndim + 1, ndim + 2):
+        raise RuntimeError(f"{name}: Expected {ndim + 1}D or {ndim + 2}D (batch mode) tensor, but got a tensor of shape {list(x.shape)}")
+    sizes = x.shape[-ndim:]
+    if 0 in x.shape[-ndim - 1 :]:
+        raise RuntimeError(f"{name}: Expected {ndim + 1}D or {ndim + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {list(x.shape)}")
+    planes = 1
+    for n in x.shape[:-ndim]:
+        planes *= n
+    return f.reshape(f.contiguous(x), (planes, *(1,) * (3 - ndim), *sizes))
+
+
+def _three(values: Sequence[int], filler: int) -> tuple[int, ...]:
+    return (filler,) * (3 - len(values)) + tuple(values)
+
+
+def _output_size(n: int, kernel: int, stride: int, pad: int, step: int, ceil_mode: bool) -> int:
+    """Windows along one dimension; with `ceil_mode` also a last one that begins inside the input or its left border."""
+    reach = n + 2 * pad - step * (kernel - 1) - 1
+    size = (reach + (stride - 1 if ceil_mode else 0)) // stride + 1
+    return size - 1 if ceil_mode and (size - 1) * stride >= n + pad else size
+
+
+def _windows(name: str, x: Tensor, kernel: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool, ndim: int) -> tuple:
+    """The op's parameters, checked."""
+    window = _tuple(f"{name}: kernel_size", kernel, ndim)
+    stride = window if stride is None or (not isinstance(stride, int) and not len(stride)) else _tuple(f"{name}: stride", stride, ndim)
+    padding, dilation = _tuple(f"{name}: padding", padding, ndim), _tuple(f"{name}: dilation", dilation, ndim)
+    if min(window) <= 0 or min(stride) <= 0 or min(dilation) <= 0:
+        raise RuntimeError(f"{name}: kernel size, stride and dilation should be greater than zero, but got kernel size {window}, stride {stride}, dilation {dilation}")
+    if any(p < 0 or 2 * p > k for p, k in zip(padding, window)):
+        raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={padding} and kernel_size={window}")
+    sizes = tuple(_output_size(n, k, s, p, d, ceil_mode) for n, k, s, p, d in zip(x.shape[-ndim:], window, stride, padding, dilation))
+    if min(sizes) <= 0:
+        raise RuntimeError(f"Given input size: {tuple(x.shape[-ndim - 1 :])}. Calculated output size: {(x.shape[-ndim - 1], *sizes)}. Output size is too small")
+    return tuple(_three(each, filler) for each, filler in ((window, 1), (stride, 1), (padding, 0), (dilation, 1), (sizes, 1)))
+
+
+def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], ndim: int) -> tuple:
+    """The op's parameters for windows that divide the input evenly (stride 0)."""
+    wanted = (output_size,) * ndim if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    if len(wanted) != ndim:
+        raise RuntimeError(f"{name}: output_size must be {ndim}")
+    sizes = tuple(n if size is None else size for n, size in zip(x.shape[-ndim:], wanted))
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, but got {sizes}")
+    largest = tuple(-(-n // max(size, 1)) + 1 for n, size in zip(x.shape[-ndim:], sizes))
+    return _three(largest, 1), (0, 0, 0), (0, 0, 0), (1, 1, 1), _three(sizes, 1)
+
+
+def _shaped(result: Tensor, x: Tensor, ndim: int) -> Tensor:
+    return f.reshape(result, (*x.shape[:-ndim], *result.shape[4 - ndim :]))
+
+
+def _max(name: str, x: Tensor, parameters: tuple, ndim: int) -> tuple[Tensor, Tensor]:
+    values, indices = op.max_pool.apply((_planes(name, x, ndim),), parameters)
+    return _shaped(values, x, ndim), _shaped(indices, x, ndim)
+
+
+def _max_pool(ndim: int) -> tuple[Callable, Callable]:
+    name = f"max_pool{ndim}d"
+
+    def with_indices(
+        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = True,  # noqa: A002
+    ) -> tuple[Tensor, Tensor]:
+        _planes(name, input, ndim)
+        return _max(name, input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), ndim)
+
+    def pool(
+        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,  # noqa: A002
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        found = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+        return found if return_indices else found[0]
+
+    return _named(pool, name, "The greatest element of each window; with `return_indices` also its place in the plane."), _named(
+        with_indices, f"{name}_with_indices", "The greatest element of each window, and its place in the plane."
+    )
+
+
+def _named(function: Callable, name: str, text: str) -> Callable:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    return function
+
+
+def _avg_pool(ndim: int) -> Callable:
+    name = f"avg_pool{ndim}d"
+
+    def pool(
+        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True,  # noqa: A002
+        divisor_override: int | None = None,
+    ) -> Tensor:
+        x = _planes(name, input, ndim)
+        if divisor_override == 0:
+            raise RuntimeError("divisor must be not zero")
+        parameters = _windows(name, input, kernel_size, stride, padding, 1, ceil_mode, ndim)
+        return _shaped(op.average_pool.apply((x,), (*parameters, bool(count_include_pad), divisor_override or 0)), input, ndim)
+
+    return _named(pool, name, "The mean of each window; elements of the border count as 0 unless `count_include_pad` is False.")
+
+
+def _lp_pool(ndim: int) -> Callable:
+    average = _avg_pool(ndim)
+
+    def pool(input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False) -> Tensor:  # noqa: A002
+        window = _tuple("kernel_size", kernel_size, ndim)
+        count = 1
+        for each in window:
+            count *= each
+        total = average(f.pow(input, norm_type), kernel_size, stride, 0, ceil_mode)
+        return f.pow(t.sign(total) * t.relu(t.abs(total)) * count, 1.0 / norm_type)
+
+    return _named(pool, f"lp_pool{ndim}d", "The p-norm of each window: (sum of x ** p) ** (1 / p).")
+
+
+def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
+    name = f"adaptive_max_pool{ndim}d"
+
+    def with_indices(input: Tensor, output_size: Size, return_indices: bool = True) -> tuple[Tensor, Tensor]:  # noqa: A002
+        return _max(name, input, _adaptive(name, input, output_size, ndim), ndim)
+
+    def pool(input: Tensor, output_size: Size, return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # noqa: A002
+        found = with_indices(input, output_size)
+        return found if return_indices else found[0]
+
+    return _named(pool, name, "The greatest elements of windows that divide the input evenly into `output_size`."), _named(
+        with_indices, f"{name}_with_indices", "The same with their places in the plane."
+    )
+
+
+def _adaptive_average(ndim: int) -> Callable:
+    name = f"adaptive_avg_pool{ndim}d"
+
+    def pool(input: Tensor, output_size: Size) -> Tensor:  # noqa: A002
+        parameters = _adaptive(name, input, output_size, ndim)
+        return _shaped(op.average_pool.apply((_planes(name, input, ndim),), (*parameters, False, 0)), input, ndim)
+
+    return _named(pool, name, "Means of windows that divide the input evenly into `output_size`; None keeps a size.")
+
+
+def _max_unpool(ndim: int) -> Callable:
+    name = f"max_unpool{ndim}d"
+
+    def unpool(
+        input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, output_size: Sequence[int] | None = None,  # noqa: A002
+    ) -> Tensor:
+        window = _tuple("kernel_size", kernel_size, ndim)
+        stride = window if stride is None else _tuple("stride", stride, ndim)
+        padding = _tuple("padding", padding, ndim)
+        default = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(input.shape[-ndim:], stride, window, padding)]
+        sizes = default if output_size is None else list(output_size)[-ndim:]
+        if any(not low - s < n < low + s for n, low, s in zip(sizes, default, stride)):
+            raise ValueError(f"invalid output_size {sizes}: each size must be within a stride of {default}")
+        if input.shape != indices.shape:
+            raise RuntimeError(f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
+        count = 1
+        for n in sizes:
+            count *= n
+        lead = input.shape[:-ndim]
+        places = f.check_bounds(name, f.reshape(indices, (*lead, -1)), count, -1, error=RuntimeError)
+        flat = input.new_zeros((*lead, count)).scatter(-1, places, f.reshape(input, (*lead, -1)))
+        return f.reshape(flat, (*lead, *sizes))
+
+    return _named(unpool, name, "Each element at its index in planes of `output_size`, zeros elsewhere: a partial inverse of max pooling.")
+
+
+def _fractional(ndim: int) -> tuple[Callable, Callable]:
+    name = f"fractional_max_pool{ndim}d"
+
+    def with_indices(
+        input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = True,  # noqa: A002
+        _random_samples: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+        window = _tuple("kernel_size", kernel_size, ndim)
+        if output_size is None:
+            ratios = (output_ratio,) * ndim if isinstance(output_ratio, (int, float)) else tuple(output_ratio)
+            output_size = [int(n * ratio) for n, ratio in zip(input.shape[-ndim:], ratios)]
+        sizes = _tuple("output_size", output_size, ndim)
+        if any(o + k - 1 > n for o, k, n in zip(sizes, window, input.shape[-ndim:])):
+            raise RuntimeError(f"{name}: pool size {window} too large relative to input size {list(input.shape[-ndim:])}")
+        x = input if input.ndim == ndim + 2 else f.unsqueeze(input, 0)
+        samples = random.rand((x.shape[0], x.shape[1], ndim), dtype=input.dtype) if _random_samples is None else _random_samples
+        values, indices = _fractional_max(x, window, sizes, samples.tolist(), ndim)
+        return (values, indices) if input.ndim == ndim + 2 else (f.squeeze(values, 0), f.squeeze(indices, 0))
+
+    def pool(
+        input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,  # noqa: A002
+        _random_samples: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        found = with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+        return found if return_indices else found[0]
+
+    return _named(pool, name, "The greatest elements of windows placed at random. Graham, Fractional max-pooling, 2014."), _named(
+        with_indices, f"{name}_with_indices", "The same with their places in the plane."
+    )
+
+
+def _fractional_max(x: Tensor, window: tuple, sizes: tuple, samples: list, ndim: int) -> tuple[Tensor, Tensor]:
+    """Windows of each plane start where its samples say: gathered as (N, C, windows, window elements), then the greatest of each."""
+    places = [[_places(sample, window, sizes, tuple(x.shape[-ndim:])) for sample in image] for image in samples]
+    index = creation.tensor(places, dtype=dtypes.int64, device=x.device).reshape(*x.shape[:2], -1)
+    gathered = f.reshape(f.gather(f.flatten(x, 2), 2, index), (*x.shape[:2], *sizes, -1))
+    values, chosen = f.max(gathered, -1)
+    indices = f.squeeze(f.gather(f.reshape(index, (*x.shape[:2], *sizes, -1)), -1, f.unsqueeze(chosen, -1)), -1)
+    return values, indices
+
+
+def _places(sample: list[float], window: tuple, sizes: tuple, plane: tuple) -> list[int]:
+    """Flat places of all elements of all windows of one plane. In two dimensions PyTorch takes the samples from the last on."""
+    order = sample[::-1] if len(plane) == 2 else sample
+    starts = [_starts(u, n, o, k) for u, n, o, k in zip(order, plane, sizes, window)]
+    flat: list[list[int]] = [[0]]
+    for begin, k, n in zip(starts, window, plane):
+        flat = [[base * n + at + offset for base in bases for offset in range(k)] for bases in flat for at in begin]
+    return [each for bases in flat for each in bases]
+
+
+def _starts(sample: float, n: int, out: int, kernel: int) -> list[int]:
+    if out == 1:
+        return [n - kernel]
+    alpha = (n - kernel) / (out - 1)
+    return [floor((k + sample) * alpha) - floor(sample * alpha) for k in range(out - 1)] + [n - kernel]
+
+
+for _ndim in (1, 2, 3):
+    globals()[f"max_pool{_ndim}d"], globals()[f"max_pool{_ndim}d_with_indices"] = _max_pool(_ndim)
+    globals()[f"adaptive_max_pool{_ndim}d"], globals()[f"adaptive_max_pool{_ndim}d_with_indices"] = _adaptive_max(_ndim)
+    globals()[f"avg_pool{_ndim}d"], globals()[f"lp_pool{_ndim}d"] = _avg_pool(_ndim), _lp_pool(_ndim)
+    globals()[f"adaptive_avg_pool{_ndim}d"], globals()[f"max_unpool{_ndim}d"] = _adaptive_average(_ndim), _max_unpool(_ndim)
+fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional(2)
+fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional(3)

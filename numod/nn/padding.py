@@ -1,0 +1,52 @@
+"""Padding layers: borders of constants, reflections, repeated edges, or the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core import Tensor
+from . import functional as F
+from .module import Module
+
+__all__ = [f"{kind}Pad{ndim}d" for kind in ("Constant", "Zero", "Reflection", "Replication", "Circular") for ndim in (1, 2, 3)]
+
+
+class _Pad(Module):
+    """Borders of sizes `padding`: one number for all sides, or (left, right, top, bottom, front, back) as far as there are dimensions."""
+
+    ndim = 0
+    mode = "constant"
+    value: float = 0.0
+
+    def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__()
+        self.padding = (padding,) * (2 * self.ndim) if isinstance(padding, int) else tuple(padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, self.mode, self.value if self.mode == "constant" else None)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class _ConstantPad(_Pad):
+    """Borders of `value`."""
+
+    def __init__(self, padding: int | Sequence[int], value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+def _of(name: str, ndim: int, base: type = _Pad, mode: str = "constant") -> type:
+    text = {"constant": "constant borders", "reflect": "borders that mirror the input", "replicate": "borders that repeat the edge", "circular": "borders from the other side"}[mode]
+    return type(f"{name}{ndim}d", (base,), {"ndim": ndim, "mode": mode, "__module__": __name__, "__doc__": f"Adds {text} to the last {ndim} dimension{'s' if ndim > 1 else ''}."})
+
+
+ConstantPad1d, ConstantPad2d, ConstantPad3d = (_of("ConstantPad", ndim, _ConstantPad) for ndim in (1, 2, 3))
+ZeroPad1d, ZeroPad2d, ZeroPad3d = (_of("ZeroPad", ndim) for ndim in (1, 2, 3))
+ReflectionPad1d, ReflectionPad2d, ReflectionPad3d = (_of("ReflectionPad", ndim, mode="reflect") for ndim in (1, 2, 3))
+ReplicationPad1d, ReplicationPad2d, ReplicationPad3d = (_of("ReplicationPad", ndim, mode="replicate") for ndim in (1, 2, 3))
+CircularPad1d, CircularPad2d, CircularPad3d = (_of("CircularPad", ndim, mode="circular") for ndim in (1, 2, 3))

@@ -1,0 +1,151 @@
+"""Pooling layers: settings for the functions of `functional`, with PyTorch's names, defaults and reprs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core import Tensor
+from . import functional as F
+from .module import Module
+
+Size = int | Sequence[int]
+__all__ = [
+    f"{name}{ndim}d" for name in ("MaxPool", "MaxUnpool", "AvgPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool") for ndim in (1, 2, 3)
+] + ["FractionalMaxPool2d", "FractionalMaxPool3d"]
+
+
+class _Pool(Module):
+    """A pooling function and its settings. `shown`: what the repr names."""
+
+    ndim = 0
+    shown: tuple[str, ...] = ()
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self.shown)
+
+
+class _MaxPool(_Pool):
+    """The greatest element of each window; `return_indices` for MaxUnpool."""
+
+    shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+
+    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, return_indices: bool = False, ceil_mode: bool = False) -> None:
+        super().__init__()
+        self.kernel_size, self.stride = kernel_size, stride if stride is not None else kernel_size
+        self.padding, self.dilation, self.return_indices, self.ceil_mode = padding, dilation, return_indices, ceil_mode
+
+    def forward(self, input: Tensor) -> Any:
+        pool = getattr(F, f"max_pool{self.ndim}d")
+        return pool(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices)
+
+
+class _MaxUnpool(_Pool):
+    """A partial inverse of max pooling: each element at its index, zeros elsewhere."""
+
+    shown = ("kernel_size", "stride", "padding")
+
+    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = (self._tuple(each) for each in (kernel_size, stride if stride is not None else kernel_size, padding))
+
+    def _tuple(self, value: Size) -> tuple[int, ...]:
+        return (value,) * self.ndim if isinstance(value, int) else tuple(value)
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return getattr(F, f"max_unpool{self.ndim}d")(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class _AvgPool(_Pool):
+    """The mean of each window; borders count as 0 unless `count_include_pad` is False."""
+
+    shown = ("kernel_size", "stride", "padding")
+
+    def __init__(
+        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None
+    ) -> None:
+        super().__init__()
+        sizes = (kernel_size, stride if stride is not None else kernel_size, padding)
+        self.kernel_size, self.stride, self.padding = ((each,) if self.ndim == 1 and isinstance(each, int) else each for each in sizes)
+        self.ceil_mode, self.count_include_pad, self.divisor_override = ceil_mode, count_include_pad, divisor_override
+
+    def forward(self, input: Tensor) -> Tensor:
+        pool = getattr(F, f"avg_pool{self.ndim}d")
+        return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
+
+
+class _LPPool(_Pool):
+    """The p-norm of each window."""
+
+    def __init__(self, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False) -> None:
+        super().__init__()
+        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
+
+    shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
+
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, f"lp_pool{self.ndim}d")(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+
+
+class _AdaptiveMaxPool(_Pool):
+    """The greatest elements of `output_size` windows that divide the input evenly."""
+
+    shown = ("output_size",)
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size, self.return_indices = output_size, return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        return getattr(F, f"adaptive_max_pool{self.ndim}d")(input, self.output_size, self.return_indices)
+
+
+class _AdaptiveAvgPool(_Pool):
+    """The means of `output_size` windows that divide the input evenly."""
+
+    shown = ("output_size",)
+
+    def __init__(self, output_size: Any) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        return getattr(F, f"adaptive_avg_pool{self.ndim}d")(input, self.output_size)
+
+
+class _FractionalMaxPool(_Pool):
+    """The greatest elements of windows placed at random; the size of the result is given, or its ratio to the input's."""
+
+    def __init__(
+        self, kernel_size: Size, output_size: Size | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{type(self).__name__} requires specifying either an output size, or a pooling ratio")
+        if output_size is not None and output_ratio is not None:
+            raise ValueError("only one of output_size and output_ratio may be specified")
+        tuple_of = lambda value: (value,) * self.ndim if isinstance(value, (int, float)) else value  # noqa: E731
+        self.kernel_size, self.return_indices = tuple_of(kernel_size), return_indices
+        self.output_size, self.output_ratio = tuple_of(output_size), tuple_of(output_ratio)
+        self.register_buffer("_random_samples", _random_samples)
+        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+            raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+
+    def forward(self, input: Tensor) -> Any:
+        return getattr(F, f"fractional_max_pool{self.ndim}d")(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
+
+
+def _of(base: type, ndim: int) -> type:
+    """The layer of `ndim` dimensions."""
+    name = f"{base.__name__[1:]}{ndim}d"
+    return type(name, (base,), {"ndim": ndim, "__module__": __name__, "__doc__": f"{base.__doc__} Over {ndim} spatial dimension{'s' if ndim > 1 else ''}."})
+
+
+MaxPool1d, MaxPool2d, MaxPool3d = (_of(_MaxPool, ndim) for ndim in (1, 2, 3))
+MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = (_of(_MaxUnpool, ndim) for ndim in (1, 2, 3))
+AvgPool1d, AvgPool2d, AvgPool3d = (_of(_AvgPool, ndim) for ndim in (1, 2, 3))
+LPPool1d, LPPool2d, LPPool3d = (_of(_LPPool, ndim) for ndim in (1, 2, 3))
+AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = (_of(_AdaptiveMaxPool, ndim) for ndim in (1, 2, 3))
+AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = (_of(_AdaptiveAvgPool, ndim) for ndim in (1, 2, 3))
+FractionalMaxPool2d, FractionalMaxPool3d = (_of(_FractionalMaxPool, ndim) for ndim in (2, 3))
