@@ -42,7 +42,7 @@ class Node:
         if recipe.keep_out:
             pool.append(self._result())
         if recipe.wide:
-            pool += [*self.parameters, *self.layouts, self.layouts, recipe.wanted]
+            pool += [*self.parameters, *self.layouts, self.layouts, recipe.wanted, waist.state.grad_enabled]
         found = []
         for position, function, arguments in recipe.calls:
             gradient = waist.apply(function, arguments(pool)) if isinstance(function, Op) else function(*arguments(pool))

@@ -305,3 +305,27 @@ def window_size(o, n, stride, pad, kernel, inside, counts_borders):
     """Elements that a mean over the window divides by."""
     first = o * stride - pad
     return min(first + kernel, n + pad) - first if counts_borders != 0 and stride > 0 else inside
+
+
+@scalar
+def row_sum(x, base, n):
+    """The sum of x[base : base + n], in blocks of 512 that join a float64: the error does not grow with n."""
+    total = float64(0)
+    for low in range(0, n, 512):
+        part = x[0] * 0
+        for k in range(low, min(low + 512, n)):
+            part += x[uintp(base + k)]
+        total += float64(part)
+    return total
+
+
+@scalar
+def row_squares(x, base, n, mean):
+    """The sum of (x - mean) squared, likewise."""
+    total = float64(0)
+    for low in range(0, n, 512):
+        part = x[0] * 0
+        for k in range(low, min(low + 512, n)):
+            part += (x[uintp(base + k)] - mean) * (x[uintp(base + k)] - mean)
+        total += float64(part)
+    return total

@@ -12,6 +12,7 @@ from .lazy import *
 from .linear import *
 from .loss import *
 from .module import *
+from .normalization import *
 from .padding import *
 from .parameter import *
 from .pooling import *

@@ -4,6 +4,7 @@ An op plans in layouts and runs on flat buffers. Its gradients are functions who
 `g` the gradient of the result, `out` the result, an input's name the input, a parameter's name the parameter, `layout` the layout of the
 input the gradient is for, `layouts` those of all inputs. An op of several results has `grads` (None where no gradient came) and `outs` instead.
 A gradient listed under several inputs' names gives a tuple, one for each; where it asks for `wanted` it is told whose are needed.
+`recording` tells whether the gradient will itself be differentiated.
 Those of a pointwise row are formulas; those of other ops are written in tensor operations, whichever tensor class calls them.
 """
 
@@ -58,7 +59,7 @@ class Plan:
 class Recipe:
     """What a node keeps, and how it calls its gradients: (input position or positions, function, a getter of the arguments from the node's pool).
 
-    The pool is [g, *kept inputs], then the result where `keep_out`, then for `wide` recipes *parameters, *layouts, the list of layouts and `wanted`.
+    The pool is [g, *kept inputs], then the result where `keep_out`, then for `wide` recipes *parameters, *layouts, the list of layouts, `wanted` and `recording`.
     """
 
     keep: list[int]
@@ -129,7 +130,7 @@ class Op:
         g, out = ("grads", "outs") if self.outputs else ("g", "out")
         pool = [g, *(self.inputs[k] for k in keep), *([out] if out in asked else [])]
         wide = any(name not in pool for name in asked)
-        pool += [*self.parameters, *range(count), "layouts", "wanted"] if wide else []
+        pool += [*self.parameters, *range(count), "layouts", "wanted", "recording"] if wide else []
 
         def getter(position: int | tuple, names: tuple) -> Callable:
             places = [pool.index(position if name == "layout" else name) for name in names]

@@ -9,5 +9,6 @@ from .dropout import *
 from .embedding import *
 from .linear import *
 from .loss import *
+from .normalization import *
 from .padding import *
 from .pooling import *

@@ -27,11 +27,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """int64 (..., num_classes): 1 at the index, else 0."""
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype}")
-    if tensor.numel() and int(tensor.min()) < 0:
+    if tensor.numel() and (tensor.min() < 0)._observe():
         raise RuntimeError("Class values must be non-negative.")
-    highest = int(tensor.max()) if tensor.numel() else -1
     if num_classes == -1:
-        num_classes = highest + 1
-    if highest >= num_classes:
+        num_classes = tensor.max()._observe() + 1 if tensor.numel() else 0
+    elif tensor.numel() and (tensor.max() >= num_classes)._observe():
         raise RuntimeError("Class values must be smaller than num_classes.")
     return (tensor.unsqueeze(-1) == tensor.new_arange(num_classes)).to(dtypes.int64)

@@ -132,7 +132,7 @@ def _class_loss(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, 
     found = apply(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))._observe() if target.numel() else 0
     if found >= 1 << 32:
         wrong = f.masked_fill(target, target == ignored, 0)
-        low, high = wrong.min().item(), wrong.max().item()
+        low, high = wrong.min()._observe(), wrong.max()._observe()
         raise IndexError(f"Target {low if low < 0 else high} is out of bounds for {x.shape[1]} classes.")
     ignores = found > 0
     safe = f.masked_fill(target, target == ignored, 0) if ignores else target

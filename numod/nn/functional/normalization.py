@@ -1,0 +1,147 @@
+"""Batch, layer, group, instance, root-mean-square and local response normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...autograd import no_grad
+from ...core import functions as f
+from ...core.tensor import Tensor
+from ...ops import normalization as op, table as t
+from .pooling import avg_pool2d, avg_pool3d
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
+
+
+def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:  # noqa: A002
+    """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, which must be `normalized_shape`. Ba, Kiros and Hinton, 2016."""
+    shape = _normalized("layer_norm", input, normalized_shape, weight, bias)
+    flat = [None if each is None else f.reshape(f.contiguous(each), (-1,)) for each in (weight, bias)]
+    out, _, _ = op.row_norm.apply((f.reshape(f.contiguous(input), (input.numel() // max(prod(shape), 1), prod(shape))), *flat), (eps,))
+    return f.reshape(out, input.shape)
+
+
+def _normalized(name: str, x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None) -> tuple[int, ...]:
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not shape:
+        raise RuntimeError(f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = {list(shape)}")
+    for kind, each in (("weight", weight), ("bias", bias)):
+        if each is not None and tuple(each.shape) != shape:
+            raise RuntimeError(f"Expected {kind} to be of same shape as normalized_shape, but got {kind} of shape {list(each.shape)} and normalized_shape = {list(shape)}")
+    if x.ndim < len(shape) or tuple(x.shape[x.ndim - len(shape) :]) != shape:
+        wanted = "".join(f", {n}" for n in shape)
+        raise RuntimeError(f"{name}: Given normalized_shape={list(shape)}, expected input with shape [*{wanted}], but got input of size{list(x.shape)}")
+    return shape
+
+
+def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:  # noqa: A002
+    """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions; eps is the dtype's by default. Zhang and Sennrich, 2019."""
+    from ...dtypes import finfo
+
+    shape = _normalized("rms_norm", input, normalized_shape, weight, None)
+    dims = list(range(input.ndim - len(shape), input.ndim))
+    wide = input.to(input.dtype.compute)
+    scale = t.rsqrt(f.mean(wide * wide, dims, keepdim=True) + (finfo(input.dtype).eps if eps is None else eps))
+    result = (wide * scale).to(input.dtype)
+    return result if weight is None else result * weight
+
+
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:  # noqa: A002
+    """Normalised over groups of channels of (N, C, ...), then scaled and shifted by channel. Wu and He, 2018."""
+    if input.ndim < 2:
+        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
+    channels = input.shape[1]
+    if num_groups <= 0 or channels % num_groups:
+        raise RuntimeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={num_groups}"
+        )
+    _expect_channels(channels, weight=weight, bias=bias)
+    rows = input.shape[0] * num_groups
+    out, _, _ = op.row_norm.apply((f.reshape(f.contiguous(input), (rows, input.numel() // max(rows, 1))), None, None), (eps,))
+    return _scaled(f.reshape(out, input.shape), weight, bias)
+
+
+def _expect_channels(channels: int, **tensors: Tensor | None) -> None:
+    for name, each in tensors.items():
+        if each is not None and tuple(each.shape) != (channels,):
+            raise RuntimeError(f"{name} should contain {channels} elements not {each.numel()}")
+
+
+def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """x * weight + bias by channel."""
+    shape = (1, -1) + (1,) * (x.ndim - 2)
+    if weight is None:
+        return x if bias is None else x + f.reshape(bias, shape)
+    return x * f.reshape(weight, shape) if bias is None else t.addcmul(f.reshape(bias, shape), x, f.reshape(weight, shape), 1)
+
+
+def batch_norm(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None,  # noqa: A002
+    training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:
+    """Channels of (N, C, ...) normalised by their batch's mean and variance in training, which move the running ones; by the running ones else.
+
+    Ioffe and Szegedy, 2015. Raises ValueError for one value per channel in training, RuntimeError for shapes that do not fit.
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"batch_norm: expected at least 2 dimensions (N, C, ...), got {list(input.shape)}")
+    _expect_channels(input.shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+        scale = t.rsqrt(running_var + eps)
+        scale = scale if weight is None else scale * weight
+        shift = -running_mean * scale
+        return _scaled(input, scale, shift if bias is None else shift + bias)
+    count = input.numel() // max(input.shape[1], 1)
+    if count <= 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    out, mean, var = op.channel_norm.apply((f.reshape(f.contiguous(input), (*input.shape[:2], count // max(input.shape[0], 1))), *map(_dense, (weight, bias))), (eps,))
+    with no_grad():
+        if running_mean is not None:
+            running_mean.mul_(1 - momentum).add_(mean.detach().to(running_mean.dtype), alpha=momentum)
+        if running_var is not None:
+            running_var.mul_(1 - momentum).add_(var.detach().to(running_var.dtype), alpha=momentum * count / (count - 1))
+    return f.reshape(out, input.shape)
+
+
+def _dense(each: Tensor | None) -> Tensor | None:
+    return None if each is None else f.contiguous(each)
+
+
+def instance_norm(
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None,  # noqa: A002
+    use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:
+    """Each channel of each image normalised by itself. Ulyanov, Vedaldi and Lempitsky, 2016."""
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    images, channels = input.shape[:2]
+    count = input.numel() // max(images * channels, 1)
+    if count <= 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    out, mean, rstd = op.row_norm.apply((f.reshape(f.contiguous(input), (images * channels, count)), None, None), (eps,))
+    with no_grad():
+        if running_mean is not None:
+            running_mean.mul_(1 - momentum).add_(f.mean(f.reshape(mean.detach(), (images, channels)), 0), alpha=momentum)
+        if running_var is not None:
+            var = 1 / (rstd.detach() * rstd.detach()) - eps
+            running_var.mul_(1 - momentum).add_(f.mean(f.reshape(var, (images, channels)), 0), alpha=momentum * count / (count - 1))
+    return _scaled(f.reshape(out, input.shape), weight, bias)
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:  # noqa: A002
+    """x / (k + alpha * mean of squares over `size` neighbouring channels) ** beta. Krizhevsky et al., 2012."""
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if input.numel() == 0:
+        return input
+    squares = f.unsqueeze(input * input, 1)
+    sides = (size // 2, (size - 1) // 2)
+    if input.ndim == 3:
+        means = f.squeeze(avg_pool2d(f.pad_constant(squares, (0, 0, *sides)), (size, 1), stride=1), 1)
+    else:
+        flat = f.reshape(squares, (input.shape[0], 1, input.shape[1], input.shape[2], -1))
+        means = f.reshape(avg_pool3d(f.pad_constant(flat, (0, 0, 0, 0, *sides)), (size, 1, 1), stride=1), input.shape)
+    return input / f.pow(means * alpha + k, beta)

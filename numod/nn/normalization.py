@@ -1,0 +1,303 @@
+"""Normalisation layers: batch, instance, layer, group, root-mean-square and local response, and their lazy forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core import Tensor, empty, ones, tensor, zeros
+from .. import dtypes
+from . import functional as F
+from . import init
+from .lazy import LazyModuleMixin
+from .module import Module
+from .parameter import Parameter, UninitializedBuffer, UninitializedParameter
+
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "LazyBatchNorm1d", "LazyBatchNorm2d",
+    "LazyBatchNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LocalResponseNorm", "RMSNorm", "SyncBatchNorm",
+]  # fmt: skip
+
+
+class _Norm(Module):
+    """Running statistics as buffers, weight and bias, for `num_features` channels."""
+
+    _version = 2  # of the state dict: from 2 on it holds num_batches_tracked
+    dims: tuple[int, ...] = ()
+
+    def __init__(self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool, device: Any, dtype: Any, bias: bool) -> None:
+        super().__init__()
+        self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = num_features, eps, momentum, affine, track_running_stats
+        self._make(device, dtype, bias)
+        self.reset_parameters()
+
+    def _make(self, device: Any, dtype: Any, bias: bool) -> None:
+        n, options = self.num_features, {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(empty(n, **options)) if self.affine else None)
+        self.register_parameter("bias", Parameter(empty(n, **options)) if self.affine and bias else None)
+        self.register_buffer("running_mean", zeros(n, **options) if self.track_running_stats else None)
+        self.register_buffer("running_var", ones(n, **options) if self.track_running_stats else None)
+        self.register_buffer("num_batches_tracked", tensor(0, dtype=dtypes.int64, device=device) if self.track_running_stats else None)
+
+    def reset_running_stats(self) -> None:
+        """Mean 0, variance 1, no batches."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Statistics and parameters as at the start."""
+        self.reset_running_stats()
+        if self.affine:
+            init.ones_(self.weight)
+            if self.bias is not None:
+                init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim not in self.dims:
+            wanted = " or ".join(f"{ndim}D" for ndim in self.dims)
+            raise ValueError(f"expected {wanted} input (got {input.ndim}D input)")
+
+    def extra_repr(self) -> str:
+        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, local_metadata: dict, *others: Any) -> None:
+        version = local_metadata.get("version")
+        if (version is None or version < 2) and self.track_running_stats and prefix + "num_batches_tracked" not in state_dict:
+            state_dict[prefix + "num_batches_tracked"] = self.num_batches_tracked if self.num_batches_tracked is not None else tensor(0)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
+
+
+class _BatchNorm(_Norm):
+    """Channels normalised by the statistics of the batch in training, by running ones in evaluation. `momentum` None: the plain average of all batches."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None, *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        share = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                share = 1.0 / float(self.num_batches_tracked)
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        known = not self.training or self.track_running_stats
+        return F.batch_norm(input, self.running_mean if known else None, self.running_var if known else None, self.weight, self.bias, by_batch, share, self.eps)
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (N, C) or (N, C, L). Ioffe and Szegedy, 2015."""
+
+    dims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (N, C, H, W)."""
+
+    dims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of (N, C, D, H, W)."""
+
+    dims = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation of any (N, C, ...): in one process, which is all numod has, the batch is whole."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, process_group: Any = None,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim < 2:
+            raise ValueError(f"expected at least 2D input (got {input.ndim}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The module with its batch norms as this class, with the same parameters and statistics."""
+        result = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            result = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group, bias=module.bias is not None)
+            result._parameters.update(module._parameters)
+            result._buffers.update(module._buffers)
+            result.training = module.training
+        for name, child in module.named_children():
+            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return result
+
+
+class _InstanceNorm(_Norm):
+    """Each channel of each image normalised by itself; by running statistics in evaluation, where they are tracked."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Any = None, dtype: Any = None, *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        batched = input.ndim == max(self.dims)
+        if input.shape[1 if batched else 0] != self.num_features and self.affine:
+            raise ValueError(f"expected input's size at dim={1 if batched else 0} to match num_features ({self.num_features}), but got: {input.shape[1 if batched else 0]}.")
+        own = self.training or not self.track_running_stats
+        result = F.instance_norm(
+            input if batched else input.unsqueeze(0), self.running_mean, self.running_var, self.weight, self.bias, own, self.momentum if self.momentum is not None else 0.0, self.eps
+        )
+        return result if batched else result.squeeze(0)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance normalisation of (N, C, L) or (C, L). Ulyanov, Vedaldi and Lempitsky, 2016."""
+
+    dims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance normalisation of (N, C, H, W) or (C, H, W)."""
+
+    dims = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance normalisation of (N, C, D, H, W) or (C, D, H, W)."""
+
+    dims = (4, 5)
+
+
+class LayerNorm(Module):
+    """The last dimensions, of sizes `normalized_shape`, normalised to mean 0 and variance 1, then scaled and shifted. Ba, Kiros and Hinton, 2016."""
+
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        make = lambda wanted: Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if wanted else None  # noqa: E731
+        self.register_parameter("weight", make(elementwise_affine))
+        self.register_parameter("bias", make(elementwise_affine and bias))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+
+
+class RMSNorm(Module):
+    """The last dimensions divided by their root mean square, then scaled. Zhang and Sennrich, 2019."""
+
+    def __init__(self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.register_parameter("weight", Parameter(empty(self.normalized_shape, device=device, dtype=dtype)) if elementwise_affine else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """Groups of channels normalised, then scaled and shifted by channel. Wu and He, 2018."""
+
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True) -> None:
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self.register_parameter("weight", Parameter(empty(num_channels, device=device, dtype=dtype)) if affine else None)
+        self.register_parameter("bias", Parameter(empty(num_channels, device=device, dtype=dtype)) if affine and bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={self.bias is not None}"
+
+
+class LocalResponseNorm(Module):
+    """x / (k + alpha * mean of squares over `size` neighbouring channels) ** beta. Krizhevsky et al., 2012."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class _LazyNorm(LazyModuleMixin):
+    """A normalisation whose `num_features` are the channels of its first input."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(0, *args, **kwargs)
+
+    def _make(self, device: Any, dtype: Any, bias: bool) -> None:
+        for name, wanted in (("weight", self.affine), ("bias", self.affine and bias)):
+            self.register_parameter(name, UninitializedParameter(device=device, dtype=dtype) if wanted else None)
+        for name in ("running_mean", "running_var"):
+            self.register_buffer(name, UninitializedBuffer(device=device, dtype=dtype) if self.track_running_stats else None)
+        self.register_buffer("num_batches_tracked", tensor(0, dtype=dtypes.int64, device=device) if self.track_running_stats else None)
+
+    def reset_parameters(self) -> None:
+        """Values as at the start, if there are any."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Take `num_features` from the input."""
+        if self.has_uninitialized_params():
+            self.num_features = input.shape[1]
+            for each in (self.weight, self.bias, self.running_mean, self.running_var):
+                if each is not None:
+                    each.materialize((self.num_features,))
+            self.reset_parameters()
+
+
+def _lazy(cls: type) -> type:
+    """The lazy form of a normalisation class."""
+    members = {"cls_to_become": cls, "__doc__": f"A {cls.__name__} whose `num_features` are the channels of its first input.", "__module__": __name__}
+    return type(f"Lazy{cls.__name__}", (_LazyNorm, cls), members)
+
+
+LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = map(_lazy, (BatchNorm1d, BatchNorm2d, BatchNorm3d))
+LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = map(_lazy, (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d))

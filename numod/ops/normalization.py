@@ -1,0 +1,234 @@
+"""Normalisation by the mean and variance of rows (layer, group and instance norm) or of channels (batch norm), each way in one kernel.
+
+Means and variances are found in two passes with wide totals. The gradients are kernels too; where a gradient will itself be differentiated
+they are composed of tensor operations instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..device import Layout
+from ..device.layout import layout
+from ..kernel import bind, build
+from .op import Op, Plan, single_device
+
+
+def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, eps):
+    """out (rows, n) = (x - mean) * rstd * weight + bias, with mean and variance of each row; weight and bias are (n) or not there."""
+    for task in parallel_range(rows):
+        row = int64(task)
+        base = row * n
+        middle = real(row_sum(x, base, n) / float64(n))
+        scale = real(1.0 / sqrt(row_squares(x, base, n, middle) / float64(n) + eps))
+        mean[uintp(row)] = middle
+        rstd[uintp(row)] = scale
+        for k in range(n):
+            out[uintp(base + k)] = (x[uintp(base + k)] - middle) * scale
+        if scaled != 0:
+            for k in range(n):
+                out[uintp(base + k)] *= weight[uintp(k)]
+        if shifted != 0:
+            for k in range(n):
+                out[uintp(base + k)] += bias[uintp(k)]
+
+
+def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, d_weight, d_bias, partial, rows, n, scaled, workers):
+    """out = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)) with gw = g * weight; d_weight, d_bias (n) are sums over rows, by `workers` parts."""
+    for task in parallel_range(workers):
+        mine = int64(task) * 2 * n
+        for k in range(2 * n):
+            partial[uintp(mine + k)] = 0
+        for row in range(int64(task), rows, workers):
+            base = row * n
+            middle = mean[uintp(row)]
+            scale = rstd[uintp(row)]
+            first = float64(0)
+            second = float64(0)
+            for low in range(0, n, 512):
+                a = x[0] * 0
+                b = x[0] * 0
+                for k in range(low, min(low + 512, n)):
+                    given = g[uintp(base + k)] * weight[uintp(k)] if scaled != 0 else g[uintp(base + k)]
+                    a += given
+                    b += given * (x[uintp(base + k)] - middle)
+                first += float64(a)
+                second += float64(b)
+            level = real(first / float64(n))
+            slope = real(second * float64(scale) * float64(scale) / float64(n))
+            for k in range(n):
+                given = g[uintp(base + k)] * weight[uintp(k)] if scaled != 0 else g[uintp(base + k)]
+                out[uintp(base + k)] = scale * (given - level - (x[uintp(base + k)] - middle) * slope)
+            for k in range(n):
+                partial[uintp(mine + k)] += g[uintp(base + k)] * (x[uintp(base + k)] - middle) * scale
+                partial[uintp(mine + n + k)] += g[uintp(base + k)]
+    for k in range(n):
+        a = partial[uintp(k)]
+        b = partial[uintp(n + k)]
+        for task in range(1, workers):
+            a += partial[uintp(task * 2 * n + k)]
+            b += partial[uintp(task * 2 * n + n + k)]
+        d_weight[uintp(k)] = a
+        d_bias[uintp(k)] = b
+
+
+def channel_norm_kernel(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps):
+    """out (images, channels, n) = (x - mean) / sqrt(var + eps) * weight + bias, with mean and variance of each channel."""
+    for task in parallel_range(channels):
+        channel = int64(task)
+        count = float64(images * n)
+        total = float64(0)
+        for image in range(images):
+            total += row_sum(x, (image * channels + channel) * n, n)
+        middle = real(total / count)
+        squares = float64(0)
+        for image in range(images):
+            squares += row_squares(x, (image * channels + channel) * n, n, middle)
+        mean[uintp(channel)] = middle
+        var[uintp(channel)] = squares / count
+        scale = real(1.0 / sqrt(squares / count + eps))
+        scale = scale * weight[uintp(channel)] if scaled != 0 else scale
+        shift = bias[uintp(channel)] if shifted != 0 else x[0] * 0
+        for image in range(images):
+            base = (image * channels + channel) * n
+            for k in range(n):
+                out[uintp(base + k)] = (x[uintp(base + k)] - middle) * scale + shift
+
+
+def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps):
+    """out = weight * rstd * (g - mean(g) - xhat * mean(g * xhat)); d_weight = sum(g * xhat), d_bias = sum(g) of each channel."""
+    for task in parallel_range(channels):
+        channel = int64(task)
+        middle = mean[uintp(channel)]
+        rstd = real(1.0 / sqrt(float64(var[uintp(channel)]) + eps))
+        first = float64(0)
+        second = float64(0)
+        for image in range(images):
+            base = (image * channels + channel) * n
+            for low in range(0, n, 512):
+                a = x[0] * 0
+                b = x[0] * 0
+                for k in range(low, min(low + 512, n)):
+                    a += g[uintp(base + k)]
+                    b += g[uintp(base + k)] * (x[uintp(base + k)] - middle)
+                first += float64(a)
+                second += float64(b)
+        d_bias[uintp(channel)] = first
+        d_weight[uintp(channel)] = second * float64(rstd)
+        count = float64(images * n)
+        level = real(first / count)
+        slope = real(second * float64(rstd) * float64(rstd) / count)
+        scale = rstd * weight[uintp(channel)] if scaled != 0 else rstd
+        for image in range(images):
+            base = (image * channels + channel) * n
+            for k in range(n):
+                out[uintp(base + k)] = scale * (g[uintp(base + k)] - level - (x[uintp(base + k)] - middle) * slope)
+
+
+class _Norm(Op):
+    """Base: dense x, and weight and bias of one dtype with it, either of which may be None; parameter `eps`."""
+
+    parameters = ("eps",)
+
+    def _launch(self, kernel: Callable, x: Layout, arguments: tuple, results: tuple[Layout, ...], scratch: int, numbers: tuple, eps: float | None) -> Plan:
+        """A plan whose missing tensors are empty arrays."""
+        if x.size == 0:
+            return Plan(results, lambda *_: None)
+        array = f"{x.storage.name}[]"
+        tail = () if eps is None else (float(eps),)
+        signature = ", ".join([array] * (len(arguments) + len(results) + (scratch > 0)) + ["int64"] * len(numbers) + ["float64"] * len(tail))
+        run = bind.launcher(x.device, self.name, bind.source_of(kernel), signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
+        there, empty, storage = [isinstance(each, Layout) for each in arguments], x.device.empty, x.storage
+
+        def launch(*buffers: object) -> None:
+            given, made = iter(buffers[: sum(there)]), buffers[sum(there) :]
+            inputs = [next(given) if each else empty(1, storage) for each in there]
+            run(*inputs, *made, *([empty(scratch, storage)] if scratch else []), *numbers, *tail)
+
+        return Plan(results, launch)
+
+    def _check(self, x: Layout, *others: object) -> None:
+        if not x.dtype.is_floating_point:
+            raise NotImplementedError(f'"{self.name}" not implemented for \'{x.dtype.short}\'; convert first, for example with .to(numod.float32)')
+        single_device(self.name, [each for each in (x, *others) if isinstance(each, Layout)])
+        if any(isinstance(each, Layout) and each.dtype is not x.dtype for each in others):
+            raise RuntimeError(f"{self.name}: expected scalar type {x.dtype.short} for weight and bias, as the input has; convert with .to()")
+
+
+class RowNorm(_Norm):
+    """(out, mean, rstd) of x (rows, n)."""
+
+    inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "rstd")
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        x, weight, bias = arguments
+        self._check(x, weight, bias)
+        rows, n = x.shape
+        results = (layout(x.shape, x.dtype, x.device), *[layout((rows,), x.dtype, x.device)] * 2)
+        return self._launch(row_norm_kernel, x, arguments, results, 0, (rows, n, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0])
+
+
+class RowNormGradient(_Norm):
+    """(dx, dweight, dbias) of RowNorm."""
+
+    inputs, outputs, parameters, differentiable = ("given", "x", "weight", "mean", "rstd"), ("dx", "dweight", "dbias"), (), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        _, x, weight, *_ = arguments
+        rows, n = x.shape
+        workers = max(1, min(16, rows // 8))
+        results = (layout(x.shape, x.dtype, x.device), *[layout((n,), x.dtype, x.device)] * 2)
+        return self._launch(row_norm_gradient_kernel, x, arguments, results, 2 * n * workers, (rows, n, int(isinstance(weight, Layout)), workers), None)
+
+
+class ChannelNorm(_Norm):
+    """(out, mean, var) of x (images, channels, n); var is that of the batch, over its count."""
+
+    inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "var")
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        x, weight, bias = arguments
+        self._check(x, weight, bias)
+        results = (layout(x.shape, x.dtype, x.device), *[layout((x.shape[1],), x.dtype, x.device)] * 2)
+        return self._launch(channel_norm_kernel, x, arguments, results, 0, (*x.shape, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0])
+
+
+class ChannelNormGradient(_Norm):
+    """(dx, dweight, dbias) of ChannelNorm."""
+
+    inputs, outputs, differentiable = ("given", "x", "weight", "mean", "var"), ("dx", "dweight", "dbias"), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        _, x, weight, *_ = arguments
+        results = (layout(x.shape, x.dtype, x.device), *[layout((x.shape[1],), x.dtype, x.device)] * 2)
+        return self._launch(channel_norm_gradient_kernel, x, arguments, results, 0, (*x.shape, int(isinstance(weight, Layout))), parameters[0])
+
+
+def _row_gradients(grads: list, x: object, weight: object, outs: tuple, eps: float, recording: bool) -> tuple:
+    g = grads[0].contiguous()
+    if not recording:
+        return row_norm_gradient.apply((g, x, weight, outs[1], outs[2]))
+    return _composed(g, x, weight, eps, (1,), (0,), lambda each: each)
+
+
+def _channel_gradients(grads: list, x: object, weight: object, outs: tuple, eps: float, recording: bool) -> tuple:
+    g = grads[0].contiguous()
+    if not recording:
+        return channel_norm_gradient.apply((g, x, weight, outs[1], outs[2]), (eps,))
+    return _composed(g, x, weight, eps, (0, 2), (0, 2), lambda each: each.unsqueeze(1))
+
+
+def _composed(g: object, x: object, weight: object, eps: float, reduced: tuple, summed: tuple, shaped: Callable) -> tuple:
+    """The same gradients in tensor operations: over dimensions `reduced` for the statistics, `summed` for weight and bias."""
+    centred = x - x.mean(reduced, keepdim=True)
+    rstd = ((centred * centred).mean(reduced, keepdim=True) + eps).rsqrt()
+    hat = centred * rstd
+    scaled = g if weight is None else g * shaped(weight)
+    d_x = rstd * (scaled - scaled.mean(reduced, keepdim=True) - hat * (scaled * hat).mean(reduced, keepdim=True))
+    return d_x, (g * hat).sum(summed), g.sum(summed)
+
+
+row_norm, row_norm_gradient = RowNorm("row_norm"), RowNormGradient("row_norm_gradient")
+channel_norm, channel_norm_gradient = ChannelNorm("channel_norm"), ChannelNormGradient("channel_norm_gradient")
+row_norm.gradients = {("x", "weight", "bias"): _row_gradients}
+channel_norm.gradients = {("x", "weight", "bias"): _channel_gradients}
