@@ -268,8 +268,10 @@ class LocalResponseNorm(Module):
 class _LazyNorm(LazyModuleMixin):
     """A normalisation whose `num_features` are the channels of its first input."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(0, *args, **kwargs)
+    def __init__(
+        self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True
+    ) -> None:
+        super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def _make(self, device: Any, dtype: Any, bias: bool) -> None:
         for name, wanted in (("weight", self.affine), ("bias", self.affine and bias)):

@@ -43,22 +43,26 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, d_weight, d_bias, pa
             base = row * n
             middle = mean[uintp(row)]
             scale = rstd[uintp(row)]
+            if scaled != 0:
+                for k in range(n):
+                    out[uintp(base + k)] = g[uintp(base + k)] * weight[uintp(k)]
+            else:
+                for k in range(n):
+                    out[uintp(base + k)] = g[uintp(base + k)]
             first = float64(0)
             second = float64(0)
             for low in range(0, n, 512):
                 a = x[0] * 0
                 b = x[0] * 0
                 for k in range(low, min(low + 512, n)):
-                    given = g[uintp(base + k)] * weight[uintp(k)] if scaled != 0 else g[uintp(base + k)]
-                    a += given
-                    b += given * (x[uintp(base + k)] - middle)
+                    a += out[uintp(base + k)]
+                    b += out[uintp(base + k)] * (x[uintp(base + k)] - middle)
                 first += float64(a)
                 second += float64(b)
             level = real(first / float64(n))
             slope = real(second * float64(scale) * float64(scale) / float64(n))
             for k in range(n):
-                given = g[uintp(base + k)] * weight[uintp(k)] if scaled != 0 else g[uintp(base + k)]
-                out[uintp(base + k)] = scale * (given - level - (x[uintp(base + k)] - middle) * slope)
+                out[uintp(base + k)] = scale * (out[uintp(base + k)] - level - (x[uintp(base + k)] - middle) * slope)
             for k in range(n):
                 partial[uintp(mine + k)] += g[uintp(base + k)] * (x[uintp(base + k)] - middle) * scale
                 partial[uintp(mine + n + k)] += g[uintp(base + k)]

@@ -6,7 +6,9 @@ from ...core import functions as f
 from ...core.tensor import Tensor
 from ...ops import table as t
 
-__all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
+__all__ = ["cosine_similarity", "normalize", "pairwise_distance", "pdist"]
+
+pdist = f.pdist
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:  # noqa: A002
