@@ -1,0 +1,13 @@
+"""Schedules of learning rates: PyTorch's `torch.optim.lr_scheduler`. A step sets each group's `lr`; optimizers read it at their next step."""
+
+from __future__ import annotations
+
+from .base import LRScheduler
+from .combined import ChainedScheduler, ReduceLROnPlateau, SequentialLR
+from .cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
+from .simple import ConstantLR, CosineAnnealingLR, ExponentialLR, LambdaLR, LinearLR, MultiplicativeLR, MultiStepLR, PolynomialLR, StepLR
+
+__all__ = [
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR",
+    "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+]  # fmt: skip

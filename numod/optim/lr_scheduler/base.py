@@ -1,0 +1,153 @@
+"""What schedulers share: initial rates, counting steps, saving; and schedules that are a formula for the next rate."""
+
+from __future__ import annotations
+
+import types
+import warnings
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+from weakref import ref
+
+from ...core.tensor import Tensor
+from ..optimizer import Optimizer
+
+
+class LRScheduler:
+    """Base of schedulers: sets `lr` of every group at each `step()`. Subclasses define `get_lr()`; `last_epoch` counts the steps.
+
+    Raises TypeError where `optimizer` is none, KeyError where a schedule is resumed (last_epoch >= 0) without `initial_lr` in a group.
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        self.optimizer = optimizer
+        for k, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", _value_of(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{k}] when resuming scheduler with last_epoch >= 0")
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.last_epoch = last_epoch
+        _count_steps(optimizer)
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        self.step()
+        self._is_initial = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from `state_dict`."""
+        self.__dict__.update(state_dict)
+
+    def get_last_lr(self) -> list[float]:
+        """The rates set by the last step."""
+        return self._last_lr
+
+    def get_lr(self) -> list[float]:
+        """The next rates, from those of the groups. To be defined by every schedule."""
+        raise NotImplementedError(f"{type(self).__name__} must define get_lr()")
+
+    def step(self, epoch: int | None = None) -> None:
+        """Set the rates of the next step; call it after `optimizer.step()`."""
+        self._step_count += 1
+        if self._step_count == 2:
+            self._warn_of_order()
+        if epoch is None:
+            self.last_epoch += 1
+            rates = self.get_lr()
+        else:
+            warnings.warn(EPOCH_WARNING, UserWarning, stacklevel=2)
+            self.last_epoch = epoch
+            rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
+        for group, rate in zip(self.optimizer.param_groups, rates):
+            set_rate(group, rate)
+        self._last_lr = rates_of(self.optimizer)
+
+    def _warn_of_order(self) -> None:
+        if not hasattr(self.optimizer.step, "_counts"):
+            warnings.warn("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Call the scheduler after the optimizer's step.", UserWarning, stacklevel=3)
+        elif not getattr(self.optimizer, "_opt_called", False):
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. "
+                "Else the first value of the schedule is skipped.", UserWarning, stacklevel=3,
+            )
+
+    def _rates(self) -> list[float]:
+        return [_value_of(group["lr"]) for group in self.optimizer.param_groups]
+
+
+EPOCH_WARNING = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the scheduler."
+)
+
+
+def set_rate(group: dict[str, Any], rate: float) -> None:
+    """A rate that is a tensor is filled, so that whoever holds it sees the change."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(rate)
+    else:
+        group["lr"] = rate
+
+
+def rates_of(optimizer: Optimizer) -> list[float]:
+    """The groups' rates."""
+    return [each.clone() if isinstance(each, Tensor) else each for each in (group["lr"] for group in optimizer.param_groups)]
+
+
+def _value_of(rate: float | Tensor) -> float:
+    return rate.item() if isinstance(rate, Tensor) else rate
+
+
+def _count_steps(optimizer: Optimizer) -> None:
+    """Note in the optimizer that its `step` was called, so that a wrong order can be told."""
+    if hasattr(optimizer.step, "_counts"):
+        return
+    method, owner = optimizer.step.__func__, ref(optimizer)
+
+    @wraps(method)
+    def step(*arguments: Any, **named: Any) -> Any:
+        found = owner()
+        found._opt_called = True
+        return method(found, *arguments, **named)
+
+    step._counts = True
+    optimizer.step = step
+
+
+def per_group(name: str, value: Any, optimizer: Optimizer) -> list:
+    """One value for all groups, or a list with one for each. Raises ValueError for another number."""
+    if isinstance(value, (list, tuple)):
+        if len(value) != len(optimizer.param_groups):
+            raise ValueError(f"Expected {len(optimizer.param_groups)} values for {name}, but got {len(value)}")
+        return list(value)
+    return [value] * len(optimizer.param_groups)
+
+
+class FunctionLR(LRScheduler):
+    """A schedule by functions of the epoch, one per group. Functions are not saved, callable objects are, by their attributes."""
+
+    lr_lambdas: list[Callable[[int], float]]
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]], last_epoch: int = -1) -> None:
+        self.lr_lambdas = per_group("lr_lambdas", lr_lambda, optimizer)
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer and plain functions."""
+        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "lr_lambdas")}
+        return {**state, "lr_lambdas": [None if isinstance(each, types.FunctionType) else dict(each.__dict__) for each in self.lr_lambdas]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from `state_dict`; it is left as it is."""
+        self.__dict__.update({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
+        for function, state in zip(self.lr_lambdas, state_dict["lr_lambdas"]):
+            if state is not None:
+                function.__dict__.update(state)

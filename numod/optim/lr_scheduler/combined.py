@@ -1,0 +1,157 @@
+"""Schedules made of schedules, and the one that watches a metric."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+import warnings
+
+from ..optimizer import Optimizer
+from .base import EPOCH_WARNING, LRScheduler, per_group, rates_of, set_rate
+
+
+def _check(schedulers: Sequence[LRScheduler], optimizer: Optimizer | None, kind: str) -> Optimizer:
+    """Raise ValueError unless there are schedulers, all of one optimizer."""
+    if not schedulers:
+        raise ValueError(f"{kind} expects at least one scheduler to be chained, but got no scheduler.")
+    optimizer = optimizer or schedulers[0].optimizer
+    for k, each in enumerate(schedulers):
+        if not hasattr(each, "optimizer"):
+            raise TypeError(f"{kind} at index {k} should have `optimizer` as its attribute.")
+        if isinstance(each, ReduceLROnPlateau):
+            raise ValueError(f"{kind} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified when calling `step`, but got one at index {k}.")
+        if each.optimizer is not optimizer:
+            raise ValueError(f"{kind} expects all schedulers to belong to the same optimizer, but got scheduler {type(each).__name__} at index {k} with another one.")
+    return optimizer
+
+
+class _Combined(LRScheduler):
+    """Saving of a schedule that holds others under `_schedulers`."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimizer, the parts by their own state dicts."""
+        state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
+        return {**state, "_schedulers": [each.state_dict() for each in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from `state_dict`; it is left as it is."""
+        self.__dict__.update({key: value for key, value in state_dict.items() if key != "_schedulers"})
+        for each, state in zip(self._schedulers, state_dict["_schedulers"]):
+            each.load_state_dict(state)
+
+
+class SequentialLR(_Combined):
+    """One schedule after the other: the next begins at each of the epochs `milestones`."""
+
+    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1) -> None:
+        self.optimizer = _check(schedulers, optimizer, type(self).__name__)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                f"Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but got number of schedulers {len(schedulers)} "
+                f"and the number of milestones to be equal to {len(milestones)}"
+            )
+        self._schedulers, self._milestones, self.last_epoch = schedulers, milestones, last_epoch + 1
+        for group in optimizer.param_groups:
+            set_rate(group, group["initial_lr"])
+        for each in schedulers:  # each made a first step when it was made: they begin anew
+            each.last_epoch -= 1
+        schedulers[0]._initial_step()
+        self._last_lr = schedulers[0].get_last_lr()
+
+    def step(self) -> None:
+        """The next step of the schedule whose turn it is."""
+        self.last_epoch += 1
+        turn = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[turn]
+        if turn and self._milestones[turn - 1] == self.last_epoch:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="The epoch parameter")
+                scheduler.step(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+
+class ChainedScheduler(_Combined):
+    """Several schedules at once, each step one of each, in order."""
+
+    def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
+        self.optimizer = _check(schedulers, optimizer, type(self).__name__)
+        self._schedulers = schedulers
+        self._last_lr = rates_of(self.optimizer)
+
+    def step(self) -> None:
+        """A step of every schedule."""
+        for each in self._schedulers:
+            each.step()
+        self._last_lr = rates_of(self.optimizer)
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Times `factor` where the metric given to `step` has not improved for `patience` epochs."""
+
+    def __init__(
+        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,
+        min_lr: float | list[float] = 0, eps: float = 1e-8,
+    ) -> None:
+        if factor >= 1.0:
+            raise ValueError("Factor should be < 1.0.")
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        if mode not in ("min", "max"):
+            raise ValueError("mode " + mode + " is unknown!")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError("threshold mode " + threshold_mode + " is unknown!")
+        self.factor, self.optimizer, self.patience, self.cooldown, self.eps = factor, optimizer, patience, cooldown, eps
+        self.min_lrs, self.mode, self.threshold, self.threshold_mode = per_group("min_lrs", min_lr, optimizer), mode, threshold, threshold_mode
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.last_epoch = 0
+        self._last_lr = rates_of(optimizer)
+        self._reset()
+
+    def _reset(self) -> None:
+        self.best = inf if self.mode == "min" else -inf
+        self.cooldown_counter = self.num_bad_epochs = 0
+
+    def step(self, metrics: Any, epoch: int | None = None) -> None:
+        """Look at the metric of an epoch."""
+        current = float(metrics)
+        if epoch is None:
+            epoch = self.last_epoch + 1
+        else:
+            warnings.warn(EPOCH_WARNING, UserWarning, stacklevel=2)
+        self.last_epoch = epoch
+        if self._is_better(current, self.best):
+            self.best, self.num_bad_epochs = current, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce()
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = rates_of(self.optimizer)
+
+    def _reduce(self) -> None:
+        for group, least in zip(self.optimizer.param_groups, self.min_lrs):
+            old = float(group["lr"])
+            new = max(old * self.factor, least)
+            if old - new > self.eps:
+                set_rate(group, new)
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether a reduction was so recent that nothing is counted."""
+        return self.cooldown_counter > 0
+
+    def _is_better(self, value: float, best: float) -> bool:
+        sign = 1 if self.mode == "max" else -1
+        bar = best * (1.0 + sign * self.threshold) if self.threshold_mode == "rel" else best + sign * self.threshold
+        return value > bar if self.mode == "max" else value < bar
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from `state_dict`."""
+        self.__dict__.update(state_dict)

@@ -1,0 +1,154 @@
+"""Schedules that multiply: by a function, at steps, along lines, powers and cosines. Each gives the next rates from the present ones."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from ..optimizer import Optimizer
+from .base import FunctionLR, LRScheduler
+
+
+class LambdaLR(FunctionLR):
+    """The initial rate times a function of the epoch."""
+
+    def get_lr(self) -> list[float]:
+        return [base * function(self.last_epoch) for base, function in zip(self.base_lrs, self.lr_lambdas)]
+
+
+class MultiplicativeLR(FunctionLR):
+    """The rate times a function of the epoch, at every step."""
+
+    def get_lr(self) -> list[float]:
+        if self._is_initial:
+            return self._rates()
+        return [rate * function(self.last_epoch) for rate, function in zip(self._rates(), self.lr_lambdas)]
+
+
+class StepLR(LRScheduler):
+    """Times `gamma` every `step_size` epochs."""
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        if self.last_epoch == 0 or self.last_epoch % self.step_size:
+            return self._rates()
+        return [rate * self.gamma for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
+
+
+class MultiStepLR(LRScheduler):
+    """Times `gamma` at each of the epochs `milestones`."""
+
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+        self.milestones, self.gamma = Counter(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        if self.last_epoch not in self.milestones:
+            return self._rates()
+        return [rate * self.gamma ** self.milestones[self.last_epoch] for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        passed = sum(1 for each in self.milestones.elements() if each <= self.last_epoch)
+        return [base * self.gamma**passed for base in self.base_lrs]
+
+
+class ConstantLR(LRScheduler):
+    """Times `factor` for the first `total_iters` epochs."""
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+        if not 0 <= factor <= 1.0:
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        if self.last_epoch == 0:
+            return [rate * self.factor for rate in self._rates()]
+        return [rate * (1.0 / self.factor) for rate in self._rates()] if self.last_epoch == self.total_iters else self._rates()
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [base * (self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)) for base in self.base_lrs]
+
+
+class LinearLR(LRScheduler):
+    """From `start_factor` to `end_factor` of the rate along a line of `total_iters` epochs."""
+
+    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5, last_epoch: int = -1) -> None:
+        if not 0 < start_factor <= 1.0:
+            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
+        if not 0 <= end_factor <= 1.0:
+            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        if self.last_epoch == 0:
+            return [rate * self.start_factor for rate in self._rates()]
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._rates()
+        gain = self.end_factor - self.start_factor
+        return [rate * (1.0 + gain / (self.total_iters * self.start_factor + (self.last_epoch - 1) * gain)) for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        done = min(self.total_iters, self.last_epoch) / self.total_iters
+        return [base * (self.start_factor + (self.end_factor - self.start_factor) * done) for base in self.base_lrs]
+
+
+class ExponentialLR(LRScheduler):
+    """Times `gamma` every epoch."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        return self._rates() if self._is_initial else [rate * self.gamma for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [base * self.gamma**self.last_epoch for base in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """(1 - epoch / total_iters) ** power of the initial rate."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return self._rates()
+        factor = ((1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)) ** self.power
+        return [rate * factor for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [base * (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power for base in self.base_lrs]
+
+
+class CosineAnnealingLR(LRScheduler):
+    """From the initial rate to `eta_min` along half a cosine of `T_max` epochs, and back. Loshchilov and Hutter, 2017."""
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        epoch, half = self.last_epoch, self.T_max
+        if self._is_initial:
+            return self._rates()
+        if self._step_count == 1 and epoch > 0:
+            return [self.eta_min + (base - self.eta_min) * (1 + math.cos(epoch * math.pi / half)) / 2 for base in self.base_lrs]
+        if (epoch - 1 - half) % (2 * half) == 0:
+            return [rate + (base - self.eta_min) * (1 - math.cos(math.pi / half)) / 2 for base, rate in zip(self.base_lrs, self._rates())]
+        factor = (1 + math.cos(math.pi * epoch / half)) / (1 + math.cos(math.pi * (epoch - 1) / half))
+        return [factor * (rate - self.eta_min) + self.eta_min for rate in self._rates()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2 for base in self.base_lrs]
