@@ -123,3 +123,100 @@ def adam_amsgrad(p, g, average, square, greatest, kept, weight_decay, gain1, bet
     second = beta2 * square + gain2 * gradient * gradient
     most = t.maximum(greatest, second)
     return kept * p - step * (first / (t.sqrt(most) / root + eps)), first, second, most
+
+
+@update("rmsprop", "p square")
+def rmsprop(p, g, square, step, weight_decay, kept, gain, eps):
+    """RMSprop: `kept` = alpha, `gain` = 1 - alpha. Hinton, Coursera lecture 6e, 2012."""
+    gradient = g + weight_decay * p
+    second = kept * square + gain * gradient * gradient
+    return p - step * (gradient / (t.sqrt(second) + eps)), second
+
+
+@update("rmsprop_momentum", "p square buffer")
+def rmsprop_momentum(p, g, square, buffer, step, weight_decay, kept, gain, eps, momentum):
+    """RMSprop with momentum."""
+    gradient = g + weight_decay * p
+    second = kept * square + gain * gradient * gradient
+    moved = momentum * buffer + gradient / (t.sqrt(second) + eps)
+    return p - step * moved, second, moved
+
+
+@update("rmsprop_centered", "p square average")
+def rmsprop_centered(p, g, square, average, step, weight_decay, kept, gain, eps):
+    """RMSprop by the variance of the gradient. Graves, Generating sequences with recurrent neural networks, 2013."""
+    gradient = g + weight_decay * p
+    second = kept * square + gain * gradient * gradient
+    first = average + (gradient - average) * gain
+    return p - step * (gradient / (t.sqrt(second - first * first) + eps)), second, first
+
+
+@update("rmsprop_centered_momentum", "p square buffer average")
+def rmsprop_centered_momentum(p, g, square, buffer, average, step, weight_decay, kept, gain, eps, momentum):
+    """Both."""
+    gradient = g + weight_decay * p
+    second = kept * square + gain * gradient * gradient
+    first = average + (gradient - average) * gain
+    moved = momentum * buffer + gradient / (t.sqrt(second - first * first) + eps)
+    return p - step * moved, second, moved, first
+
+
+@update("adagrad", "p total")
+def adagrad(p, g, total, step, weight_decay, eps):
+    """Adagrad. Duchi, Hazan and Singer, 2011."""
+    gradient = g + weight_decay * p
+    sums = total + gradient * gradient
+    return p - step * (gradient / (t.sqrt(sums) + eps)), sums
+
+
+@update("adadelta", "p square moved")
+def adadelta(p, g, square, moved, lr, weight_decay, kept, gain, eps):
+    """Adadelta: `kept` = rho, `gain` = 1 - rho. Zeiler, 2012."""
+    gradient = g + weight_decay * p
+    second = kept * square + gain * gradient * gradient
+    delta = t.sqrt(moved + eps) / t.sqrt(second + eps) * gradient
+    return p - lr * delta, second, kept * moved + gain * delta * delta
+
+
+@update("adamax", "p average greatest")
+def adamax(p, g, average, greatest, step, weight_decay, gain1, beta2, eps):
+    """Adamax, by the greatest gradient so far; `step` = lr / (1 - beta1^t). Kingma and Ba, 2015."""
+    gradient = g + weight_decay * p
+    first = average + (gradient - average) * gain1
+    most = t.maximum(beta2 * greatest, t.abs(gradient) + eps)
+    return p - step * (first / most), first, most
+
+
+@update("nadam", "p average square")
+def nadam(p, g, average, square, kept, weight_decay, gain1, beta2, gain2, step_g, step_m, correction, eps):
+    """NAdam: `step_g` and `step_m` are the rates of gradient and moment, `correction` = 1 - beta2^t. Dozat, 2016."""
+    gradient = g + weight_decay * p
+    first = average + (gradient - average) * gain1
+    second = beta2 * square + gain2 * gradient * gradient
+    root = t.sqrt(second / correction) + eps
+    return kept * p - step_g * (gradient / root) - step_m * (first / root), first, second
+
+
+@update("radam", "p average square")
+def radam(p, g, average, square, kept, weight_decay, gain1, beta2, gain2, step, root, eps, adaptive):
+    """RAdam: by the second moment where `adaptive` (its variance is known well enough), else by the first alone. Liu et al., 2020."""
+    gradient = g + weight_decay * p
+    first = average + (gradient - average) * gain1
+    second = beta2 * square + gain2 * gradient * gradient
+    return kept * p - step * first * t.where(adaptive != 0.0, root / (t.sqrt(second) + eps), 1.0), first, second
+
+
+@update("rprop", "p previous size")
+def rprop(p, g, previous, size, shrink, grow, least, most):
+    """Rprop: steps that grow while the gradient keeps its sign. Riedmiller and Braun, 1993."""
+    agreement = g * previous
+    sized = t.clamp(size * t.where(agreement > 0.0, grow, t.where(agreement < 0.0, shrink, 1.0)), least, most)
+    kept = t.where(agreement < 0.0, 0.0, g)
+    return p - t.sign(kept) * sized, kept, sized
+
+
+@update("asgd", "p mean")
+def asgd(p, g, mean, weight_decay, kept, eta, share):
+    """Averaged SGD: `kept` = 1 - lambd * eta; the mean moves by `share` of the way to p. Polyak and Juditsky, 1992."""
+    moved = p * kept - eta * (g + weight_decay * p)
+    return moved, t.where(share == 1.0, moved, mean + (moved - mean) * share)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..autograd import Handle, enable_grad
 from ..core.apply import apply_updates
+from ..core.creation import tensor
 from ..core.tensor import Tensor
 from ..ops.update import Update
 
@@ -93,7 +94,8 @@ class Optimizer:
         """State and groups with parameters numbered in order. A copy: later steps do not change it."""
         numbers = {id(each): k for k, each in enumerate(each for group in self.param_groups for each in group["params"])}
         groups = [{**deepcopy({k: v for k, v in group.items() if k != "params"}), "params": [numbers[id(each)] for each in group["params"]]} for group in self.param_groups]
-        return {"state": {numbers[id(each)]: deepcopy(values) for each, values in self.state.items()}, "param_groups": groups}
+        state = {numbers[id(each)]: {name: _saved(name, value) for name, value in values.items()} for each, values in self.state.items()}
+        return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a copy of `state_dict`. Raises ValueError where the groups do not fit."""
@@ -141,13 +143,43 @@ def _check(params: list, known: set[int]) -> None:
         raise ValueError("optimizer contains a parameter group with duplicate parameters; pass each once")
 
 
+_COUNTS = ("step", "mu_product", "eta", "mu")  # state that is a number here and a tensor of one element in a state dict, as PyTorch has it
+
+
+def _saved(name: str, value: Any) -> Any:
+    return tensor(float(value)) if name in _COUNTS and not isinstance(value, Tensor) else deepcopy(value)
+
+
 def _placed(name: str, value: Any, parameter: Tensor) -> Any:
     """A state value for a parameter: floating tensors take its dtype and device, the step count stays a number."""
     if not isinstance(value, Tensor):
         return deepcopy(value)
-    if name == "step":
-        return value.item()
+    if name in _COUNTS:
+        return int(value.item()) if name == "step" else value.item()
     return value.to(device=parameter.device, dtype=parameter.dtype if value.dtype.is_floating_point else value.dtype, copy=True)
+
+
+def by_step(optimizer: Optimizer, parameters: list[Tensor], group: dict[str, Any], begin: Callable[[Tensor], dict[str, Any]]) -> list[tuple[list, list]]:
+    """Parameters with equal step counts together: (members, their states). A member is a parameter, its gradient and its state's tensors.
+
+    `begin(parameter)` gives the state of a parameter's first step.
+    """
+    found: dict[int, tuple[list, list]] = {}
+    for each in parameters:
+        state = optimizer.state[each]
+        if not state:
+            state.update({"step": 0, **begin(each)})
+        members, states = found.setdefault(state["step"], ([], []))
+        members.append((each, gradient_of(each, group), *[value for value in state.values() if isinstance(value, Tensor)]))
+        states.append(state)
+    return list(found.values())
+
+
+def next_step(states: list[dict[str, Any]]) -> int:
+    """Count a step in each state; the number is theirs."""
+    for state in states:
+        state["step"] += 1
+    return states[0]["step"]
 
 
 def gradient_of(parameter: Tensor, group: dict[str, Any]) -> Tensor:

@@ -1,0 +1,225 @@
+"""Optimizers that scale each element's step by what its gradients were: RMSprop, Adagrad, Adadelta, Adamax, NAdam, RAdam, Rprop, and averaged SGD."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from math import sqrt
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..ops import update
+from .optimizer import Optimizer, by_step, next_step, non_negative
+
+
+def _check_betas(betas: tuple[float, float]) -> None:
+    for k, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
+
+
+def _zeros(*names: str) -> Any:
+    """What gives a parameter's first state: zeros of these names."""
+    return lambda each: {name: each.new_zeros(each.shape) for name in names}
+
+
+class RMSprop(Optimizer):
+    """Steps over the root of a running mean of squares; of the variance where `centered`; with `momentum`. Hinton, Coursera lecture 6e, 2012."""
+
+    def __init__(
+        self, params: Iterable, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0, centered: bool = False,
+        capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+    ) -> None:
+        non_negative(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay)
+        if alpha < 0.0:
+            raise ValueError(f"Invalid alpha value: {alpha}")
+        defaults = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay}
+        super().__init__(params, {**defaults, "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable})
+
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        names = ("square_avg", *(("momentum_buffer",) if group["momentum"] > 0 else ()), *(("grad_avg",) if group["centered"] else ()))
+        row = getattr(update, "rmsprop" + ("_centered" if group["centered"] else "") + ("_momentum" if group["momentum"] > 0 else ""))
+        return [(row, members, partial(self._numbers, group, states)) for members, states in by_step(self, parameters, group, _zeros(*names))]
+
+    def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
+        next_step(states)
+        alpha = group["alpha"]
+        numbers = float(group["lr"]), float(group["weight_decay"]), float(alpha), 1.0 - alpha, float(group["eps"])
+        return (*numbers, float(group["momentum"])) if group["momentum"] > 0 else numbers
+
+
+class Adagrad(Optimizer):
+    """Steps over the root of the sum of squares. Duchi, Hazan and Singer, 2011."""
+
+    def __init__(
+        self, params: Iterable, lr: float = 1e-2, lr_decay: float = 0, weight_decay: float = 0, initial_accumulator_value: float = 0, eps: float = 1e-10,
+        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
+    ) -> None:
+        non_negative(lr=lr, weight_decay=weight_decay, eps=eps)
+        if lr_decay < 0.0:
+            raise ValueError(f"Invalid lr_decay value: {lr_decay}")
+        if initial_accumulator_value < 0.0:
+            raise ValueError(f"Invalid initial_accumulator_value value: {initial_accumulator_value}")
+        defaults = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": initial_accumulator_value}
+        super().__init__(params, {**defaults, "foreach": foreach, "maximize": maximize, "differentiable": differentiable, "fused": fused})
+        for group in self.param_groups:
+            for each in group["params"]:
+                self.state[each] = self._first(group, each)
+
+    def _first(self, group: dict[str, Any], each: Tensor) -> dict[str, Any]:
+        return {"step": 0, "sum": each.new_full(each.shape, group["initial_accumulator_value"])}
+
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        found = by_step(self, parameters, group, partial(self._first, group))
+        return [(update.adagrad, members, partial(self._numbers, group, states)) for members, states in found]
+
+    def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
+        step = next_step(states)
+        return float(group["lr"]) / (1 + (step - 1) * group["lr_decay"]), float(group["weight_decay"]), float(group["eps"])
+
+
+class Adadelta(Optimizer):
+    """Steps in units of past steps. Zeiler, 2012."""
+
+    def __init__(
+        self, params: Iterable, lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
+        maximize: bool = False, differentiable: bool = False,
+    ) -> None:
+        non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        defaults = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, {**defaults, "capturable": capturable, "foreach": foreach, "differentiable": differentiable})
+
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        found = by_step(self, parameters, group, _zeros("square_avg", "acc_delta"))
+        return [(update.adadelta, members, partial(self._numbers, group, states)) for members, states in found]
+
+    def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
+        next_step(states)
+        return float(group["lr"]), float(group["weight_decay"]), float(group["rho"]), 1.0 - group["rho"], float(group["eps"])
+
+
+class Adamax(Optimizer):
+    """Adam by the greatest gradient so far. Kingma and Ba, 2015."""
+
+    def __init__(
+        self, params: Iterable, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *,
+        maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+    ) -> None:
+        non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
+        _check_betas(betas)
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize}
+        super().__init__(params, {**defaults, "differentiable": differentiable, "capturable": capturable})
+
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        found = by_step(self, parameters, group, _zeros("exp_avg", "exp_inf"))
+        return [(update.adamax, members, partial(self._numbers, group, states)) for members, states in found]
+
+    def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
+        beta1, beta2 = group["betas"]
+        return float(group["lr"]) / (1 - beta1 ** next_step(states)), float(group["weight_decay"]), 1.0 - beta1, float(beta2), float(group["eps"])
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's momentum. Dozat, Incorporating Nesterov momentum into Adam, 2016."""
+
+    def __init__(
+        self, params: Iterable, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+    ) -> None:
+        non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
+        _check_betas(betas)
+        if momentum_decay < 0.0:
+            raise ValueError(f"Invalid momentum_decay value: {momentum_decay}")
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay}
+        super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable})
+
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        found = by_step(self, parameters, group, lambda each: {"mu_product": 1.0, **_zeros("exp_avg", "exp_avg_sq")(each)})
+        return [(update.nadam, members, partial(self._numbers, group, states)) for members, states in found]
+
+    def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
+        step, (beta1, beta2), lr, decay = next_step(states), group["betas"], float(group["lr"]), group["momentum_decay"]
+        mu, following = (beta1 * (1.0 - 0.5 * 0.96 ** (n * decay)) for n in (step, step + 1))
+        for state in states:
+            state["mu_product"] *= mu
+        product = states[0]["mu_product"]
+        kept, penalty = (1.0 - lr * group["weight_decay"], 0.0) if group["decoupled_weight_decay"] else (1.0, float(group["weight_decay"]))
+        rates = lr * (1.0 - mu) / (1.0 - product), lr * following / (1.0 - product * following)
+        return kept, penalty, 1.0 - beta1, float(beta2), 1.0 - beta2, *rates, 1.0 - beta2**step, float(group["eps"])
+
+
+class RAdam(Optimizer):
+    """Adam that trusts its second moment only once enough steps were seen. Liu et al., 2020."""
+
+    def __init__(
+        self, params: Iterable, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+    ) -> None:
+        non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
+        _check_betas(betas)
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize, "foreach": foreach, "capturable": capturable}
+        super().__init__(params, {**defaults, "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable})
+
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        found = by_step(self, parameters, group, _zeros("exp_avg", "exp_avg_sq"))
+        return [(update.radam, members, partial(self._numbers, group, states)) for members, states in found]
+
+    def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
+        step, (beta1, beta2), lr = next_step(states), group["betas"], float(group["lr"])
+        kept, penalty = (1.0 - lr * group["weight_decay"], 0.0) if group["decoupled_weight_decay"] else (1.0, float(group["weight_decay"]))
+        longest = 2.0 / (1.0 - beta2) - 1.0
+        length = longest - 2.0 * step * beta2**step / (1.0 - beta2**step)  # of the moving average, as if it were a simple one
+        adaptive = length > 5.0
+        root = sqrt(1.0 - beta2**step)
+        if adaptive:
+            root *= sqrt((length - 4.0) * (length - 2.0) * longest / ((longest - 4.0) * (longest - 2.0) * length))
+        return kept, penalty, 1.0 - beta1, float(beta2), 1.0 - beta2, lr / (1.0 - beta1**step), root, float(group["eps"]), float(adaptive)
+
+
+class Rprop(Optimizer):
+    """Steps that grow while the gradient keeps its sign and shrink where it turns. Riedmiller and Braun, 1993."""
+
+    def __init__(
+        self, params: Iterable, lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
+        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+    ) -> None:
+        non_negative(lr=lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        defaults = {"lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize}
+        super().__init__(params, {**defaults, "differentiable": differentiable, "capturable": capturable})
+
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        def begin(each: Tensor) -> dict[str, Any]:
+            return {"prev": each.new_zeros(each.shape), "step_size": each.new_full(each.shape, float(group["lr"]))}
+
+        return [(update.rprop, members, partial(self._numbers, group, states)) for members, states in by_step(self, parameters, group, begin)]
+
+    def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
+        next_step(states)
+        return *map(float, group["etas"]), *map(float, group["step_sizes"])
+
+
+class ASGD(Optimizer):
+    """SGD that keeps the mean of its parameters in `state[p]["ax"]`. Polyak and Juditsky, 1992."""
+
+    def __init__(
+        self, params: Iterable, lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None,
+        maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+    ) -> None:
+        non_negative(lr=lr, weight_decay=weight_decay)
+        defaults = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize}
+        super().__init__(params, {**defaults, "differentiable": differentiable, "capturable": capturable})
+
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        found = by_step(self, parameters, group, lambda each: {"eta": float(group["lr"]), "mu": 1.0, "ax": each.new_zeros(each.shape)})
+        return [(update.asgd, members, partial(self._numbers, group, states)) for members, states in found]
+
+    def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
+        step, (eta, share) = next_step(states), (states[0]["eta"], states[0]["mu"])
+        for state in states:  # what the next step will use
+            state["eta"] = float(group["lr"]) / (1 + group["lambd"] * float(group["lr"]) * step) ** group["alpha"]
+            state["mu"] = 1 / max(1, step - group["t0"])
+        return float(group["weight_decay"]), 1.0 - group["lambd"] * eta, eta, share

@@ -1,0 +1,197 @@
+"""L-BFGS: quasi-Newton steps from the last gradients, with a line search by the strong Wolfe conditions. Nocedal and Wright, 2006, chapters 3 and 7."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..autograd import enable_grad, no_grad
+from ..core import functions as f
+from ..core.tensor import Tensor
+from .optimizer import Optimizer, non_negative
+
+
+class LBFGS(Optimizer):
+    """One group of parameters; `step(closure)` calls the closure, which gives the loss and its gradients, up to `max_eval` times.
+
+    `line_search_fn` is None (steps of `lr`) or "strong_wolfe". Raises ValueError for several groups.
+    """
+
+    def __init__(
+        self, params: Iterable, lr: float = 1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9,
+        history_size: int = 100, line_search_fn: str | None = None,
+    ) -> None:
+        non_negative(lr=lr)
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        defaults = {"lr": lr, "max_iter": max_iter, "max_eval": max_eval, "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}
+        super().__init__(params, {**defaults, "history_size": history_size, "line_search_fn": line_search_fn})
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+        self._params = self.param_groups[0]["params"]
+
+    def _gradient(self) -> Tensor:
+        """All gradients as one vector."""
+        return f.cat([f.reshape(p.new_zeros(p.numel()) if p._grad is None else p._grad, (-1,)) for p in self._params], 0)
+
+    def _move(self, step: float, direction: Tensor) -> None:
+        offset = 0
+        for p in self._params:
+            p.add_(f.reshape(direction[offset : offset + p.numel()], p.shape), alpha=step)
+            offset += p.numel()
+
+    def _evaluate(self, closure: Callable, start: list[Tensor], step: float, direction: Tensor) -> tuple[float, Tensor]:
+        """Loss and gradient at `start` + step * direction; the parameters return to `start`."""
+        self._move(step, direction)
+        loss, gradient = float(closure()), self._gradient()
+        for p, value in zip(self._params, start):
+            p.copy_(value)
+        return loss, gradient
+
+    @no_grad()
+    def step(self, closure: Callable[[], Tensor]) -> Tensor:
+        """One call of up to `max_iter` iterations; the first loss is returned."""
+        for hook in self._before_step.values():
+            hook(self, (closure,), {})
+        closure = enable_grad()(closure)
+        group, state = self.param_groups[0], self.state[self._params[0]]
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        first = closure()
+        loss, evaluations = float(first), 1
+        state["func_evals"] += 1
+        gradient = self._gradient()
+        if float(gradient.abs().max()) > group["tolerance_grad"]:
+            self._iterate(closure, group, state, loss, gradient, evaluations)
+        for hook in self._after_step.values():
+            hook(self, (closure,), {})
+        return first
+
+    def _iterate(self, closure: Callable, group: dict[str, Any], state: dict[str, Any], loss: float, gradient: Tensor, evaluations: int) -> None:
+        direction, step = state.get("d"), state.get("t")
+        old_gradient, scale = state.get("prev_flat_grad"), state.get("H_diag", 1)
+        pairs = list(zip(state.get("old_dirs", []), state.get("old_stps", []), state.get("ro", [])))
+        iterations = 0
+        while iterations < group["max_iter"]:
+            iterations += 1
+            state["n_iter"] += 1
+            if state["n_iter"] == 1:
+                direction, pairs, scale = -gradient, [], 1
+            else:
+                change, moved = gradient - old_gradient, direction * step
+                curvature = float(change @ moved)
+                if curvature > 1e-10:
+                    pairs = [*pairs[-(group["history_size"] - 1) :], (change, moved, 1.0 / curvature)] if group["history_size"] > 1 else [(change, moved, 1.0 / curvature)]
+                    scale = curvature / float(change @ change)
+                direction = _two_loops(gradient, pairs, scale)
+            old_gradient, old_loss = gradient.clone(), loss
+            step = min(1.0, 1.0 / float(gradient.abs().sum())) * float(group["lr"]) if state["n_iter"] == 1 else float(group["lr"])
+            slope = float(gradient @ direction)
+            if slope > -group["tolerance_change"]:
+                break
+            calls = 0
+            if group["line_search_fn"] is not None:
+                if group["line_search_fn"] != "strong_wolfe":
+                    raise RuntimeError("only 'strong_wolfe' is supported")
+                start = [p.clone() for p in self._params]
+                loss, gradient, step, calls = strong_wolfe(lambda t: self._evaluate(closure, start, t, direction), step, direction, loss, gradient, slope)  # noqa: B023
+                self._move(step, direction)
+            else:
+                self._move(step, direction)
+                if iterations != group["max_iter"]:
+                    loss, gradient, calls = float(closure()), self._gradient(), 1
+            evaluations += calls
+            state["func_evals"] += calls
+            small = float((direction * step).abs().max()) <= group["tolerance_change"] or abs(loss - old_loss) < group["tolerance_change"]
+            if evaluations >= group["max_eval"] or float(gradient.abs().max()) <= group["tolerance_grad"] or small:
+                break
+        changes, moves, inverses = (list(each) for each in zip(*pairs)) if pairs else ([], [], [])
+        state.update(d=direction, t=step, old_dirs=changes, old_stps=moves, ro=inverses, H_diag=scale, prev_flat_grad=old_gradient, prev_loss=old_loss)
+
+
+def _two_loops(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, float]], scale: float) -> Tensor:
+    """Minus the gradient times the approximate inverse Hessian."""
+    q, shares = -gradient, []
+    for change, moved, inverse in reversed(pairs):
+        shares.append(float(moved @ q) * inverse)
+        q = q - change * shares[-1]
+    r = q * scale
+    for (change, moved, inverse), share in zip(pairs, reversed(shares)):
+        r = r + moved * (share - float(change @ r) * inverse)
+    return r
+
+
+def strong_wolfe(
+    evaluate: Callable[[float], tuple[float, Tensor]], step: float, direction: Tensor, loss: float, gradient: Tensor, slope: float, c1: float = 1e-4, c2: float = 0.9,
+    tolerance: float = 1e-9, most: int = 25,
+) -> tuple[float, Tensor, float, int]:
+    """(loss, gradient, step, evaluations) of a step that lowers the loss and its slope enough; the best one seen where none is found."""
+    size = float(direction.abs().max())
+    start = (0.0, loss, gradient, slope)
+    before, calls, bracket = start, 0, None
+    while calls < most:
+        new_loss, new_gradient = evaluate(step)
+        calls += 1
+        point = (step, new_loss, new_gradient, float(new_gradient @ direction))
+        if new_loss > loss + c1 * step * slope or (calls > 1 and new_loss >= before[1]):
+            bracket = [before, point]
+        elif abs(point[3]) <= -c2 * slope:
+            return new_loss, new_gradient, step, calls
+        elif point[3] >= 0:
+            bracket = [before, point]
+        if bracket is not None:
+            break
+        following = _cubic(before[0], before[1], before[3], step, point[1], point[3], step + 0.01 * (step - before[0]), step * 10)
+        before, step = point, following
+    if bracket is None:
+        bracket = [start, before]
+    return _zoom(evaluate, bracket, direction, loss, slope, size, c1, c2, tolerance, calls, most)
+
+
+def _zoom(
+    evaluate: Callable, bracket: list[tuple], direction: Tensor, loss: float, slope: float, size: float, c1: float, c2: float, tolerance: float, calls: int, most: int
+) -> tuple[float, Tensor, float, int]:
+    """Narrow a bracket of points (step, loss, gradient, slope) down to one that will do."""
+    stuck = False
+    low, high = (0, 1) if bracket[0][1] <= bracket[1][1] else (1, 0)
+    while calls < most:
+        (a, *_), (b, *_) = bracket
+        if abs(b - a) * size < tolerance:
+            break
+        step = _cubic(bracket[0][0], bracket[0][1], bracket[0][3], bracket[1][0], bracket[1][1], bracket[1][3])
+        least, greatest = min(a, b), max(a, b)
+        margin = 0.1 * (greatest - least)
+        if min(greatest - step, step - least) < margin:
+            if stuck or step >= greatest or step <= least:  # twice near an end: move away from it
+                step, stuck = (greatest - margin if abs(step - greatest) < abs(step - least) else least + margin), False
+            else:
+                stuck = True
+        else:
+            stuck = False
+        new_loss, new_gradient = evaluate(step)
+        calls += 1
+        point = (step, new_loss, new_gradient, float(new_gradient @ direction))
+        if new_loss > loss + c1 * step * slope or new_loss >= bracket[low][1]:
+            bracket[high] = point
+            low, high = (0, 1) if bracket[0][1] <= bracket[1][1] else (1, 0)
+            continue
+        done = abs(point[3]) <= -c2 * slope
+        if not done and point[3] * (bracket[high][0] - bracket[low][0]) >= 0:
+            bracket[high] = bracket[low]
+        bracket[low] = point
+        if done:
+            break
+    step, best, gradient, _ = bracket[low]
+    return best, gradient, step, calls
+
+
+def _cubic(x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, low: float | None = None, high: float | None = None) -> float:
+    """The least point of the cubic through two points with slopes, within bounds (those points where none are given)."""
+    if low is None:
+        low, high = min(x1, x2), max(x1, x2)
+    d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
+    square = d1 * d1 - g1 * g2
+    if square < 0:
+        return (low + high) / 2.0
+    d2 = square**0.5
+    place = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2)) if x1 <= x2 else x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
+    return min(max(place, low), high)

@@ -1,0 +1,130 @@
+"""Optimizers that see matrices: Adafactor keeps row and column means of squares, Muon orthogonalises its momentum. Composed of tensor operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import sqrt
+from typing import Any
+
+from .. import dtypes
+from ..autograd import enable_grad, no_grad
+from ..core import functions as f
+from ..core.tensor import Tensor
+from .optimizer import Optimizer, gradient_of, non_negative
+
+
+class _Composed(Optimizer):
+    """An optimizer whose step is tensor operations on one parameter at a time."""
+
+    @no_grad()
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+        """Update all parameters that have a gradient; the closure's loss is returned."""
+        for hook in self._before_step.values():
+            hook(self, (closure,), {})
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for each in group["params"]:
+                if each._grad is not None:
+                    self._update(each, gradient_of(each, group) if "maximize" in group else each._grad, group, self.state[each])
+        for hook in self._after_step.values():
+            hook(self, (closure,), {})
+        return loss
+
+    def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _update(p, g, group, state)")
+
+
+class Adafactor(_Composed):
+    """Adam's second moment as an outer product of row and column means, relative steps, clipped updates. Shazeer and Stern, 2018."""
+
+    def __init__(
+        self, params: Iterable, lr: float = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
+        foreach: bool | None = None, maximize: bool = False,
+    ) -> None:
+        if lr < 0.0:
+            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
+        if beta2_decay > 0.0:
+            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
+        if eps[0] is not None and eps[0] < 0.0:
+            raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
+        if eps[1] < 0.0:
+            raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
+        if d < 1.0:
+            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
+        if weight_decay < 0.0:
+            raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
+        super().__init__(params, {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize})
+
+    def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
+        if not state:
+            state["step"] = 0
+            if g.ndim > 1:
+                state["row_var"], state["col_var"] = g.new_zeros((*g.shape[:-1], 1)), g.new_zeros((*g.shape[:-2], 1, g.shape[-1]))
+            else:
+                state["variance"] = g.new_zeros(g.shape)
+        state["step"] += 1
+        step, (eps1, eps2) = float(state["step"]), group["eps"]
+        eps1 = dtypes.finfo(p.dtype).eps if eps1 is None else eps1
+        share, rate = step ** group["beta2_decay"], min(float(group["lr"]), 1 / sqrt(step))
+        alpha = max(eps2, float(p.norm()) / sqrt(p.numel())) * rate
+        if group["weight_decay"]:
+            p.mul_(1 - float(group["lr"]) * group["weight_decay"])
+        if g.ndim > 1:
+            state["row_var"].lerp_(f.mean(g * g, -1, keepdim=True), share)
+            state["col_var"].lerp_(f.mean(g * g, -2, keepdim=True), share)
+            variance = state["row_var"] @ state["col_var"] / f.mean(state["row_var"], -2, keepdim=True).clamp_min(eps1)
+        else:
+            state["variance"].lerp_(g * g, share)
+            variance = state["variance"]
+        change = g * variance.clamp_min(eps1 * eps1).rsqrt()
+        p.sub_(change * (alpha / max(1.0, float(change.norm()) / (sqrt(change.numel()) * group["d"]))))
+
+
+class Muon(_Composed):
+    """Momentum whose matrix is made orthogonal by Newton-Schulz steps. Matrices only (ValueError). Jordan et al., 2024."""
+
+    def __init__(
+        self, params: Iterable, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95, nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315), eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
+    ) -> None:
+        non_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
+            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
+        defaults = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov, "ns_coefficients": ns_coefficients, "eps": eps}
+        super().__init__(params, {**defaults, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn})
+        for group in self.param_groups:
+            for each in group["params"]:
+                if each.ndim != 2:
+                    raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {each.shape}")
+
+    def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
+        if not state:
+            state["momentum_buffer"] = g.new_zeros(g.shape)
+        buffer, momentum = state["momentum_buffer"], group["momentum"]
+        buffer.lerp_(g, 1 - momentum)
+        direction = g.lerp(buffer, momentum) if group["nesterov"] else buffer
+        direction = orthogonalized(direction, group["ns_coefficients"], group["ns_steps"], group["eps"])
+        rows, columns = p.shape
+        ratio = 0.2 * sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else sqrt(max(1, rows / columns))
+        p.mul_(1 - float(group["lr"]) * group["weight_decay"])
+        p.sub_(direction.to(p.dtype), alpha=float(group["lr"]) * ratio)
+
+
+def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
+    """A matrix near the orthogonal factor of `matrix`: x becomes a x + (b x x^T + c (x x^T)^2) x, in bfloat16 as the paper has it."""
+    if steps >= 100:
+        raise ValueError("Number of steps must be less than 100 for computational efficiency")
+    if len(coefficients) != 3:
+        raise ValueError("Coefficients must be a tuple of exactly 3 values")
+    a, b, c = coefficients
+    x = matrix.bfloat16()
+    tall = x.shape[0] > x.shape[1]
+    x = x.T if tall else x
+    x = x / x.norm().clamp_min(eps)
+    for _ in range(steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * (gram @ gram)) @ x
+    return x.T if tall else x

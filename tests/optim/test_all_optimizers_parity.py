@@ -1,0 +1,159 @@
+"""Every optimizer beside PyTorch's, over 30 steps and every option; state dicts go both ways; averages of models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numod
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
+
+CASES = [(name, options) for name, many in {
+    "SGD": [{}, {"momentum": 0.9, "weight_decay": 0.01, "nesterov": True}, {"momentum": 0.9, "dampening": 0.1, "maximize": True}],
+    "Adam": [{}, {"amsgrad": True, "weight_decay": 0.1}, {"maximize": True}, {"decoupled_weight_decay": True, "weight_decay": 0.1}], "AdamW": [{}, {"amsgrad": True}],
+    "RMSprop": [{}, {"momentum": 0.9}, {"centered": True}, {"centered": True, "momentum": 0.9, "weight_decay": 0.1, "maximize": True}],
+    "Adagrad": [{}, {"lr_decay": 0.1, "initial_accumulator_value": 0.5, "weight_decay": 0.1}], "Adadelta": [{}, {"rho": 0.8, "weight_decay": 0.1}],
+    "Adamax": [{}, {"weight_decay": 0.1}], "NAdam": [{}, {"decoupled_weight_decay": True, "weight_decay": 0.1}, {"weight_decay": 0.1, "momentum_decay": 0.01}],
+    "RAdam": [{}, {"decoupled_weight_decay": True, "weight_decay": 0.1}, {"betas": (0.8, 0.9)}], "Rprop": [{}, {"etas": (0.4, 1.3), "step_sizes": (1e-4, 0.2)}],
+    "ASGD": [{}, {"t0": 3, "weight_decay": 0.1, "lambd": 0.1}], "Adafactor": [{}, {"weight_decay": 0.1, "d": 2.0, "maximize": True}, {"eps": (1e-6, 1e-2)}],
+}.items() for options in many]  # fmt: skip
+
+
+def twins(name: str, options: dict) -> list[tuple]:
+    rng = np.random.default_rng(0)
+    values = [rng.standard_normal((3, 4)), rng.standard_normal(4), rng.standard_normal((2, 2, 3))]
+    return [(t, [t.nn.Parameter(t.tensor(value)) for value in values]) for t in (numod, torch)]
+
+
+def losses(t, parameters: list, x: np.ndarray, k: int):
+    a, b, c = parameters
+    return (t.tensor(x) @ a.T).tanh().sum() + (b**2).sum() * (k % 3 - 1) + (c * (k % 2)).sin().sum()
+
+
+def advance(t, parameters: list, optimizer, steps: range) -> None:
+    for k in steps:
+        optimizer.zero_grad()
+        losses(t, parameters, np.random.default_rng(k).standard_normal((5, 4)), k).backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("name, options", CASES, ids=str)
+def test_steps_and_state(name: str, options: dict) -> None:
+    made = [(t, parameters, getattr(t.optim, name)(parameters, lr=0.05, **options)) for t, parameters in twins(name, options)]
+    assert repr(made[0][2]) == repr(made[1][2])
+    for t, parameters, optimizer in made:
+        advance(t, parameters, optimizer, range(30))
+    tolerance = 1e-6 if name in ("NAdam", "ASGD") else 1e-9  # those keep a float32 number where ours is exact
+    for mine, theirs in zip(made[0][1], made[1][1]):
+        np.testing.assert_allclose(mine.detach().numpy(), theirs.detach().numpy(), rtol=tolerance, atol=tolerance)
+    ours, other = made[0][2].state_dict(), made[1][2].state_dict()
+    assert ours["param_groups"][0].keys() == other["param_groups"][0].keys()
+    if name != "SGD":
+        assert list(ours["state"][0]) == list(other["state"][0])
+    made[0][2].load_state_dict(_as(numod, other))
+    made[1][2].load_state_dict(_as(torch, ours))
+    for t, parameters, optimizer in made:
+        advance(t, parameters, optimizer, range(30, 40))
+    for mine, theirs in zip(made[0][1], made[1][1]):
+        np.testing.assert_allclose(mine.detach().numpy(), theirs.detach().numpy(), rtol=10 * tolerance, atol=10 * tolerance)
+
+
+def _as(t, value):
+    """A state dict with tensors of library `t`."""
+    if isinstance(value, dict):
+        return {key: _as(t, each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_as(t, each) for each in value]
+    return t.tensor(value.detach().numpy()) if isinstance(value, (numod.Tensor, torch.Tensor)) else value
+
+
+@pytest.mark.parametrize("options", [{}, {"line_search_fn": "strong_wolfe"}, {"history_size": 3, "max_iter": 7, "lr": 0.5}, {"line_search_fn": "strong_wolfe", "max_iter": 40, "lr": 2.0}])
+def test_lbfgs(options: dict) -> None:
+    results = []
+    for t in (numod, torch):
+        x = t.nn.Parameter(t.tensor(np.array([-1.2, 1.0, 0.5, 2.0])))
+        optimizer = t.optim.LBFGS([x], **options)
+
+        def closure(t=t, x=x, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum() * (0.01 if not options.get("line_search_fn") else 1)
+            loss.backward()
+            return loss
+
+        found = [float(optimizer.step(closure)) for _ in range(6)]
+        state = optimizer.state[x]
+        results.append((found, x.tolist(), state["n_iter"], state["func_evals"]))
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-6)
+    np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-6)
+    assert results[0][2:] == results[1][2:]
+
+
+@pytest.mark.parametrize("options", [{}, {"nesterov": False, "weight_decay": 0.0}, {"adjust_lr_fn": "match_rms_adamw"}])
+def test_muon(options: dict) -> None:
+    rng, found = np.random.default_rng(0), []
+    values = [rng.standard_normal((6, 4)).astype(np.float32), rng.standard_normal((3, 8)).astype(np.float32)]
+    for t in (numod, torch):
+        parameters = [t.nn.Parameter(t.tensor(value)) for value in values]
+        optimizer = t.optim.Muon(parameters, lr=0.02, **options)
+        for k in range(5):
+            optimizer.zero_grad()
+            sum((p * p.sin()).sum() * (k + 1) for p in parameters).backward()
+            optimizer.step()
+        found.append([p.detach().numpy() for p in parameters])
+    for mine, theirs in zip(*found):
+        np.testing.assert_allclose(mine, theirs, atol=5e-3)  # bfloat16 inside
+
+
+@pytest.mark.parametrize("name, options", [
+    ("SGD", {"lr": -1}), ("Adam", {"betas": (1.0, 0.9)}), ("RMSprop", {"alpha": -1}), ("Adagrad", {"lr_decay": -1}), ("Adadelta", {"rho": 2}), ("NAdam", {"momentum_decay": -1}), ("Rprop", {"etas": (1.5, 1.2)}),
+    ("Adafactor", {"d": 0.5}), ("Adafactor", {"lr": -1}), ("Muon", {"adjust_lr_fn": "other"}), ("Adamax", {"eps": -1}), ("ASGD", {"weight_decay": -1}),
+])  # fmt: skip
+def test_errors(name: str, options: dict) -> None:
+    messages = []
+    for t in (torch, numod):
+        with pytest.raises(ValueError) as caught:
+            getattr(t.optim, name)([t.nn.Parameter(t.zeros(2, 2))], **options)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("kind", ["plain", "ema", "ema_multi", "swa"])
+def test_averaged_models(kind: str) -> None:
+    found = []
+    for t in (numod, torch):
+        utils, model = t.optim.swa_utils, t.nn.Linear(2, 2).double()
+        with t.no_grad():
+            model.weight.fill_(1.0), model.bias.fill_(0.5)
+        options = {"plain": {}, "ema": {"avg_fn": utils.get_ema_avg_fn(0.9)}, "ema_multi": {"multi_avg_fn": utils.get_ema_multi_avg_fn(0.9)}, "swa": {"avg_fn": utils.get_swa_avg_fn()}}[kind]
+        mean = utils.AveragedModel(model, **options)
+        for k in range(5):
+            with t.no_grad():
+                model.weight.add_(0.1 * k)
+            mean.update_parameters(model)
+        found.append((mean.module.weight.tolist(), list(mean.state_dict()), int(mean.n_averaged)))
+    np.testing.assert_allclose(found[0][0], found[1][0])
+    assert found[0][1:] == found[1][1:]
+
+
+@pytest.mark.parametrize("strategy, epochs", [("cos", 10), ("linear", 7), ("cos", 0)])
+def test_swalr(strategy: str, epochs: int) -> None:
+    rates = []
+    for t in (numod, torch):
+        optimizer = t.optim.SGD([t.nn.Parameter(t.zeros(2))], lr=0.5)
+        schedule = t.optim.swa_utils.SWALR(optimizer, 0.05, epochs, strategy)
+        rates.append([])
+        for _ in range(15):
+            optimizer.step(), schedule.step()
+            rates[-1].append(optimizer.param_groups[0]["lr"])
+    assert rates[0] == pytest.approx(rates[1])
+
+
+def test_update_bn() -> None:
+    x, found = np.random.default_rng(0).standard_normal((4, 8, 3)), []
+    for t in (numod, torch):
+        model = t.nn.Sequential(t.nn.BatchNorm1d(3)).double()
+        t.optim.swa_utils.update_bn([t.tensor(each) for each in x], model)
+        found.append(model[0].running_var.tolist())
+    assert found[0] == pytest.approx(found[1])
