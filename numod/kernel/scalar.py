@@ -329,3 +329,11 @@ def row_squares(x, base, n, mean):
             part += (x[uintp(base + k)] - mean) * (x[uintp(base + k)] - mean)
         total += float64(part)
     return total
+
+
+@scalar
+def log_add(a, b):
+    """log(exp(a) + exp(b)), also where one or both are -inf."""
+    high = max(a, b)
+    low = min(a, b)
+    return high if low == -1e400 else high + log1p(exp(low - high))

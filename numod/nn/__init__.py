@@ -6,6 +6,7 @@ from . import functional, init, utils  # noqa: F401  public namespaces
 from .activation import *
 from .container import *
 from .convolution import *
+from .distance import *
 from .dropout import *
 from .hooks import *
 from .lazy import *

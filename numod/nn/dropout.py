@@ -1,4 +1,4 @@
-"""Dropout as a module. The formula is `functional.dropout`; here it learns from `training` whether to act."""
+"""Dropout layers. The formulas are in `functional`; here they learn from `training` whether to act."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from ..core import Tensor
 from . import functional as F
 from .module import Module
 
-__all__ = ["Dropout"]
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class Dropout(Module):
-    """In training, each element zero with probability `p` and the others divided by 1 - p; in evaluation the input itself.
+class _Dropout(Module):
+    """Drops with probability `p` in training; in evaluation the input itself."""
 
-    Source: Hinton et al., Improving neural networks by preventing co-adaptation of feature detectors, 2012.
-    """
+    function = ""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -23,7 +22,47 @@ class Dropout(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training, self.inplace)
+        return getattr(F, self.function)(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_Dropout):
+    """In training, each element zero with probability `p` and the others divided by 1 - p; in evaluation the input itself.
+
+    Source: Hinton et al., Improving neural networks by preventing co-adaptation of feature detectors, 2012.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout(input, self.p, self.training, self.inplace)
+
+
+class Dropout1d(_Dropout):
+    """Whole channels of (N, C, L) or (C, L)."""
+
+    function = "dropout1d"
+
+
+class Dropout2d(_Dropout):
+    """Whole channels of (N, C, H, W). Tompson et al., 2015."""
+
+    function = "dropout2d"
+
+
+class Dropout3d(_Dropout):
+    """Whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+
+    function = "dropout3d"
+
+
+class AlphaDropout(_Dropout):
+    """Dropout that keeps the mean and variance of SELU networks. Klambauer et al., 2017."""
+
+    function = "alpha_dropout"
+
+
+class FeatureAlphaDropout(_Dropout):
+    """Alpha dropout of whole channels."""
+
+    function = "feature_alpha_dropout"

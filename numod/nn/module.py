@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from ..core import Tensor, changes
+from ..core.apply import tell_dropped
 from . import calling, registry, state
 from .conversion import Convertible
 from .hooks import *  # noqa: F403  PyTorch has the registration of global hooks here
@@ -323,6 +324,7 @@ class Module(Hookable, Convertible):
         """Forget the gradients of all parameters, or with `set_to_none=False` make them zero."""
         for parameter in self.parameters():
             if set_to_none:
+                tell_dropped(parameter)
                 parameter.grad = None
             elif parameter.grad is not None:
                 if parameter.grad.requires_grad:

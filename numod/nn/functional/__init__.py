@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from .activation import *
 from .convolution import *
+from .ctc import *
 from .distance import *
 from .dropout import *
 from .embedding import *
 from .linear import *
 from .loss import *
+from .margin import *
 from .normalization import *
 from .padding import *
 from .pooling import *

@@ -1,19 +1,88 @@
-"""Dropout: elements set to 0 at random in training."""
+"""Dropout: elements, or whole channels, set to 0 (or to what keeps mean and variance) at random in training."""
 
 from __future__ import annotations
+
+import warnings
+from math import sqrt
 
 from ...core import functions as f, random
 from ...core.tensor import Tensor
 from ...ops import table as t
 
-__all__ = ["dropout"]
+__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
+_ALPHA = -1.7580993408473766  # minus scale times alpha of SELU: what a dropped element becomes
+
+
+def _check(p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
     """Each element 0 with probability p, else divided by 1 - p; in evaluation unchanged. Srivastava et al., 2014."""
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    _check(p)
     if not training or p == 0.0:
         return input
     result = t.dropout(f.contiguous(input), float(p), *random.default_generator.draw(input.numel()))
     return f.copy_(input, result) if inplace else result
+
+
+def _kept(input: Tensor, p: float) -> Tensor:  # noqa: A002
+    """1 with probability 1 - p, else 0: one for each of the first two dimensions."""
+    shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
+    return (random.rand(shape, dtype=input.dtype, device=input.device) >= p).to(input.dtype)
+
+
+def _channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:  # noqa: A002
+    if not training or p == 0.0:
+        return input
+    result = input * (_kept(input, p) / (1.0 - p) if p < 1.0 else 0.0)
+    return f.copy_(input, result) if inplace else result
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+    """Whole channels of (N, C, L) or (C, L) dropped."""
+    _check(p)
+    if input.ndim not in (2, 3):
+        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension")
+    return _channels(input, p, training, inplace) if input.ndim == 3 else _channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+    """Whole channels of (N, C, H, W) dropped. Tompson et al., 2015."""
+    _check(p)
+    if input.ndim not in (3, 4):
+        warnings.warn(f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an error in a future release.", stacklevel=2)
+    return _channels(input, p, training, inplace)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+    """Whole channels of (N, C, D, H, W) or (C, D, H, W) dropped."""
+    _check(p)
+    if input.ndim not in (4, 5):
+        warnings.warn(f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an error in a future release.", stacklevel=2)
+    return _channels(input, p, training, inplace) if input.ndim != 4 else _channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
+
+
+def _alpha(input: Tensor, kept: Tensor, p: float, inplace: bool) -> Tensor:  # noqa: A002
+    """Dropped elements become SELU's limit, and all are scaled back to mean 0 and variance 1."""
+    if p == 1.0:
+        result = input * 0.0
+    else:
+        scale = 1.0 / sqrt((_ALPHA * _ALPHA * p + 1.0) * (1.0 - p))
+        result = (input * kept + _ALPHA * (1.0 - kept)) * scale - scale * p * _ALPHA
+    return f.copy_(input, result) if inplace else result
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:  # noqa: A002
+    """Dropout that keeps the mean and variance of SELU networks. Klambauer et al., 2017."""
+    _check(p)
+    if not training or p == 0.0:
+        return input
+    return _alpha(input, (random.rand(input.shape, dtype=input.dtype, device=input.device) >= p).to(input.dtype), p, inplace)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:  # noqa: A002
+    """Alpha dropout of whole channels."""
+    _check(p)
+    return input if not training or p == 0.0 else _alpha(input, _kept(input, p), p, inplace)

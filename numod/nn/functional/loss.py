@@ -10,21 +10,12 @@ from ...core.apply import apply
 from ...core.tensor import Tensor
 from ...ops import reduction as r, softmax as sm, table as t
 from .activation import log_softmax
+from .reduction import reduced, with_legacy
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div", "l1_loss", "mse_loss", "nll_loss",
     "smooth_l1_loss",
 ]
-
-
-def _reduced(loss: Tensor, reduction: str) -> Tensor:
-    if reduction == "mean":
-        return f.mean(loss)
-    if reduction == "sum":
-        return f.sum(loss)
-    if reduction != "none":
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    return loss
 
 
 def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None, *numbers: float) -> Tensor:  # noqa: A002
@@ -37,19 +28,22 @@ def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, wei
     if reduction in ("mean", "sum") and weight is None and input.numel() and all(each._layout.dense and each.shape == input.shape for each in tensors):
         return apply(r.closing(row), (input, target, *numbers), (1.0 / input.numel() if reduction == "mean" else 1,))
     loss = row(input, target, *numbers)
-    return _reduced(loss if weight is None else loss * weight, reduction)
+    return reduced(loss if weight is None else loss * weight, reduction)
 
 
+@with_legacy
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # noqa: A002
     """Mean (or sum) of squared differences."""
     return _elementwise(t.squared_error, input, target, reduction, weight)
 
 
+@with_legacy
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # noqa: A002
     """Mean (or sum) of absolute differences."""
     return _elementwise(t.absolute_error, input, target, reduction, weight)
 
 
+@with_legacy
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:  # noqa: A002
     """Squared below `beta`, absolute above. Girshick, Fast R-CNN, 2015."""
     if beta < 0:
@@ -64,6 +58,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     return _elementwise(t.huber, input, target, reduction, weight, delta)
 
 
+@with_legacy
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:  # noqa: A002
     """-(target log x + (1 - target) log(1 - x)), logarithms not below -100. Raises ValueError for other shapes, RuntimeError for x outside [0, 1]."""
     if target.shape != input.shape:
@@ -73,6 +68,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     return _elementwise(t.binary_cross_entropy, input, target, reduction, weight)
 
 
+@with_legacy
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,  # noqa: A002
 ) -> Tensor:
@@ -82,19 +78,22 @@ def binary_cross_entropy_with_logits(
     return _elementwise(t.binary_cross_entropy_with_logits, input, target, reduction, weight, 1.0 if pos_weight is None else pos_weight)
 
 
+@with_legacy
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:  # noqa: A002
     """target * (log target - input), input being log-probabilities; reduction "batchmean" divides the sum by the batch size."""
     loss = t.exp(target) * (target - input) if log_target else t.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return f.sum(loss) / input.shape[0]
-    return _reduced(loss, reduction)
+    return reduced(loss, reduction)
 
 
+@with_legacy
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:  # noqa: A002
     """-input[target] for log-probabilities (N, C, ...) or (C,) and class indices; the mean is weighted by the classes' weights."""
     return _class_loss(input, target, weight, ignore_index, reduction, lambda x, safe: -f.gather(x, 1, safe.unsqueeze(1)).squeeze(1))
 
 
+@with_legacy
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0,  # noqa: A002
 ) -> Tensor:
@@ -138,12 +137,12 @@ def _class_loss(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, 
     safe = f.masked_fill(target, target == ignored, 0) if ignores else target
     loss = loss_of(x, safe)
     if weight is None and not ignores:
-        return _reduced(loss, reduction)
+        return reduced(loss, reduction)
     share = f.reshape(f.index_select(weight, 0, f.reshape(safe, -1)), safe.shape) if weight is not None else (target == target).to(x.dtype)
     share = f.masked_fill(share, target == ignored, 0.0) if ignores else share
     loss = f.masked_fill(loss, target == ignored, 0.0) if ignores else loss
     loss = loss if uniform else loss * share
-    return f.sum(loss) / f.sum(share) if reduction == "mean" else _reduced(loss, reduction)
+    return f.sum(loss) / f.sum(share) if reduction == "mean" else reduced(loss, reduction)
 
 
 def _reduced_one(loss: Tensor, reduction: str) -> Tensor:
@@ -161,4 +160,4 @@ def _soft_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None, reduct
     if weight is not None:
         logits = logits * weight.reshape([-1] if x.ndim == 1 else [1, -1] + [1] * (x.ndim - 2))
     loss = -f.sum(logits * target, dim)
-    return f.sum(loss) / (x.numel() // x.shape[dim]) if reduction == "mean" else _reduced(loss, reduction)
+    return f.sum(loss) / (x.numel() // x.shape[dim]) if reduction == "mean" else reduced(loss, reduction)

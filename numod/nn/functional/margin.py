@@ -1,0 +1,150 @@
+"""Losses by margins, by similarity, and by likelihoods of counts and of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log, pi
+
+from ... import dtypes
+from ...core import functions as f
+from ...core.tensor import Tensor
+from ...ops import table as t
+from .distance import pairwise_distance
+from .reduction import reduced, with_legacy
+
+__all__ = [
+    "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "poisson_nll_loss", "soft_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+]  # fmt: skip
+
+
+@with_legacy
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+    """max(0, -target * (input1 - input2) + margin): the first should be greater where target is 1, less where it is -1."""
+    if len({input1.ndim, input2.ndim, target.ndim}) > 1:
+        raise RuntimeError(
+            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "
+        )
+    return reduced(t.clamp_min(-target * (input1 - input2) + margin, 0.0), reduction)
+
+
+@with_legacy
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:  # noqa: A002
+    """The distance where target is 1, max(0, margin - distance) where it is -1."""
+    zero = input.new_zeros(())
+    return reduced(f.where(target != 1, t.clamp_min(margin - input, 0.0), zero) + f.where(target != -1, input, zero), reduction)
+
+
+@with_legacy
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:  # noqa: A002
+    """log(1 + exp(-target * input)), target 1 or -1."""
+    if input.shape != target.shape:
+        raise RuntimeError(f"The size of tensor a {tuple(input.shape)} must match the size of tensor b {tuple(target.shape)}")
+    return reduced(t.softplus(-target * input, 1.0, 1e30), reduction)
+
+
+@with_legacy
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:  # noqa: A002
+    """The mean over classes of binary cross-entropies of logits (..., C) with targets 0 and 1."""
+    loss = -(target * t.logsigmoid(input) + (1 - target) * t.logsigmoid(-input))
+    return reduced(f.mean(loss if weight is None else loss * weight, -1), reduction)
+
+
+@with_legacy
+def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:  # noqa: A002
+    """sum over target classes j and others i of max(0, 1 - (x[j] - x[i])) / C, for (N, C) or (C); targets end at the first -1."""
+    if target.shape != input.shape or input.ndim not in (1, 2):
+        raise RuntimeError(f"multilabel_margin_loss: inconsistent target size {list(target.shape)} for input of size {list(input.shape)}; expected (N, C) or (C) both")
+    x, y = (each.unsqueeze(0) if input.ndim == 1 else each for each in (input, target))
+    counted = f.cumsum((y < 0).to(dtypes.int64), 1) == 0
+    places = f.check_bounds("multilabel_margin_loss", f.masked_fill(y, ~counted, 0), x.shape[1], 1, error=RuntimeError)
+    chosen = (y.new_zeros(y.shape).scatter_add(1, places, counted.to(y.dtype))) > 0
+    gaps = t.clamp_min(1 - f.gather(x, 1, places).unsqueeze(2) + x.unsqueeze(1), 0.0)
+    use = counted.unsqueeze(2) & ~chosen.unsqueeze(1)
+    loss = f.sum(f.where(use, gaps, gaps.new_zeros(())), (1, 2)) / x.shape[1]
+    return reduced(loss.squeeze(0) if input.ndim == 1 else loss, reduction)
+
+
+@with_legacy
+def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:  # noqa: A002
+    """The mean over other classes of max(0, margin - x[target] + x[i]) ** p, times the target's weight, for (N, C) or (C)."""
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    x, y = (input.unsqueeze(0), target.reshape(1)) if input.ndim == 1 else (input, target)
+    if x.ndim != 2 or y.shape != x.shape[:1]:
+        raise RuntimeError(f"multi_margin_loss: inconsistent target size, got: {list(target.shape)} for input {list(input.shape)}")
+    y = f.check_bounds("multi_margin_loss", y, x.shape[1], 1, error=RuntimeError)
+    gaps = t.clamp_min(margin - f.gather(x, 1, y.unsqueeze(1)) + x, 0.0)
+    gaps = gaps * gaps if p == 2 else gaps
+    gaps = gaps if weight is None else gaps * f.index_select(weight, 0, y).unsqueeze(1)
+    others = y.unsqueeze(1) != y.new_arange(x.shape[1])
+    loss = f.sum(f.where(others, gaps, gaps.new_zeros(())), 1) / x.shape[1]
+    return reduced(loss.squeeze(0) if input.ndim == 1 else loss, reduction)
+
+
+@with_legacy
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean") -> Tensor:
+    """1 - cosine where target is 1, max(0, cosine - margin) where it is -1."""
+    if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim:
+        raise RuntimeError(f"{'0D' if target.ndim == 0 else '1D'} target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
+    dot, one, two = (f.sum(each, -1) for each in (input1 * input2, input1 * input1, input2 * input2))
+    cosine = dot / t.sqrt((one + 1e-12) * (two + 1e-12))
+    zero = cosine.new_zeros(())
+    return reduced(f.where(target == 1, 1 - cosine, zero) + f.where(target == -1, t.clamp_min(cosine - margin, 0.0), zero), reduction)
+
+
+@with_legacy
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False, reduction: str = "mean"
+) -> Tensor:
+    """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` also looks from the positive. Balntas et al., 2016."""
+    return triplet_margin_with_distance_loss(
+        anchor, positive, negative, distance_function=lambda a, b: pairwise_distance(a, b, p, eps), margin=margin, swap=swap, reduction=reduction
+    )
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable | None = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
+) -> Tensor:
+    """The same with any distance between tensors."""
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+        )
+    distance = distance_function or pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = t.minimum(far, distance(positive, negative))
+    return reduced(t.clamp_min(margin + near - far, 0.0), reduction)
+
+
+@with_legacy
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> Tensor:  # noqa: A002
+    """-log of the Poisson probability of target at rate exp(input) (or input); `full` adds Stirling's term of target!."""
+    loss = t.exp(input) - target * input if log_input else input - target * t.log(input + eps)
+    if full:
+        stirling = target * t.log(target) - target + 0.5 * t.log(2 * pi * target)
+        loss = loss + f.where(target <= 1, stirling.new_zeros(()), stirling)
+    return reduced(loss, reduction)
+
+
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:  # noqa: A002
+    """(log var + (input - target)^2 / var) / 2, var not below eps; `full` adds the constant. Nix and Weigend, 1994."""
+    if isinstance(var, (int, float)):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = input.new_full(input.shape, float(var))
+    elif var.shape != input.shape:
+        if input.shape[:-1] == var.shape:
+            var = var.unsqueeze(-1)
+        elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1) and any(m not in (1, n) for m, n in zip(var.shape[::-1], input.shape[::-1])):
+            raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not valid")
+    if (var < 0).any():
+        raise ValueError("var has negative entry/entries")
+    var = var + (t.clamp_min(var, eps) - var).detach()  # the floor takes no part in the gradient
+    loss = 0.5 * (t.log(var) + (input - target) ** 2 / var)
+    return reduced(loss + 0.5 * log(2 * pi) if full else loss, reduction)
