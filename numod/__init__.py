@@ -7,22 +7,25 @@ __version__ = "0.1.0"
 from . import autograd, dtypes, version
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .core import *  # noqa: F403  public names of core, by its __all__
-from .core import methods as _methods
+from .core import methods as _methods, return_types
 from .core.printing import get_printoptions, set_printoptions
 from .core.random import (
-    bernoulli, default_generator, get_rng_state, initial_seed, normal, rand, rand_like, randint, randint_like, randn, randn_like, randperm, seed, set_rng_state,
+    bernoulli, default_generator, get_rng_state, initial_seed, multinomial, normal, rand, rand_like, randint, randint_like, randn, randn_like, randperm, seed, set_rng_state,
 )
 from .device import Size
 from .device.device import Device as device
 from .device.threads import get_num_threads, set_num_threads
 from .dtypes import bfloat16, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
 from .dtypes import promote_types, can_cast
+from math import e, inf, nan, pi
+from .formats import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .graph import compile
 
 globals().update(_methods.functions)
+newaxis = None
 globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16)
 
-from . import amp, backends, cuda, func, nn, optim, serialization, testing, utils  # noqa: E402
+from . import amp, backends, cuda, func, nn, optim, serialization, special, testing, utils  # noqa: E402
 from .amp import autocast  # noqa: E402
 from .cuda import amp as _  # noqa: E402  so that numod.cuda.amp is there
 from .backends.switches import (  # noqa: E402

@@ -71,7 +71,8 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     over = tuple([_position(target, inputs) for target in targets])
     storages = [each._storage for each in inputs if isinstance(each, Tensor)]
     if len(set(storages)) != len(storages) or None in over or targets[0]._storage.foreign:
-        inputs = tuple([_apart(each, targets) for each in inputs])
+        same = isinstance(op, Pointwise)
+        inputs = tuple([each if k in over else _apart(each, targets, same) for k, each in enumerate(inputs)])
     layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
     key = (parameters, over, *[target._layout for target in targets], *layouts)
     plan = op.plans.get(key)
@@ -236,10 +237,10 @@ def _position(target: Tensor, inputs: tuple) -> int | None:
     return None
 
 
-def _apart(each: object, targets: tuple[Tensor, ...]) -> object:
-    """`each`, copied if it overlaps a target without being it: a loop would read what it has just written."""
+def _apart(each: object, targets: tuple[Tensor, ...], same: bool) -> object:
+    """`each`, copied if it overlaps a target: a loop would read what it has just written. It may be a target's `same` elements in pointwise ops."""
     for target in targets:
-        if not isinstance(each, Tensor) or (each._offset == target._offset and each._layout is target._layout and each._storage is target._storage):
+        if not isinstance(each, Tensor) or (same and each._offset == target._offset and each._layout is target._layout and each._storage is target._storage):
             continue
         if each._storage is target._storage:
             if each._offset < target._offset + target._layout.extent and target._offset < each._offset + each._layout.extent:
@@ -252,6 +253,23 @@ def _apart(each: object, targets: tuple[Tensor, ...]) -> object:
 def _tell(op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
     for listener in listeners:
         listener(op, inputs, parameters, outputs, in_place)
+
+
+def tell_made(tensor: Tensor, how: str) -> Tensor:
+    """Tell whoever records of a tensor that no op made: "empty" memory, Python "values", or an "array"."""
+    for listener in listeners:
+        watch = getattr(listener, "made", None)
+        if watch is not None:
+            watch(tensor, how)
+    return tensor
+
+
+def tell_dropped(leaf: Tensor) -> None:
+    """Tell whoever records that the function sets a leaf's gradient to None, whatever it is."""
+    for listener in listeners:
+        watch = getattr(listener, "dropped", None)
+        if watch is not None:
+            watch(leaf)
 
 
 def _compute(op: Pointwise, arguments: tuple) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import ceil, prod
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from math import ceil, isinf, isnan, prod
 
 import numpy as np
 
@@ -13,21 +15,54 @@ from ..device.device import Device
 from ..device.layout import layout
 from ..device.storage import ForeignStorage
 from ..dtypes import dtype as DType
+from ..formats import layout as Layout, memory_format as MemoryFormat, preserve_format, strided
 from ..ops import table as t
-from .apply import apply, state
+from .apply import apply, state, tell_made
 from .tensor import Tensor, wrap
 
 _CPU = Device("cpu")
 
 
-def tensor(data: object, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def factory(function: Callable) -> Callable:
+    """A creation function with PyTorch's further options: `out`, `memory_format`, and `layout` and `pin_memory`, which change nothing here."""
+
+    code = function.__code__
+    takes_sizes = code.co_flags & 4 and code.co_varnames[code.co_argcount + code.co_kwonlyargcount] == "size"
+
+    @functools.wraps(function)
+    def make(
+        *arguments: object, out: Tensor | None = None, layout: Layout | None = strided, pin_memory: bool | None = False, memory_format: MemoryFormat = preserve_format,
+        **named: object,
+    ) -> Tensor:
+        if "size" in named and takes_sizes:  # what is given one by one may come as one sequence, by name too
+            arguments = (named.pop("size"),)
+        if layout is not strided and layout is not None:
+            raise TypeError(f"{function.__name__}(): argument 'layout' must be numod.strided, not {layout!r}")
+        if out is not None:
+            from .elementwise import write_result
+
+            return write_result(function.__name__, function(*arguments, **{"dtype": out.dtype, "device": out.device, **named}), out)
+        result = function(*arguments, **named)
+        return result if memory_format is preserve_format else _in_format(result, memory_format)
+
+    return make
+
+
+def _in_format(result: Tensor, memory_format: MemoryFormat) -> Tensor:
+    from .formats import in_format
+
+    changed = in_format(result.detach(), memory_format)
+    return changed.requires_grad_(result.requires_grad)
+
+
+def tensor(data: object, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A tensor holding a copy of `data`: a number, nested sequences, an array or a tensor. Raises ValueError for ragged sequences."""
     if isinstance(data, Tensor):
         result = data.detach().clone().to(device=device or data.device, dtype=dtype or data.dtype)
     else:
         array = _array(data)
         kind = dtype or (dtypes.from_numpy(array.dtype) if isinstance(data, (np.ndarray, np.generic)) else _inferred(array))
-        result = _from_array(_converted(array, kind.compute), kind.compute).to(device=device, dtype=kind)
+        result = tell_made(_from_array(_converted(array, kind.compute), kind.compute), "array" if isinstance(data, np.ndarray) else "values").to(device=device, dtype=kind)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -51,7 +86,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         array = np.array(array, dtype=kind.numpy, order="C", copy=True)
     result = _from_array(array, kind)
     result._storage = ForeignStorage(result._storage.data)
-    return result
+    return tell_made(result, "array")
 
 
 def _from_array(array: np.ndarray, kind: DType) -> Tensor:
@@ -137,28 +172,33 @@ def _dtype(dtype: DType | None) -> DType:
     return dtype or dtypes.get_default_dtype()
 
 
+@factory
 def empty(*size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """Uninitialised memory."""
     place = _CPU if device is None else Device(device)
     shape = layout(_shape(size, "empty"), _dtype(dtype), place)
     result = wrap(Storage(place.empty(shape.size, shape.storage)), shape, 0)
     if shape.dtype is dtypes.bool_ and place.type == "cpu":
-        result._storage.data.fill(0)  # a byte other than 0 and 1 is no bool
+        return zeros(shape.shape, dtype=dtypes.bool_, requires_grad=requires_grad)  # a byte other than 0 and 1 is no bool
+    tell_made(result, "empty")
     if state.inference:
         result._inference = True
     return result.requires_grad_() if requires_grad else result
 
 
+@factory
 def zeros(*size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """All 0."""
     return constant(t.fill, (0,), _shape(size, "zeros"), dtype, device, requires_grad)
 
 
+@factory
 def ones(*size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """All 1."""
     return constant(t.fill, (1,), _shape(size, "ones"), dtype, device, requires_grad)
 
 
+@factory
 def full(size: Sequence[int], fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """All `fill_value`; its type gives the dtype."""
     fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
@@ -172,35 +212,52 @@ def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Devic
     return constant(t.fill, (value,), own.shape, dtype or own.dtype, device or own.device, requires_grad, *strides)
 
 
+@factory
 def empty_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
     """Shaped like `input`, in its order of dimensions. (Filled with 0: the order is then one op's.)"""
     return _filled_like(input, 0, dtype, device, requires_grad)
 
 
+@factory
 def zeros_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
     """All 0, shaped like `input`."""
     return _filled_like(input, 0, dtype, device, requires_grad)
 
 
+@factory
 def ones_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
     """All 1, shaped like `input`."""
     return _filled_like(input, 1, dtype, device, requires_grad)
 
 
+@factory
 def full_like(input: Tensor, fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
     """All `fill_value`, shaped like `input`."""
     return _filled_like(input, fill_value.item() if isinstance(fill_value, Tensor) else fill_value, dtype, device, requires_grad)
 
 
+@factory
 def arange(*bounds: float, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, **named: float) -> Tensor:
     """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
     start, end, step = _bounds(bounds, named)
+    if any(isinf(each) or isnan(each) for each in (start, end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     kind = dtype or (dtypes.int64 if all(isinstance(each, (int, np.integer)) for each in (start, end, step)) else dtypes.get_default_dtype())
     return constant(t.arange, (start, step), (ceil((end - start) / step),), kind, device, requires_grad)
+
+
+@factory
+def range(start: float = 0, end: float | None = None, step: float = 1, *, dtype: DType | None = None, **options: object) -> Tensor:  # noqa: A001
+    """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
+    warnings.warn("numod.range is deprecated because its behavior is inconsistent with Python's range builtin. Instead, use numod.arange.", stacklevel=3)
+    count = int((end - start) / step) + 1
+    if step == 0 or count < 1:
+        raise RuntimeError("step must be nonzero" if step == 0 else "upper bound and lower bound inconsistent with step sign")
+    return constant(t.arange, (start, step), (count,), dtype, options.get("device"), options.get("requires_grad", False))
 
 
 def _bounds(bounds: tuple, named: dict) -> tuple:
@@ -213,28 +270,44 @@ def _bounds(bounds: tuple, named: dict) -> tuple:
     return given.get("start", 0), given["end"], given.get("step", 1)
 
 
+@factory
 def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
     if steps < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
+    start, end = _number(start), _number(end)
     if dtype is not None and not dtype.is_floating_point:
         return linspace(start, end, steps, dtype=dtypes.float64, device=device).to(dtype)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     return constant(t.linspace, (float(start), float(end), step, max(steps // 2, 1), steps - 1), (steps,), dtype, device, requires_grad)
 
 
+@factory
+def logspace(
+    start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+) -> Tensor:
+    """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
+    if dtype is not None and not dtype.is_floating_point:
+        return t.pow(float(base), linspace(start, end, steps, dtype=dtypes.float64, device=device)).to(dtype)
+    result = t.pow(float(base), linspace(start, end, steps, dtype=dtype, device=device))
+    return result.requires_grad_() if requires_grad else result
+
+
+def _number(value: Tensor | float) -> float:
+    """A number, or that of a zero-dimensional tensor."""
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(f"linspace only supports 0-dimensional start and end tensors, but got start with {value.ndim} dimension(s)")
+        return value.item()
+    return value
+
+
+@factory
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """The identity matrix, (n, m)."""
     rows, columns = arange(n, device=device).unsqueeze(1), arange(n if m is None else m, device=device)
     result = (rows == columns).to(dtype or dtypes.get_default_dtype())
     return result.requires_grad_() if requires_grad else result
-
-
-def from_dlpack(external: object) -> Tensor:
-    """The memory of any CPU array that speaks DLPack. Read-only memory is copied."""
-    if isinstance(external, Tensor):
-        return external.view(external.shape)
-    return from_numpy(np.from_dlpack(external))
 
 
 def _legacy(cls: type, *arguments: object, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
@@ -252,21 +325,6 @@ def _legacy(cls: type, *arguments: object, dtype: DType | None = None, device: D
 Tensor._legacy = classmethod(_legacy)
 
 
-def asarray(obj: object, *, dtype: DType | None = None, device: Device | str | None = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
-    """`obj` as a tensor; `copy` forces or forbids (ValueError) a copy."""
-    result = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype=dtype, device=device)
-    if copy is False and not (isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj)):
-        raise ValueError("can't alias the given object; pass copy=None or copy=True")
-    return result.requires_grad_() if requires_grad else result
-
-
-def _shares(result: Tensor, source: Tensor | np.ndarray) -> bool:
-    address = source.data_ptr() if isinstance(source, Tensor) else source.ctypes.data
-    return result.data_ptr() == address
-
-
 def scalar_tensor(value: float, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """A zero-dimensional tensor."""
     return full((), value, dtype=dtype or dtypes.get_default_dtype(), device=device)
-
-

@@ -7,18 +7,21 @@ import warnings
 from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
+from ..formats import contiguous_format, memory_format as MemoryFormat, preserve_format
 from ..ops import table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, state
 from .creation import zeros
+from .formats import follows, in_format
 from .tensor import Tensor
 
 BOTH = """
-    add sub div floor_divide remainder fmod clamp round nan_to_num bitwise_not logit masked_fill equal isclose allclose clone subtract=sub
+    add sub div floor_divide fmod clamp round nan_to_num bitwise_not logit masked_fill equal isclose allclose clone subtract=sub
     divide=div true_divide=div clip=clamp
 """
-FUNCTIONS = "where pow"
-METHODS = "to contiguous copy_ pow"
+FUNCTIONS = "where pow remainder"
+METHODS = "to contiguous copy_ pow remainder"
+OUT = "where nan_to_num bitwise_not logit round"
 IN_PLACE = "bitwise_not pow nan_to_num logit"
 
 
@@ -58,7 +61,7 @@ def floor_divide(input: Tensor, other: Tensor | float, *, out: Tensor | None = N
     return write_out(t.floor_divide, (input, _divisor(input, other)), out)
 
 
-def remainder(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def remainder(input: Tensor | float, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
     """Remainder with the sign of `other`."""
     return write_out(t.remainder, (input, _divisor(input, other)), out)
 
@@ -135,16 +138,34 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
         return op(*inputs)
     if state.grad_enabled and any(isinstance(each, Tensor) and each.requires_grad for each in (*inputs, out)):
         raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
-    shape = broadcast_shapes(op.name, [each.shape for each in inputs if isinstance(each, Tensor)])
-    if out.shape != shape:
-        if out.numel():
-            warnings.warn(
-                f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output shape {list(shape)}.",
-                stacklevel=3,
-            )
-        out.data = zeros(shape, dtype=out.dtype, device=out.device)
+    _fit(out, broadcast_shapes(op.name, [each.shape for each in inputs if isinstance(each, Tensor)]))
     apply_into(op, inputs, (out,))
     return out
+
+
+def write_result(name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
+    """`out` filled with what an op computed: a tensor, or as many as there are results (which come back as `result`'s kind of tuple)."""
+    if isinstance(result, tuple):
+        filled = [write_result(name, each, into) for each, into in zip(result, out, strict=True)]
+        return type(result)(filled)
+    if state.grad_enabled and (result.requires_grad or out.requires_grad):
+        raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    if not dtypes.can_cast(result.dtype, out.dtype):
+        raise RuntimeError(f"result type {result.dtype.short} can't be cast to the desired output type {out.dtype.short}")
+    _fit(out, result.shape)
+    return copy_(out, result)
+
+
+def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
+    """Give `out` this shape; with a warning, unless it was empty or fits."""
+    if out.shape == shape:
+        return
+    if out.numel():
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output shape {list(shape)}.",
+            stacklevel=4,
+        )
+    out.data = zeros(shape, dtype=out.dtype, device=out.device)
 
 
 def equal(input: Tensor, other: Tensor) -> bool:  # noqa: A002
@@ -163,7 +184,10 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
-def to(input: Tensor, *arguments: object, dtype: DType | None = None, device: object = None, non_blocking: bool = False, copy: bool = False) -> Tensor:  # noqa: A002
+def to(
+    input: Tensor, *arguments: object, dtype: DType | None = None, device: object = None, non_blocking: bool = False, copy: bool = False,  # noqa: A002
+    memory_format: MemoryFormat = preserve_format,
+) -> Tensor:
     """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
     for each in arguments:
         if isinstance(each, DType):
@@ -179,6 +203,7 @@ def to(input: Tensor, *arguments: object, dtype: DType | None = None, device: ob
     result = input if device is input.device else _moved(input, device)
     if dtype is not input.dtype:
         result = apply(t.copy, (result,), (dtype,))
+    result = result if memory_format is preserve_format else in_format(result, memory_format)
     return input.clone() if result is input and copy else result
 
 
@@ -188,13 +213,17 @@ def _moved(input: Tensor, device: object) -> Tensor:  # noqa: A002
     return move(input, device)
 
 
-def clone(input: Tensor) -> Tensor:  # noqa: A002
+def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Tensor:  # noqa: A002
     """A copy with memory of its own."""
+    if memory_format is not preserve_format and not follows(input, memory_format):
+        return in_format(input, memory_format)
     return apply(t.copy, (input,))
 
 
-def contiguous(input: Tensor) -> Tensor:  # noqa: A002
-    """Itself where row-major without gaps, else a copy that is."""
+def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:  # noqa: A002
+    """Itself where row-major (or in another format's order) without gaps, else a copy that is."""
+    if memory_format is not contiguous_format:
+        return in_format(input, memory_format)
     return input if input._layout.dense else apply(t.row_major, (input,))
 
 

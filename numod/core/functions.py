@@ -2,12 +2,19 @@
 
 Each home says which of its functions users see: BOTH names functions of the namespace that are methods too, FUNCTIONS and METHODS those that
 are one alone, IN_PLACE those with a form `name_` that computes and copies, COPYING methods `name_` with a form `name` that copies first. "mm=mm_" gives a function another name in public.
+OUT names those whose function takes `out` by copying its results there, AXIS those that know `axis` and `keepdims` as names of dim and keepdim.
 """
 
 from __future__ import annotations
 
-from . import elementwise, products, queries, reductions, selection, shapes
+from . import (
+    arithmetic, arrangement, attributes, cumulative, distances, elementwise, products, queries, reductions, reshaping, sampling, scattering,
+    searching, selection, shapes, sorting, special, statistics, triangular, uniqueness, windows,
+)
 
-HOMES = (elementwise, shapes, selection, reductions, products, queries)
+HOMES = (
+    elementwise, shapes, selection, reductions, products, queries, special, arithmetic, arrangement, reshaping, scattering,
+    cumulative, sorting, searching, uniqueness, statistics, attributes, distances, triangular, sampling, windows,
+)
 for _home in HOMES:
     globals().update({name: value for name, value in vars(_home).items() if getattr(value, "__module__", None) == _home.__name__})

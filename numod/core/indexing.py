@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from .. import dtypes
@@ -46,15 +48,14 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
 
 def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     """The view that the basic parts make, and the index tensors left, by dimension of that view."""
-    items = list(index) if isinstance(index, tuple) else [index]
+    items = list(index) if isinstance(index, tuple) or _is_list_of_indices(index) else [index]
     items = [_as_index(each, self) for each in items]
-    used = sum(1 if not isinstance(each, Tensor) or each.dtype is not dtypes.bool_ else each.ndim for each in items if each is not None and each is not Ellipsis)
+    used = sum(map(_dimensions_used, items))
     if used > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim}")
     if any(each is Ellipsis for each in items):
         where = next(k for k, each in enumerate(items) if each is Ellipsis)
-        if sum(each is Ellipsis for each in items) > 1:
-            raise IndexError("an index can only have a single ellipsis ('...')")
+        items[where + 1 :] = [each for each in items[where + 1 :] if each is not Ellipsis]  # further ones stand for nothing
         items[where : where + 1] = [slice(None)] * (self.ndim - used)
     result, dim, tensors = self, 0, {}
     for each in items:
@@ -78,14 +79,32 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     return result, tensors
 
 
+def _is_list_of_indices(index: object) -> bool:
+    """Whether a list stands for a tuple of indices, as those of sequences, tensors and slices still do in PyTorch."""
+    found = isinstance(index, list) and len(index) < 32 and any(each is None or each is Ellipsis or isinstance(each, (list, tuple, slice, Tensor)) for each in index)
+    if found:
+        warnings.warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq], or x[numod.tensor(seq)] for a tensor index.", stacklevel=4
+        )
+    return found
+
+
+def _dimensions_used(each: object) -> int:
+    """How many dimensions of the tensor an index item stands for."""
+    if each is None or each is Ellipsis or isinstance(each, bool):
+        return 0
+    return each.ndim if isinstance(each, Tensor) and each.dtype is dtypes.bool_ else 1
+
+
 def _as_index(each: object, self: Tensor) -> object:
     """An index item in one of the forms None, Ellipsis, bool, int, slice or tensor."""
     if each is None or each is Ellipsis or isinstance(each, (bool, slice)):
         return each
+    each = list(each) if isinstance(each, range) else each
     if isinstance(each, (list, tuple, np.ndarray)):
         each = tensor(each, device=self.device) if len(each) else tensor(each, dtype=dtypes.int64, device=self.device)
     if isinstance(each, Tensor):
-        if each.dtype.is_floating_point:
+        if each.dtype not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_):
             raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {each.dtype}; convert with .long()")
         if each.dtype is dtypes.uint8:
             return each.to(dtypes.bool_)
@@ -93,7 +112,7 @@ def _as_index(each: object, self: Tensor) -> object:
     try:
         return each.__index__()
     except AttributeError:
-        raise TypeError(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})") from None
+        raise (IndexError if isinstance(each, float) else TypeError)(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})") from None
 
 
 def _select(result: Tensor, dim: int, index: int, self: Tensor) -> Tensor:

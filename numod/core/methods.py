@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 
 from .. import dtypes
-from ..ops import table as t
+from ..ops import special, table as t  # noqa: F401  special adds its rows
 from . import creation, functions as f, transfer  # noqa: F401  transfer adds its methods
-from .apply import apply, apply_into
+from .apply import apply, apply_into, state
 from .printing import format_tensor
 from .tensor import Tensor
 
@@ -17,26 +17,35 @@ POINTWISE = {
     name: name for name in """abs neg square reciprocal exp exp2 expm1 log log2 log10 log1p logaddexp sqrt rsqrt xlogy sin cos tan asin acos atan atan2 sinh cosh tanh
     asinh acosh atanh hypot sinc deg2rad rad2deg erf erfc erfinv sigmoid sign floor ceil trunc frac copysign heaviside isnan isfinite isinf isposinf
     isneginf signbit maximum minimum fmax fmin clamp_min clamp_max lerp addcmul addcdiv mul eq ne lt le gt ge logical_and logical_or logical_xor logical_not bitwise_and
-    bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift relu""".split()
+    bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift relu logaddexp2 lgamma digamma i0 nextafter gcd lcm angle""".split()
 }
 ALIASES = {
     "absolute": "abs", "negative": "neg", "multiply": "mul", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "fix": "trunc",
     "expit": "sigmoid", "sgn": "sign",
 }
-def _row(row: object) -> Callable:
+def row_function(row: object) -> Callable:
     """A pointwise row as a function with `out`."""
 
     def function(*inputs: object, out: Tensor | None = None, **named: object) -> Tensor:
-        if named:
-            inputs += tuple(named.pop(name) for name in row.inputs[len(inputs) :] if name in named)
-        if named:
-            raise TypeError(f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; it takes {', '.join(row.inputs)}")
+        inputs = _with_named(row, inputs, named) if named else inputs
         return row(*inputs) if out is None else f.write_out(row, inputs, out)
 
     function.__name__ = function.__qualname__ = row.name
     function.__doc__ = f"{row.name}({', '.join(row.inputs)}), element by element, with broadcasting and type promotion."
     return function
+
+
+def _with_named(row: object, inputs: tuple, named: dict) -> tuple:
+    """The inputs with those given by name; PyTorch calls x and y input and other."""
+    names = [{"x": "input", "y": "other"}.get(name, name) for name in row.inputs]
+    for name in names[len(inputs) :]:
+        if name not in named:
+            break
+        inputs += (named.pop(name),)
+    if named:
+        raise TypeError(f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; it takes {', '.join(names)}")
+    return inputs
 
 
 def _unary(row: object) -> Callable:
@@ -52,7 +61,8 @@ def _unary(row: object) -> Callable:
 def _in_place(row: object) -> Callable:
     """`tensor.row_(...)`: the result written over the tensor."""
 
-    def method(self: Tensor, *others: object) -> Tensor:
+    def method(self: Tensor, *others: object, **named: object) -> Tensor:
+        others = _with_named(row, (self, *others), named)[1:] if named else others
         missing = len(row.inputs) - 1 - len(others)
         if missing:
             if not 0 < missing <= len(row.defaults):
@@ -77,11 +87,35 @@ def _checked(name: str, function: Callable) -> Callable:
     return checked
 
 
+def _with_out(function: Callable) -> Callable:
+    """The function with `out`: a tensor, or as many as there are results, filled with what it computes."""
+
+    @functools.wraps(function)
+    def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:
+        result = function(*arguments, **named)
+        return result if out is None else f.write_result(function.__name__, result, out)
+
+    return filled
+
+
+def _with_axis(function: Callable) -> Callable:
+    """The function under NumPy's names for its arguments too: `axis` for dim, `keepdims` for keepdim."""
+
+    @functools.wraps(function)
+    def renamed(*arguments: object, **named: object) -> object:
+        if "axis" in named or "keepdims" in named:
+            named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
+        return function(*arguments, **named)
+
+    return renamed
+
+
 def _via_copy(function: Callable) -> Callable:
     """An in-place form by computing and copying, for ops whose loop cannot overwrite its input."""
 
     def method(self: Tensor, *arguments: object, **named: object) -> Tensor:
-        return f.copy_(self, function(self, *arguments, **named))
+        source = f.clone(self) if state.grad_enabled and self.requires_grad else self  # what backward keeps must not be overwritten
+        return f.copy_(self, function(source, *arguments, **named))
 
     return method
 
@@ -92,12 +126,14 @@ def _names(home: object, kind: str) -> dict[str, Callable]:
     return {name: getattr(home, own or name) for name, _, own in pairs}
 
 
-functions: dict[str, Callable] = {name: _row(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()}
+functions: dict[str, Callable] = {name: row_function(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()}
 for _name, _source in (POINTWISE | ALIASES).items():
     _formula = t.rows[_source]
     setattr(Tensor, _name, _unary(_formula) if len(_formula.inputs) == 1 else functions[_name])
     if _formula.result != "bool":
         setattr(Tensor, f"{_name}_", _in_place(_formula))
+    elif len(_formula.inputs) > 1 or _source == "logical_not":
+        setattr(Tensor, f"{_name}_", _via_copy(functions[_name]))  # so that the tape knows that nothing of the old values is left
 for _home in f.HOMES:
     functions |= _names(_home, "FUNCTIONS")
     functions |= {_name: _checked(_name, _function) for _name, _function in _names(_home, "BOTH").items()}
@@ -127,10 +163,19 @@ def _divide(self: Tensor, other: Tensor | float, *, rounding_mode: str | None = 
 
 
 def _clamp(self: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:  # noqa: A002
+    if min is None and max is None:
+        raise RuntimeError("numod.clamp: At least one of 'min' or 'max' must not be None")
     if min is not None:
         apply_into(t.clamp_min, (self, min), (self,))
     if max is not None:
         apply_into(t.clamp_max, (self, max), (self,))
+    return self
+
+
+def _round(self: Tensor, *, decimals: int = 0) -> Tensor:
+    if decimals:
+        return f.copy_(self, f.round(self, decimals=decimals))
+    apply_into(t.round, (self,), (self,))
     return self
 
 
@@ -168,11 +213,10 @@ def _functional(name: str) -> Callable:
 
 _IN_PLACE = {
     "add_": _scaled(t.add, 1), "sub_": _scaled(t.sub, -1), "div_": _divide, "clamp_": _clamp, "clip_": _clamp, "fill_": _fill, "masked_fill_": _masked_fill,
-    "addcmul_": _addcmul(t.addcmul), "addcdiv_": _addcmul(t.addcdiv), "round_": _in_place(t.round),
+    "addcmul_": _addcmul(t.addcmul), "addcdiv_": _addcmul(t.addcdiv), "round_": _round, "subtract_": _scaled(t.sub, -1), "divide_": _divide, "true_divide_": _divide,
     "floor_divide_": lambda self, other: _divide(self, other, rounding_mode="floor"),
     "remainder_": lambda self, other: _in_place(t.remainder)(self, f._divisor(self, other)), "fmod_": lambda self, other: _in_place(t.fmod)(self, f._divisor(self, other)),
     "zero_": lambda self: _fill(self, 0),
-    "index_put": lambda self, indices, values, accumulate=False: self.clone().index_put_(indices, values, accumulate),
 }
 for _name, _function in _IN_PLACE.items():
     setattr(Tensor, _name, _function)
@@ -180,6 +224,19 @@ for _home in f.HOMES:
     for _name in getattr(_home, "COPYING", "").split():
         functions[_name] = _functional(_name)
         setattr(Tensor, _name, functions[_name])
+for _home in f.HOMES:
+    functions |= {_name: _with_out(functions[_name]) for _name in getattr(_home, "OUT", "").split()}
+    for _name in getattr(_home, "AXIS", "").split():
+        functions[_name] = _with_axis(functions[_name])
+        setattr(Tensor, _name, _with_axis(getattr(Tensor, _name)))
+
+for _name in ("selu", "celu", "hardshrink", "fill", "detach"):
+    functions[_name] = row_function(t.rows[_name]) if _name not in ("fill", "detach") else _checked(_name, getattr(Tensor, _name, _functional(_name)))
+Tensor.hardshrink, Tensor.selu_, Tensor.celu_ = functions["hardshrink"], _in_place(t.selu), _in_place(t.celu)
+for _name in """abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip cos cosh deg2rad detach erf erfc
+    exp exp2 expm1 fill fix floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc
+    sinh sqrt square tan tanh trunc xlogy zero selu celu""".split():
+    functions[f"{_name}_"] = _checked(f"{_name}_", getattr(Tensor, f"{_name}_"))
 
 # ---- operators
 
@@ -279,16 +336,8 @@ for _name, _kind in {"float": "float32", "double": "float64", "long": "int64", "
     setattr(Tensor, _name, (lambda kind: lambda self: f.to(self, kind))(dtypes.ALL[_kind]))
 Tensor.cpu = lambda self: f.to(self, device="cpu")
 Tensor.cuda = lambda self, device=None: f.to(self, device="cuda" if device is None else device)
-Tensor.type_as = lambda self, other: f.to(self, other.dtype)
 Tensor.view_as = lambda self, other: f.view(self, other.shape)
 Tensor.reshape_as = lambda self, other: f.reshape(self, other.shape)
-Tensor.new_zeros = lambda self, *size, dtype=None, device=None, requires_grad=False: creation.zeros(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
-Tensor.new_ones = lambda self, *size, dtype=None, device=None, requires_grad=False: creation.ones(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
-Tensor.new_empty = lambda self, *size, dtype=None, device=None, requires_grad=False: creation.empty(*size, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
-Tensor.new_full = lambda self, size, value, dtype=None, device=None: creation.full(size, value, dtype=dtype or self.dtype, device=device or self.device)
-Tensor.new_tensor = lambda self, data, dtype=None, device=None: creation.tensor(data, dtype=dtype or self.dtype, device=device or self.device)
-Tensor.new_arange = lambda self, n: creation.arange(n, device=self.device)
-Tensor.new_identity = lambda self, n: creation.eye(n, dtype=dtypes.bool_, device=self.device)
 Tensor.T = property(lambda self: f.permute(self, list(range(self.ndim))[::-1]))
 Tensor.mT = property(lambda self: f.transpose(self, -2, -1))
 Tensor.H = property(lambda self: f.t_(self))
@@ -300,6 +349,7 @@ def _type(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
     """The name of the type, as "numod.FloatTensor", or the tensor as one of that dtype, which may be given by such a name."""
     if dtype is None:
         return f"numod.{self.dtype.short}Tensor"
+    dtype = getattr(dtype, "dtype", dtype)  # of a constructor such as numod.FloatTensor
     named = {f"numod.{each.short}Tensor": each for each in dtypes.ALL.values()}
     if isinstance(dtype, str) and dtype not in named:
         raise ValueError(f"invalid type: {dtype!r}; there are {', '.join(named)}")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from math import log1p, pi
 
 from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
 from ..ops import table as t
+from ..ops.pointwise import broadcast_shapes
 from .apply import apply_into
-from .creation import _shape, constant, tensor
+from .creation import _shape, constant, factory, tensor
+from .elementwise import write_result
+from .searching import searchsorted
 from .tensor import Tensor
 
 
@@ -112,33 +116,53 @@ def _drawn(op: object, numbers: tuple, shape: tuple, generator: Generator | None
     return constant(op, (*(generator or default_generator).draw(count), *numbers), shape, dtype, device, requires_grad)
 
 
+@factory
 def rand(*size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """Uniform in [0, 1)."""
     return _drawn(t.uniform, (0.0, 1.0), _shape(size, "rand"), generator, dtype, device, requires_grad)
 
 
+@factory
 def randn(*size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """Standard normal."""
     return _drawn(t.normal, (0.0, 1.0), _shape(size, "randn"), generator, dtype, device, requires_grad)
 
 
-def normal(mean: float, std: float, size: Sequence[int], *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
-    """Normal with the given mean and standard deviation."""
-    if std < 0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    return _drawn(t.normal, (float(mean), float(std)), _shape((size,), "normal"), generator, dtype, device, False)
+def normal(
+    mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence[int] | None = None, *, generator: Generator | None = None, out: Tensor | None = None,
+    **options: object,
+) -> Tensor:
+    """Normal with the given mean and standard deviation: numbers, with a size, or tensors, element by element."""
+    if not isinstance(std, Tensor) and std < 0 or isinstance(std, Tensor) and std.numel() and std.min()._observe() < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std if not isinstance(std, Tensor) else 'with elements below 0'}")
+    if size is not None:
+        return factory(_normal)(float(mean), float(std), size, generator=generator, out=out, **options)
+    given = [each for each in (mean, std) if isinstance(each, Tensor)]
+    if not given:
+        raise TypeError("normal() takes a size where mean and std are numbers")
+    shape = broadcast_shapes("normal", [each.shape for each in given])
+    with_noise = randn(shape, generator=generator, dtype=given[0].dtype, device=given[0].device) * std + mean
+    return with_noise if out is None else write_result("normal", with_noise, out)
 
 
-def randint(*bounds: object, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, **named: object) -> Tensor:
+def _normal(mean: float, std: float, size: Sequence[int], generator: Generator | None, dtype: DType | None = None, device: object = None, requires_grad: bool = False) -> Tensor:
+    return _drawn(t.normal, (mean, std), _shape((size,), "normal"), generator, dtype, device, requires_grad)
+
+
+@factory
+def randint(
+    *bounds: object, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, **named: object,
+) -> Tensor:
     """Integers in [low, high): randint(high, size) or randint(low, high, size)."""
     names = ("high", "size") if len(bounds) + len(named) == 2 else ("low", "high", "size")
     given = {"low": 0, **dict(zip(names, bounds)), **named}
     low, high = given["low"], given["high"]
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    return _drawn(t.randint, (low, high - low), _shape((given["size"],), "randint"), generator, dtype or dtypes.int64, device, False)
+    return _drawn(t.randint, (low, high - low), _shape((given["size"],), "randint"), generator, dtype or dtypes.int64, device, requires_grad)
 
 
+@factory
 def randperm(n: int, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """A random order of 0 .. n-1: the order of n random 64-bit keys."""
     import numpy as np
@@ -150,16 +174,19 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DType | None 
     return tensor(order, device=device)
 
 
+@factory
 def rand_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
     """Uniform in [0, 1), shaped like `input`."""
     return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
+@factory
 def randn_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
     """Standard normal, shaped like `input`."""
     return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
+@factory
 def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:  # noqa: A002
     """Integers in [low, high), or [0, low), shaped like `input`."""
     low, high = (0, low) if high is None else (low, high)
@@ -206,6 +233,77 @@ def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = No
     return self
 
 
-for _method in (uniform_, normal_, random_, bernoulli_):
+def _draws(self: Tensor, generator: Generator | None) -> Tensor:
+    """Uniform numbers in (0, 1), shaped like `self`, in a floating dtype."""
+    kind = self.dtype if self.dtype.is_floating_point else dtypes.float32
+    return 1.0 - rand(self.shape, generator=generator, dtype=kind.compute, device=self.device)
+
+
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exponentially distributed numbers of rate `lambd`."""
+    if lambd <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
+    if not self.is_floating_point():
+        raise RuntimeError(f"Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {self.dtype.short}")
+    return self.copy_(t.neg(t.log(_draws(self, generator))) / lambd)
+
+
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill with the number of trials until the first success of probability `p`."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    return self.copy_(t.ceil(t.log(_draws(self, generator)) / log1p(-p)).clamp_(min=1))
+
+
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with Cauchy distributed numbers."""
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    return self.copy_(median + sigma * t.tan(pi * (_draws(self, generator) - 0.5)))
+
+
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
+    """Fill with numbers whose logarithms are normal with this mean and standard deviation."""
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    return self.copy_(t.exp(randn(self.shape, generator=generator, dtype=self.dtype.compute, device=self.device) * std + mean))
+
+
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:  # noqa: A002
+    """Indices drawn with probabilities in proportion to a row of weights: (n,) -> (num_samples,), (m, n) -> (m, num_samples)."""
+    weights = input.detach()
+    if not weights.is_floating_point():
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {weights.dtype.short}")
+    if weights.ndim not in (1, 2):
+        raise RuntimeError(f"prob_dist must be 1 or 2 dim, got {weights.ndim}")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > weights.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+    if not (t.isfinite(weights) & (weights >= 0)).all()._observe():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    totals = weights.sum(-1, keepdim=True)
+    if (totals <= 0).any()._observe():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    result = (_drawn_again if replacement else _drawn_once)(weights, num_samples, generator)
+    return result if out is None else write_result("multinomial", result, out)
+
+
+def _drawn_again(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
+    """Independent draws: where uniform numbers fall among the running sums."""
+    sums = weights.to(dtypes.float64).cumsum(-1)
+    places = rand((*weights.shape[:-1], count), generator=generator, dtype=dtypes.float64, device=weights.device) * sums[..., -1:]
+    found = searchsorted(sums, places, right=True)
+    last = weights.shape[-1] - 1 - (weights != 0).flip(-1).to(dtypes.int64).argmax(-1, keepdim=True)  # rounding must not reach past the last weight
+    return t.minimum(found, last)
+
+
+def _drawn_once(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
+    """Draws of different indices: the first to arrive of exponential times with the weights as rates (Efraimidis and Spirakis, 2006)."""
+    times = t.neg(t.log(1.0 - rand(weights.shape, generator=generator, dtype=dtypes.float64, device=weights.device))) / weights
+    return times.argsort(-1)[..., :count]
+
+
+for _method in (uniform_, normal_, random_, bernoulli_, exponential_, geometric_, cauchy_, log_normal_):
     setattr(Tensor, _method.__name__, _method)
-Tensor.bernoulli = bernoulli
+Tensor.bernoulli, Tensor.multinomial = bernoulli, multinomial

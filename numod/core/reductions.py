@@ -1,21 +1,25 @@
-"""Reductions over dimensions, with PyTorch's arguments; those composed of others (variance, logsumexp, norms); running sums."""
+"""Reductions over dimensions, with PyTorch's arguments, and those composed of others (variance, logsumexp, norms). Running totals are in `cumulative`."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from math import prod
 
+from .. import dtypes
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim, normalize_dims
 from ..ops import reduction as r, scan, table as t
+from . import return_types
 from .apply import apply
 from .elementwise import contiguous, masked_fill, to
 from .selection import gather
 from .shapes import squeeze
 from .tensor import Tensor
 
-BOTH = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp norm count_nonzero cumsum prod=prod_ any=any_ all=all_"
-IN_PLACE = "cumsum"
+BOTH = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp norm count_nonzero prod=prod_ any=any_ all=all_"
+OUT = "sum mean amax amin argmax argmin max min var std logsumexp norm prod any all"
+AXIS = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp norm count_nonzero prod any all"
 
 Dims = int | Sequence[int] | None
 
@@ -26,6 +30,8 @@ def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DTy
     else:
         dims = tuple(sorted(normalize_dims(None if dim is None or dim == () or dim == [] else dim, input._layout.ndim)))
     if not input._layout.size and op.identity.__class__ is str:
+        if dim is None or dim == ():
+            raise RuntimeError(f"{op.name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
         for d in dims:
             if input.shape[d] == 0:
                 raise IndexError(f"{op.name}(): Expected reduction dim {d} to have non-zero size.")
@@ -42,8 +48,10 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType
     return _reduce(r.mean, input, dim, keepdim, dtype)
 
 
-def prod_(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def prod_(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
     """Product over a dimension (all by default); integers and bool give int64."""
+    if dim is not None and not hasattr(dim, "__index__"):
+        raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}; reduce one dimension after the other")
     return _reduce(r.prod_, input, dim, keepdim, dtype)
 
 
@@ -59,12 +67,18 @@ def amin(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # n
 
 def any_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A002
     """Whether any element is true (not zero)."""
-    return _reduce(r.any_, input, dim, keepdim)
+    return _truth_of(r.any_, input, dim, keepdim)
 
 
 def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A002
     """Whether all elements are true (not zero)."""
-    return _reduce(r.all_, input, dim, keepdim)
+    return _truth_of(r.all_, input, dim, keepdim)
+
+
+def _truth_of(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool) -> Tensor:  # noqa: A002
+    """A bool, but for uint8, which PyTorch once had in its place."""
+    found = _reduce(op, input, dim, keepdim) if dim is None or isinstance(dim, int) or len(dim) or not input.ndim else input != 0
+    return to(found, input.dtype) if input.dtype is dtypes.uint8 else found
 
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:  # noqa: A002
@@ -78,6 +92,8 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def _arg(op: scan.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:  # noqa: A002
+    if input.dtype is dtypes.bool_:
+        raise RuntimeError(f"{op.name}(): does not support bool input; convert first, for example with .byte()")
     if dim is None:
         if not input.numel():
             raise IndexError(f"{op.name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
@@ -86,49 +102,40 @@ def _arg(op: scan.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) ->
     return apply(op, (contiguous(input),), (normalize_dim(dim, input.ndim), keepdim))
 
 
-class ValuesIndices(tuple):
-    """A pair of tensors, `values` and `indices`."""
-
-    __slots__ = ()
-    values = property(lambda self: self[0])
-    indices = property(lambda self: self[1])
-
-    def __repr__(self) -> str:
-        return f"numod.return_types.max(\nvalues={self[0]!r},\nindices={self[1]!r})"
-
-
-def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:  # noqa: A001, A002
+def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | return_types.max:  # noqa: A001, A002
     """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
-    return _extremum(r.amax, argmax, t.maximum, input, dim, keepdim)
+    return _extremum(r.amax, scan.argmax, t.maximum, return_types.max, input, dim if other is None else other, keepdim)
 
 
-def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:  # noqa: A001, A002
+def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | return_types.min:  # noqa: A001, A002
     """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
-    return _extremum(r.amin, argmin, t.minimum, input, dim, keepdim)
+    return _extremum(r.amin, scan.argmin, t.minimum, return_types.min, input, dim if other is None else other, keepdim)
 
 
-def _extremum(whole: r.Reduction, place: Callable, pointwise: object, input: Tensor, dim: object, keepdim: bool) -> Tensor | ValuesIndices:  # noqa: A002
+def _extremum(whole: r.Reduction, place: scan.ArgExtremum, pointwise: object, kind: type, input: Tensor, dim: object, keepdim: bool) -> Tensor | tuple:  # noqa: A002
     if isinstance(dim, Tensor):
         return pointwise(input, dim)
     if dim is None:
         if not input.numel():
             raise RuntimeError(f"{whole.name[1:]}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
         return _reduce(whole, input, None, False)
-    indices = place(input, dim, True)
+    indices = apply(place, (contiguous(input),), (normalize_dim(dim, input.ndim), True))
     values = gather(input, dim, indices) if input.ndim else input
-    return ValuesIndices((values, indices) if keepdim or not input.ndim else (squeeze(values, dim), squeeze(indices, dim)))
+    return kind((values, indices) if keepdim or not input.ndim else (squeeze(values, dim), squeeze(indices, dim)))
+
+
+def _unbiased(dim: Dims | bool, unbiased: bool | None, correction: float | None) -> tuple[Dims, float]:
+    """Dimensions and correction, as the two old forms and the new one give them: (unbiased), (dim, unbiased), correction=."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError("variance takes `unbiased` or `correction`, not both")
+    return dim, (1 if unbiased in (None, True) else 0) if correction is None else correction
 
 
 def var(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:  # noqa: A002
     """Variance over dimensions, divided by n - correction (1 by default); two passes, so that a large mean does no harm."""
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    correction = (1 if unbiased in (None, True) else 0) if correction is None else correction
-    dims = normalize_dims(None if dim is None or dim == () or dim == [] else dim, input.ndim)
-    count = prod(input.shape[d] for d in dims)
-    total = sum(t.square(input - mean(input, dims, True)), dims, keepdim)
-    rest = count - correction
-    return total / (rest if rest > 0 else 0.0)
+    return var_mean(input, dim, unbiased, keepdim, correction=correction)[0]
 
 
 def std(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:  # noqa: A002
@@ -136,14 +143,30 @@ def std(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: 
     return t.deviation(var(input, dim, unbiased, keepdim, correction=correction))
 
 
-def var_mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, correction: float = 1) -> tuple[Tensor, Tensor]:  # noqa: A002
-    """(variance, mean)."""
-    return var(input, dim, keepdim=keepdim, correction=correction), mean(input, dim, keepdim)
+def var_mean(
+    input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None,  # noqa: A002
+) -> tuple[Tensor, Tensor]:
+    """(variance, mean) over dimensions."""
+    dim, correction = _unbiased(dim, unbiased, correction)
+    if not input.is_floating_point():
+        raise RuntimeError(f"std and var only support floating point and complex dtypes, got {input.dtype}; convert first, for example with .float()")
+    dims = normalize_dims(None if dim is None or dim == () or dim == [] else dim, input.ndim)
+    rest = prod(input.shape[d] for d in dims) - correction
+    if rest <= 0:
+        warnings.warn(
+            "var(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output numel).", stacklevel=3,
+        )
+    middle = mean(input, dims, True)
+    total = sum(t.square(input - middle), dims, keepdim)
+    return total / (rest if rest > 0 else 0.0), middle if keepdim else squeeze(middle, dims)
 
 
-def std_mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, correction: float = 1) -> tuple[Tensor, Tensor]:  # noqa: A002
-    """(standard deviation, mean)."""
-    return std(input, dim, keepdim=keepdim, correction=correction), mean(input, dim, keepdim)
+def std_mean(
+    input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None,  # noqa: A002
+) -> tuple[Tensor, Tensor]:
+    """(standard deviation, mean) over dimensions."""
+    variance, middle = var_mean(input, dim, unbiased, keepdim, correction=correction)
+    return t.deviation(variance), middle
 
 
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:  # noqa: A002
@@ -157,11 +180,17 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:  # noq
     return result if keepdim else squeeze(result, dims)
 
 
-def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A002
+def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: DType | None = None) -> Tensor:  # noqa: A002
     """Vector norm over dimensions: (sum |x|^p)^(1/p), p = inf the greatest, p = 0 the number of nonzeros."""
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"norm: p must be a number or 'fro', got {p!r}; numod.linalg.matrix_norm has the norms of matrices")
     p = 2.0 if p in (None, "fro", 2) else float(p)
     if not input.is_floating_point():
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {input.dtype.short}")
+    if dtype is not None:
+        input = to(input, dtype)  # noqa: A001
+    if p in (float("inf"), float("-inf")) and not input.numel() and dim is None:
+        raise RuntimeError(f"linalg.vector_norm cannot compute the {p} norm on an empty tensor because the operation does not have an identity")
     if p == 2.0:
         return _reduce(r.norm2, input, dim, keepdim)
     if p == 1.0:
@@ -169,7 +198,7 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
     if p in (float("inf"), float("-inf")):
         return (amax if p > 0 else amin)(t.abs(input), dim, keepdim)
     if p == 0.0:
-        return sum((input != 0).to(input.dtype), dim, keepdim)
+        return sum(masked_fill(t.sign(t.abs(input)), t.isnan(input), 1.0), dim, keepdim)  # a step: its gradient is zero
     total = sum(t.pow(t.abs(input), p), dim, keepdim)
     return t.where(total == 0, 0.0, t.pow(t.where(total == 0, 1.0, total), 1.0 / p))  # where all is zero the gradient is too
 
@@ -177,9 +206,3 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:  # noqa: A002
     """Number of elements that are not zero."""
     return sum(input != 0, dim)
-
-
-def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
-    """Running sum along a dimension; integers and bool give int64."""
-    input = input if dtype is None else to(input, dtype)  # noqa: A001
-    return apply(scan.cumsum, (contiguous(input),), (normalize_dim(dim, input.ndim),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .. import dtypes
 from ..errors import normalize_dim, normalize_dims
@@ -10,7 +10,7 @@ from ..ops import indexing as ix, reduction as r, scan, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into
 from .creation import arange, full, zeros
-from .elementwise import contiguous, copy_
+from .elementwise import contiguous, copy_, to
 from .shapes import cat, expand, narrow, reshape, stack
 from .tensor import Tensor
 
@@ -27,7 +27,7 @@ def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool =
         return index
     found = apply(r.closing(t.bounds), (contiguous(index), -size if negative else 0, size), (1,))._observe()
     if found >= 1 << 32:
-        low, high = index.min().item(), index.max().item()
+        low, high = index.min()._observe(), index.max()._observe()
         raise error(f"{name}: index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")
     return t.where(index < 0, index + size, index) if found else index
 
@@ -61,7 +61,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A00
     index = contiguous(check_bounds("index_select()", index, input.shape[dim] if input.ndim else 1, dim))
     source = contiguous(input) if input.ndim else reshape(input, 1)
     result = apply(ix.index_select, (source, index if index.ndim else reshape(index, 1)), (dim,))
-    return result if input.ndim else reshape(result, index.shape)
+    return result if input.ndim else reshape(result, ())
 
 
 def _write(op: ix.Write, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -77,13 +77,17 @@ def _write(op: ix.Write, self: Tensor, dim: int, index: Tensor, source: Tensor) 
 
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """self[index[k]] += alpha * source[k] along a dimension, in order."""
+    if not self.ndim and source.ndim == 0:
+        return _of_scalar(index_add_, self, index, source, alpha=alpha)
     dim = normalize_dim(dim, self.ndim)
-    index = check_bounds("index_add_()", _vector("index_add_", self, dim, index, source), self.shape[dim], dim)
+    index = check_bounds("index_add_()", _vector("index_add_", self, dim, index, source, RuntimeError), self.shape[dim], dim)
     return _write(ix.index_add, self, dim, index, source if alpha == 1 else source * alpha)
 
 
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """self[index[k]] = source[k] along a dimension, in order."""
+    if not self.ndim and source.ndim == 0:
+        return _of_scalar(index_copy_, self, index, source)
     dim = normalize_dim(dim, self.ndim)
     index = check_bounds("index_copy_()", _vector("index_copy_", self, dim, index, source), self.shape[dim], dim)
     return _write(ix.index_copy, self, dim, index, source)
@@ -92,25 +96,40 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     """self[index[k]] = value along a dimension."""
     dim = normalize_dim(dim, self.ndim)
-    shape = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :])
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+    shape = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :]) if self.ndim else ()
+    if isinstance(value, Tensor) and value.requires_grad:
+        return index_copy_(self, dim, index, expand(to(value, self.dtype), shape))
     value = value.item() if isinstance(value, Tensor) else value
     return index_copy_(self, dim, index, full(shape, value, dtype=self.dtype, device=self.device))
 
 
-def _vector(name: str, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+def _of_scalar(write: Callable, self: Tensor, index: Tensor, source: Tensor, **named: object) -> Tensor:
+    """A write into a zero-dimensional tensor, seen as one of one element."""
+    write(reshape(self, 1), 0, reshape(index, -1), reshape(source, 1), **named)
+    return self
+
+
+def _vector(name: str, self: Tensor, dim: int, index: Tensor, source: Tensor, error: type = IndexError) -> Tensor:
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
-    expected = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :])
+    expected = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :]) if self.ndim else ()
     if source.shape != expected:
-        raise IndexError(f"{name}(): expected source of shape {expected} for self {tuple(self.shape)} and {index.numel()} indices at dim {dim}, got {tuple(source.shape)}")
+        raise error(f"{name}(): expected source of shape {expected} for self {tuple(self.shape)} and {index.numel()} indices at dim {dim}, got {tuple(source.shape)}")
     return reshape(index, -1)
 
 
-def scatter_(self: Tensor, dim: int, index: Tensor, src: Tensor | float, *, reduce: str | None = None) -> Tensor:
-    """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce="add"` adds."""
-    if reduce not in (None, "add"):
-        raise RuntimeError(f"scatter_: reduce argument must be None or 'add', got {reduce!r}")
+def scatter_(self: Tensor, dim: int, index: Tensor, src: Tensor | float | None = None, *, value: float | None = None, reduce: str | None = None) -> Tensor:
+    """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
+    src = value if src is None else src
+    if src is None:
+        raise TypeError("scatter_() needs src, a tensor or a number, or value")
     src = src if isinstance(src, Tensor) else full(index.shape, src, dtype=self.dtype, device=self.device)
+    if reduce == "multiply":
+        return copy_(self, self.scatter_reduce(dim, index, src, "prod"))
     return _scatter(ix.scatter if reduce is None else ix.scatter_add, self, dim, index, src)
 
 

@@ -17,6 +17,7 @@ BOTH = """
     unbind swapaxes=transpose swapdims=transpose moveaxis=movedim t=t_
 """
 FUNCTIONS = "cat stack concat=cat concatenate=cat"
+OUT = "cat stack concat concatenate"
 METHODS = "view expand expand_as sum_to_size repeat"
 
 

@@ -32,6 +32,7 @@ class Tensor:
     _inference = False
     _retains_grad = False
     _seen = 0  # of a view: the storage's version when its node was last made
+    _pictured = False  # whether recorded programs rely on it
     _unrecorded = False  # of a view: made where the tape did not record
     __array_priority__ = 1000  # NumPy leaves `array + tensor` to us
 
@@ -151,6 +152,8 @@ class Tensor:
             raise RuntimeError(f"only Tensors of floating point dtype can require gradients, got {self.dtype}")
         if value and self._inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Clone it first.")
+        if self._pictured and bool(value) is not self._requires_grad:
+            changes.note()
         self._requires_grad = bool(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:

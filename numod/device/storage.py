@@ -13,6 +13,21 @@ class Storage:
         self.data = data
         self.version = 0
 
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self.data.size * self.data.dtype.itemsize
+
+    size = __len__ = nbytes
+
+    def data_ptr(self) -> int:
+        """Address of the first byte."""
+        return address(self.data)
+
+
+def address(data: object) -> int:
+    """Where a buffer of either back end begins."""
+    return data.__array_interface__["data"][0] if hasattr(data, "__array_interface__") else data.__cuda_array_interface__["data"][0]
+
 
 class ForeignStorage(Storage):
     """Memory that came from outside: another storage may overlap it."""

@@ -6,7 +6,7 @@ A small network's native step takes a tenth of a microsecond; without this the P
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,18 @@ from .run import Executable
 from .trace import Value
 
 
-def caller(executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable) -> Callable:
-    """A function of the same tensors as positional arguments. Where anything differs from how the program was recorded it calls `slow`."""
-    return _Writer(executable, picture, tensors, slow).function()
+def caller(executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int] = ()) -> Callable:
+    """A function of the same tensors as positional arguments. Where anything differs from how the program was recorded it calls `slow`.
+
+    The inputs numbered `without` must have no gradient.
+    """
+    return _Writer(executable, picture, tensors, slow, without).function()
 
 
 class _Writer:
-    def __init__(self, executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable) -> None:
+    def __init__(self, executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int]) -> None:
         self.executable, self.picture, self.tensors, self.section = executable, picture, tensors, executable.section
-        self.arguments = [f"x{k}" for k in range(len(tensors))]
+        self.arguments, self.without = [f"x{k}" for k in range(len(tensors))], without
         self.space: dict[str, Any] = {
             "slow": slow, "state": waist.state, "listeners": waist.listeners, "changes": changes, "picture": picture, "equal": _equal, "new": object.__new__,
             "Tensor": Tensor, "Storage": Storage, "empty": np.empty, "launch": self.section.launch, "table": self.section.table, "section": self.section,
@@ -65,11 +68,20 @@ class _Writer:
             tests.append(f"{name}._layout is {self._name(tensor._layout, 'layout')}")
             tests.append(f"id({name}._storage) not in held")
             if waist.state.grad_enabled:
-                tests.append(f"{name}._requires_grad is {tensor._requires_grad}")
-        for k, name in enumerate(self.arguments):
+                tests.append(f"{name}.requires_grad" if tensor.requires_grad else f"not {name}._requires_grad and ({name}._base is None or not {name}.requires_grad)")
+        tests += [f"{self.arguments[k]}._grad is None" for k in self.without]
+        for k in range(len(self.arguments)):
             for j in range(k):
-                tests.append(f"{self.arguments[j]}._storage is {'' if self.tensors[j]._storage is self.tensors[k]._storage else 'not '}{name}._storage")
+                tests += self._sharing(j, k)
         return " and ".join([*tests, conditions(self.picture.guards, self.space)])
+
+    def _sharing(self, j: int, k: int) -> list[str]:
+        """Whether two arguments share memory as they did."""
+        first, second, a, b = self.arguments[j], self.arguments[k], self.tensors[j], self.tensors[k]
+        if a._storage is not b._storage:
+            return [f"{first}._storage is not {second}._storage"]
+        same = "is" if a is b else "is not"
+        return [f"{first} {same} {second}", f"{first}._storage is {second}._storage", f"{second}._offset - {first}._offset == {b._offset - a._offset}"]
 
     def _body(self) -> list[str]:
         lines = [line for each in self.section.arrays for line in self._memory(each)]
@@ -81,7 +93,9 @@ class _Writer:
             lines.append(f"{self._name(blas.prepare, 'prepare')}({self.section.product})")
         lines.append(f"launch({', '.join(['table', *(self.arrays[each] for each in self.section.arrays), *numbers])})")
         if self.section.tests:
-            lines += [f"if table[{STATUS}]:", "    section.examine()"]
+            lines += [f"if table[{STATUS}]:", f"    table[{STATUS}] = 0"]
+            lines += [f"    n{k}[1].generator._offset -= {each.count}" for k, each in enumerate(self.executable.lowered.sources) if isinstance(each, Draw)]
+            lines.append(f"    return slow({', '.join(self.arguments)})")
         lines += [f"{self._name(each, 'storage')}.version += 1" for each in self.executable.storages]
         lines += [f"{self.arguments[number]}._storage.version += 1" for number in self.executable.inputs_written]
         return lines + self._set_gradients() + self._results()
@@ -141,6 +155,8 @@ class _Writer:
             x = self.arguments[buffer.number]
             return [*lines, f"{name}._storage = {x}._storage", f"{name}._offset = {x}._offset + {span.offset}", name]
         storage = self._name(buffer.tensor._storage, "storage") if buffer.kind == "held" else self.arrays[buffer][:-5] if buffer in self.arrays else f"Storage(empty({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
+        if waist.state.inference and buffer.kind != "held":
+            lines.append(f"{name}._inference = True")
         return [*lines, f"{name}._storage = {storage}", *([f"{name}._offset = {span.offset}"] if span.offset else []), name]
 
     def _results(self) -> list[str]:

@@ -10,6 +10,7 @@ import copy
 import functools
 import warnings
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from ..autograd.engine import grad
@@ -17,14 +18,17 @@ from ..autograd.tape import edge_to
 from ..core import apply as waist
 from ..core.apply import state
 from ..core.creation import ones
+from ..core.random import Draw, default_generator
 from ..core.tensor import Tensor
 from . import guards
 from .caller import caller
 from .differentiable import Differentiable
+from .gradients import Gradients
 from .run import Executable
 from .section import CheckFailed
 from .trace import Recorder, Value, replace
 
+_OWN_HOOKS = tuple(f"self.{name}" for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))
 VERSIONS = 8  # programs kept for one function; past it other calls run eagerly
 
 
@@ -56,7 +60,7 @@ class Compiled:
         functools.update_wrapper(self, function)
         self.function, self.dynamic, self.verbose = function, dynamic, verbose
         self.name = getattr(function, "__name__", type(function).__name__).strip("<>")
-        self.versions: dict[tuple, Version] = {}
+        self.versions: dict[tuple, list[Version]] = {}
         self.recorded, self.last_change, self.complained = 0, None, False
         self.short, self.count = self._call, -1  # the version called last, as a function of so many tensors
 
@@ -70,8 +74,8 @@ class Compiled:
         if _recording():
             return self.function(*arguments, **named)  # part of a larger program
         key, tensors = describe(arguments, named)
-        version, reason = self.versions.get(key), None
-        if version is not None:
+        reason = None
+        for version in self.versions.get(key, ()):
             reason = version.objection(tensors)
             if reason is None:
                 self._shorten(version, tensors, arguments)
@@ -79,7 +83,6 @@ class Compiled:
                     return version.executable.run(tensors)
                 except CheckFailed as failure:
                     reason = str(failure)
-            del self.versions[key]
         if self.recorded >= VERSIONS and not self.dynamic:
             return self._run_eagerly(arguments, named, reason)
         return self._record(key, arguments, named)
@@ -95,22 +98,25 @@ class Compiled:
         """Run for real and keep the program, unless the call made state that it will find the next time (an optimizer's, a lazy module's)."""
         outputs, version, change = record(self.function, arguments, named, self.name, self.dynamic)
         if version is not None:
-            self.versions[key], self.recorded = version, self.recorded + 1
+            self.versions.setdefault(key, []).insert(0, version)
+            self.recorded += 1
             if self.verbose:
                 print(self.explain())
-        elif change is not None and change == self.last_change:
+        elif change is not None and _subject(change) == self.last_change:
             raise RuntimeError(f"compile: {change} whenever {self.name} runs, which a compiled function cannot repeat; write tensors in place, and keep other state outside")
-        self.last_change = change
+        self.last_change = change and _subject(change)
         return outputs
 
     def _shorten(self, version: Version, tensors: tuple[Tensor, ...], arguments: tuple) -> None:
         """Let the next call with tensors alone go straight to this version."""
-        if len(tensors) == len(arguments) and type(version.executable) is Executable and version.executable.section.linked:
+        executable = version.executable
+        undoes = executable.spoiled or (executable.section.tests and executable.counting)  # a failed check would leave traces the short way cannot undo
+        if len(tensors) == len(arguments) and type(executable) is Executable and executable.section.linked and not undoes:
             self.short, self.count = version.caller(tensors, self._call), len(tensors)
 
     def explain(self) -> str:
         """Every program as text."""
-        return "\n\n".join(str(each.executable) for each in self.versions.values()) or f"{self.name}: nothing recorded yet; call it first"
+        return "\n\n".join(str(each.executable) for versions in self.versions.values() for each in versions) or f"{self.name}: nothing recorded yet; call it first"
 
     def __get__(self, instance: Any, owner: type) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -122,18 +128,24 @@ class Compiled:
         return Compiled, (self.function, self.dynamic, self.verbose)
 
 
+def _subject(change: str) -> str:
+    """What changed, without its values."""
+    return change.partition(" was ")[0].partition("[")[0]
+
+
 class Version:
     """A program with what it was recorded under."""
 
-    def __init__(self, executable: Executable, picture: guards.Picture) -> None:
+    def __init__(self, executable: Executable, picture: guards.Picture, without: list[int] = ()) -> None:
         self.executable, self.picture = executable, picture
+        self.without = without  # numbers of inputs that had no gradient
         self.held = {id(each._storage) for each in executable.program.held.values()}
         self.made: Callable | None = None
 
     def caller(self, tensors: tuple[Tensor, ...], slow: Callable) -> Callable:
         """The short way into this version."""
         if self.made is None:
-            self.made = caller(self.executable, self.picture, tensors, slow)
+            self.made = caller(self.executable, self.picture, tensors, slow, self.without)
         return self.made
 
     def objection(self, tensors: tuple[Tensor, ...]) -> str | None:
@@ -141,6 +153,9 @@ class Version:
         for each in tensors:
             if id(each._storage) in self.held:
                 return "an argument that shares memory with a tensor the function reaches by itself"
+        for number in self.without:
+            if tensors[number]._grad is not None:
+                return "an argument that has a gradient already"
         return self.picture.difference()
 
 
@@ -151,24 +166,44 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, dynamic
     storages = {id(thing) for _, kind, thing in before if kind == "is"}
     if any(id(each._storage) in storages for each in tensors):
         return function(*arguments, **named), None, None  # a parameter given as an argument: which of the two a later call means is not known
-    recorder = Recorder(tensors)
+    recorder = Recorder(tensors, {id(thing) for _, kind, thing in before if kind == "is" and isinstance(thing, Tensor)})
+    owned = Gradients(function, before, tensors)
+    stream, histories = _stream(), [each.grad_fn for each in tensors]
     waist.listeners.append(recorder)
     try:
         outputs = function(*arguments, **named)
-        change = guards.compare(before, list(guards.picture(function)))
+        change = guards.compare(before, list(guards.picture(function))) or _unseen(recorder, tensors, stream, histories)
         joint = None if change or recorder.made_state else _differentiate(recorder, tensors, outputs)
     finally:
         waist.listeners.remove(recorder)
     if change or recorder.made_state:
         return outputs, None, None if recorder.made_state else change
     _refuse_hooks(before)
+    owned.settle(recorder)
     linked = False if dynamic else None
     if joint is None:
         executable = Executable(recorder.finish(outputs), name, linked)
     else:
         boundary, differentiated, wanted, gradients = joint
         executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, linked)
-    return outputs, Version(executable, guards.Picture(function)), None
+    picture = guards.Picture(function, owned.guards)
+    executable.counting = picture.counting
+    return outputs, Version(executable, picture, owned.inputs_without), None
+
+
+def _unseen(recorder: Recorder, tensors: tuple[Tensor, ...], stream: tuple, histories: list) -> str | None:
+    """What the call did that its steps do not show: a random stream begun anew, an argument that became part of the tape."""
+    if any(each.grad_fn is not before for each, before in zip(tensors, histories)):
+        return "an argument is written in place where gradients are recorded"
+    seed, offset = stream
+    draws = {id(each): each for step in recorder.program.steps for each in getattr(step, "inputs", ()) if isinstance(each, Draw)}
+    if _stream() != (seed, offset + sum(each.count for each in draws.values() if each.generator is default_generator)):
+        return "the random stream is begun anew or used outside tensors' operations"
+    return None
+
+
+def _stream() -> tuple[int, int]:
+    return default_generator._seed, default_generator._offset
 
 
 def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any) -> tuple[int, list[Value], list[Tensor | int], tuple] | None:
@@ -212,7 +247,7 @@ def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] 
 def _refuse_hooks(entries: list[guards.Entry]) -> None:
     """Hooks of modules inside would not be called. (Those of a compiled module itself are: they run around it.)"""
     for name, _, thing in entries:
-        if "_hooks" in name and callable(thing):
+        if "_hooks" in name and callable(thing) and not name.startswith(_OWN_HOOKS):
             raise RuntimeError(f"compile: {name.rpartition('.')[0]} has a hook ({name.rpartition('.')[2]}), which a compiled function would not call; remove it, or compile the parts")
 
 
@@ -223,15 +258,17 @@ def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
     if named:
         key += tuple([(name, _key(each, tensors)) for name, each in named.items()])
     if len(tensors) > 1:
-        storages = [each._storage for each in tensors]
-        key += (tuple(map(storages.index, storages)),)
+        storages = [id(each._storage) for each in tensors]
+        if len(set(storages)) < len(storages):
+            first = [tensors[storages.index(each)] for each in storages]
+            key += (tuple([(storages.index(id(each._storage)), each._offset - other._offset, _position(each, tensors)) for each, other in zip(tensors, first)]),)
     return (key, state.grad_enabled, state.inference), tuple(tensors)
 
 
 def _key(each: Any, tensors: list[Tensor]) -> Any:
     if isinstance(each, Tensor):
         tensors.append(each)
-        return (each._layout, each._requires_grad) if state.grad_enabled else each._layout
+        return (each._layout, each.requires_grad) if state.grad_enabled else each._layout
     if isinstance(each, guards.SIMPLE):
         return type(each), each
     if isinstance(each, (list, tuple)):
@@ -239,6 +276,10 @@ def _key(each: Any, tensors: list[Tensor]) -> Any:
     if isinstance(each, dict):
         return dict, *[(name, _key(part, tensors)) for name, part in each.items()]
     return _Same(each)
+
+
+def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
+    return next(k for k, each in enumerate(tensors) if each is tensor)
 
 
 class _Same:
@@ -255,7 +296,7 @@ class _Same:
 
 
 def _recording() -> bool:
-    return any(isinstance(each, Recorder) for each in waist.listeners)
+    return any(isinstance(each, Recorder) and each.thread == get_ident() for each in waist.listeners)
 
 
 def _compiled_module(module: Any, dynamic: bool, verbose: bool) -> Any:

@@ -15,7 +15,7 @@ from ..core.tensor import Tensor
 from . import memory
 from .lower import Buffer
 from .run import Executable
-from .section import Section, draw
+from .section import Section
 from .trace import Program, Value, replace
 
 
@@ -28,6 +28,7 @@ class Differentiable(Executable):
 
     def __init__(self, program: Program, boundary: int, differentiated: list[Value], wanted: list[Tensor | int], name: str, linked: bool | None = None) -> None:
         self.boundary, self.differentiated, self.wanted = boundary, differentiated, wanted
+        self.inputs_known = len(program.inputs) - len(differentiated)
         super().__init__(program, name, linked)
 
     def _prepare(self, name: str, linked: bool | None) -> None:
@@ -35,12 +36,14 @@ class Differentiable(Executable):
         calls = self.lowered.calls
         self.section = Section(self.lowered, [each for each in calls if each.position < self.boundary], places, name, linked)
         self.backward = Section(self.lowered, [each for each in calls if each.position >= self.boundary], places, f"{name}_backward", linked)
+        if self.backward.tests:
+            raise RuntimeError(f"compile: the backward pass of {self.backward.tests[0].where} branches on a value of the gradient; leave the function uncompiled")
         self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]
 
     def run(self, inputs: tuple[Tensor, ...]) -> Any:
         """The forward pass's results, with a node that runs the backward pass."""
-        arena, memory_of, values = np.empty(max(self.arena_size, 1), np.uint8), {}, draw(self.lowered.sources)
-        self._run(self.section, arena, inputs, memory_of, values)
+        arena, memory_of = np.empty(max(self.arena_size, 1), np.uint8), {}
+        values = self._begin(arena, inputs, memory_of)
         self._count_writes(inputs)
         self._set_gradients(inputs, memory_of)
         node = CompiledNode(self, inputs, arena, memory_of, values)

@@ -1,12 +1,13 @@
 """What a recorded program took as given outside its inputs, and whether it still holds: numbers, tensors, modules and optimizers that the function reaches.
 
-A picture is a list of (name, kind, thing): "is" entries must be the same object, "equal" entries must have the same type and value.
+A picture is a list of (name, kind, thing): "is" entries must be the same object, "equal" entries must have the same type and value. "state" entries
+are dicts of an optimizer's state, which must be the same objects.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..core.tensor import Tensor
 from ..device import Size
 from ..device.device import Device
 
+dtypes.on_default_change.append(changes.note)
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, Device, Size, slice, type(Ellipsis))
 _DEPTH = 6  # of plain objects and containers
 _PACKAGE = __name__.partition(".")[0]
@@ -42,11 +44,15 @@ class Guard:
 class Picture:
     """How things were when a program was recorded. `difference()` names what changed since, or is None."""
 
-    def __init__(self, function: Callable) -> None:
+    def __init__(self, function: Callable, more: Iterable[Guard] = ()) -> None:
         self.function = function
         self.entries = list(picture(function))
         self.count = changes.count
-        self.guards = list(quick(function))
+        self.guards = [*quick(function), *more]
+        for _, kind, thing in self.entries:
+            if kind == "is" and isinstance(thing, Tensor):
+                thing._pictured = True
+        self.counting = [thing for _, kind, thing in self.entries if kind == "state" and any(type(each) in (int, float) for each in thing.values())]
         space: dict[str, Any] = {"equal": _equal}
         self.holds = eval("lambda: " + conditions(self.guards, space), space)  # noqa: S307  our own text over our own objects
 
@@ -73,7 +79,7 @@ def compare(before: list[Entry], after: list[Entry]) -> str | None:
     for (name, kind, thing), (now_name, _, now) in zip(before, after):
         if name != now_name:
             return f"{now_name or name} appeared or went"
-        if now is not thing and (kind == "is" or not _equal(now, thing)):
+        if now is not thing and (kind != "equal" or not _equal(now, thing)):
             return _told(name, thing, now)
     if len(before) != len(after):
         return f"{(before if len(before) > len(after) else after)[min(len(before), len(after))][0]} appeared or went"
@@ -142,6 +148,12 @@ def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
         yield f"{{0}}.__defaults__[{k}]", function, f"default {k}", value
 
 
+def mentions(function: Callable, part: str) -> bool:
+    """Whether a name in the function's own code has `part` in it."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is not None and any(part in name for name in _global_names(code))
+
+
 def _global_names(code: types.CodeType) -> list[str]:
     found = dict.fromkeys(code.co_names)
     for constant in code.co_consts:
@@ -168,7 +180,8 @@ def _look(name: str, value: Any, seen: set[int], depth: int) -> Iterator[Entry]:
     if isinstance(value, Tensor):
         yield name, "is", value
         yield f"{name}'s memory", "is", value._storage
-        yield f"{name}.requires_grad", "equal", value._requires_grad
+        yield f"{name}.requires_grad", "equal", value.requires_grad
+        yield f"{name}'s history", "is", value.grad_fn
     elif _is_module(value):
         yield from _look_at_module(name, value, seen, depth)
     elif _is_optimizer(value):
@@ -216,6 +229,7 @@ def _look_at_optimizer(name: str, optimizer: Any) -> Iterator[Entry]:
             elif isinstance(each, (int, float)):
                 yield f"{name}.param_groups[{k}][{key!r}] != 0", "equal", bool(each)
     for n, state in enumerate(optimizer.state.values()):
+        yield f"{name}.state[{n}]", "state", state
         for key, each in state.items():
             if isinstance(each, Tensor):
                 yield f"{name}.state[{n}][{key!r}]", "is", each

@@ -18,7 +18,7 @@ from ..core.transfer import Move
 from ..device import Layout, blas
 from ..kernel import bind
 from ..ops.update import Update
-from .trace import Check, Program, Step, Value
+from .trace import EMPTY, Check, Program, Step, Value
 
 
 @dataclass(eq=False)
@@ -220,12 +220,3 @@ def _number(value: float, source: int, index: int) -> Number | Integer:
     found = Integer(value) if isinstance(value, int) else Number(value)
     found.source, found.index, found.kind = source, index, "int64" if isinstance(value, int) else "float64"
     return found
-
-
-class _Empty:
-    """The op of uninitialised memory: a buffer without a call."""
-
-    name, is_view, outputs = "empty", False, ()
-
-
-EMPTY = _Empty()

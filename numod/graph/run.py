@@ -10,23 +10,29 @@ from typing import Any
 
 import numpy as np
 
+from ..core.apply import state
 from ..core.tensor import Tensor, wrap
 from ..device import Storage
-from . import memory
+from . import memory, order
 from .lower import Buffer, Call, lower
-from .section import Section, draw
+from .section import CheckFailed, Section, draw, undraw
 from .trace import Program, Value, replace
 
 
 class Executable:
     """A program ready to run. `linked` forces, or forbids, one native function; `name` is the kernel's."""
 
+    inputs_known: int | None = None  # how many inputs are there when the run begins, if not all
+
     def __init__(self, program: Program, name: str = "step", linked: bool | None = None) -> None:
         self.program, self.lowered = program, lower(program)
+        self.counting: list[dict] = []  # optimizers' state that counts steps in Python
         self.gradients = [(program.held.get(owner, owner), value) for owner, value in program.gradients.items()]
         self._leave(program.outputs, "result")
         self._leave([value for _, value in self.gradients], "gradient")
         self.storages, self.inputs_written = self._written()
+        self.lowered.calls = order.checks_first(self.lowered.calls, program.shared, self.inputs_known)
+        self.spoiled = order.written_before_checks(self.lowered.calls)
         self._prepare(name, linked)
 
     def _prepare(self, name: str, linked: bool | None) -> None:
@@ -57,13 +63,33 @@ class Executable:
         alone = self.section.linked or self.busy.acquire(blocking=False)
         try:
             arena = self.arena if alone else np.empty(max(self.arena_size, 1), np.uint8)
-            self._run(self.section, arena, inputs, memory_of, draw(self.lowered.sources))
+            self._begin(arena, inputs, memory_of)
         finally:
             if alone and not self.section.linked:
                 self.busy.release()
         self._count_writes(inputs)
         self._set_gradients(inputs, memory_of)
         return self._built(self.program.outputs, inputs, memory_of)
+
+    def _begin(self, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> list:
+        """Run the section and give the run-time numbers. A check that fails leaves memory, random streams and step counts as they were."""
+        storages = [inputs[each.number]._storage if each.kind == "input" else each.tensor._storage for each in self.spoiled]
+        before = [(each, each.data.copy() if isinstance(each.data, np.ndarray) else each.data.copy_to_host()) for each in storages]
+        counts = [(state, dict(state)) for state in self.counting] if self.section.tests else []
+        values = draw(self.lowered.sources)
+        try:
+            self._run(self.section, arena, inputs, memory_of, values)
+        except CheckFailed:
+            undraw(self.lowered.sources)
+            for state, former in counts:
+                state.update(former)
+            for storage, data in before:
+                if isinstance(storage.data, np.ndarray):
+                    storage.data[...] = data
+                else:
+                    storage.data.copy_to_device(data)
+            raise
+        return values
 
     def _run(self, section: Section, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any], values: list) -> None:
         """Run a section, with memory for those of its arrays that have none yet: the inputs', new results', the gradients'."""
@@ -110,8 +136,10 @@ class Executable:
             return self.program.held[value] if value in self.program.held else wrap(buffer.tensor._storage, layout, span.offset)
         if buffer not in memory_of:  # uninitialised memory that no kernel touched
             memory_of[buffer] = Storage(buffer.device.empty(buffer.size, buffer.storage))
-        return wrap(memory_of[buffer], layout, span.offset)
-
+        result = wrap(memory_of[buffer], layout, span.offset)
+        if state.inference:
+            result._inference = True
+        return result
 
     def __str__(self) -> str:
         from .explain import explain

@@ -85,6 +85,13 @@ def draw(sources: Sequence) -> list[tuple]:
     return [each.generator.draw(each.count) if isinstance(each, Draw) else each() for each in sources]
 
 
+def undraw(sources: Sequence) -> None:
+    """Give back what `draw` took from the random streams."""
+    for each in sources:
+        if isinstance(each, Draw):
+            each.generator._offset -= each.count
+
+
 def _small(calls: Sequence) -> bool:
     """Whether one serial function is the better form."""
     kernels = [each.kernel for each in calls if isinstance(each, Call)]

@@ -11,19 +11,31 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any
 
 from ..autograd import no_grad
 from ..core import apply as waist
+from ..core.creation import empty
 from ..core.random import Draw
 from ..core.tensor import Tensor
 from ..core.transfer import Move
-from ..device import Layout
+from ..device import Layout, Storage
+from ..ops import table, view
 from ..ops.op import Op
 from ..ops.update import Update
 
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class _Empty:
+    """The op of uninitialised memory: a buffer without a call."""
+
+    name, is_view, outputs = "empty", False, ()
+
+
+EMPTY = _Empty()
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,7 @@ class Program:
         self.held: dict[Value, Tensor] = {}
         self.steps: list[Step | Check] = []
         self.gradients: dict[Value, Value | None] = {}
+        self.shared: list[int] = []  # for each input, the first input with the same memory
         self.outputs: Any = None
 
     def __call__(self, *inputs: Tensor) -> Any:
@@ -71,7 +84,7 @@ class Program:
         values = {**self.held, **dict(zip(self.inputs, inputs))}
         with no_grad():
             for step in self.steps:
-                _run(step, values)
+                _run(step, values, self.layouts)
         for held, gradient in self.gradients.items():
             values[held]._grad = None if gradient is None else values[gradient]
         return replace(self.outputs, lambda each: values[each] if isinstance(each, Value) else each)
@@ -119,10 +132,18 @@ def trace(function: Callable, *inputs: Tensor) -> Program:
 class Recorder:
     """Listens at the waist while the function runs."""
 
-    def __init__(self, inputs: tuple[Tensor, ...]) -> None:
+    def __init__(self, inputs: tuple[Tensor, ...], outside: set[int] = frozenset()) -> None:
         self.program = Program()
+        self.thread = get_ident()  # what other threads do meanwhile is not recorded
+        self.outside = outside  # ids of tensors that are known to have existed before: as results they are themselves
         self.numbers: dict[int, Value] = {}
-        self.alive: list[Tensor] = []  # ids must not be used again while recording
+        self.places: list[tuple] = []  # of each value: where its elements lay when it was first seen
+        self.at: dict[tuple, Value] = {}  # the first value at a place
+        self.alive: list[Tensor] = []  # of each value. Ids must not be used again while recording
+        self.others: list[object] = []  # aliases and storages, for the same reason
+        self.made_here: set[int] = set()  # storages that the function made
+        self.indifferent: set[int] = set()  # leaves whose gradient is dropped before it is looked at
+        self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
         self.made_state = False  # whether an optimizer began its state in the recorded step
         for each in inputs:
             self.add_input(each)
@@ -134,57 +155,114 @@ class Recorder:
         self.program.inputs.append(self._new(tensor))
 
     def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
+        if get_ident() != self.thread:
+            return
         known = tuple(self._known(each) for each in inputs)
         if isinstance(op, Update):
             for each in outputs:
                 self.made_state |= self.numbers[id(each)] not in self.program.held and self.numbers[id(each)] not in self.program.inputs
         results = tuple(self._known(each) if in_place else self._new(each) for each in outputs)
+        if not in_place and not op.is_view:
+            self.made_here.update(id(each._storage) for each in outputs)
         self.program.steps.append(Step(op, known, parameters, results, in_place, _line()))
 
     def observe(self, tensor: Tensor, value: float | int | bool) -> None:
         """The library looked at a value."""
-        self.program.steps.append(Check(self._known(tensor), value, _line()))
+        if get_ident() == self.thread:
+            self.program.steps.append(Check(self._known(tensor), value, _line()))
 
     def refuse(self, what: str) -> None:
         """Python reads a value."""
+        if get_ident() != self.thread:
+            return
         raise RuntimeError(
             f"trace: {what} at {_line()} reads a tensor's value in Python, which a recorded program cannot repeat; keep it a tensor, or read it after the program"
         )
 
+    def made(self, tensor: Tensor, how: str) -> None:
+        """A tensor came to be without an op: "empty" memory, Python "values" (every run gets a fresh copy), or an "array", whose next values nobody knows."""
+        if get_ident() != self.thread:
+            return
+        if how == "array":
+            raise RuntimeError(f"trace: {_line()} makes a tensor of a NumPy array, which a recorded program cannot repeat; make it before, or give it as an argument")
+        if how == "empty":
+            self(EMPTY, (), (), (tensor,), False)
+            return
+        original = tensor.detach()._alias()
+        original._storage = Storage(tensor._storage.data.copy())
+        self(table.copy, (original,), (tensor.dtype,), (tensor,), False)
+
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether a tensor that existed before takes part."""
+        return _place(tensor) in self.at
+
+    def dropped(self, leaf: Tensor) -> None:
+        """The function sets a leaf's gradient to None. Where nothing has set it yet, what a run finds there does not matter."""
+        if leaf._grad is None and get_ident() == self.thread:
+            self.indifferent.add(id(leaf))
+
+    def drop_gradient(self, leaf: Tensor) -> None:
+        """Have the program set a leaf's gradient to None."""
+        self.program.gradients[self._known(leaf)] = None
+
     def _new(self, tensor: Tensor) -> Value:
         value = self.numbers[id(tensor)] = Value(len(self.alive))
+        place = _place(tensor)
         self.program.layouts[value] = tensor._layout
         self.alive.append(tensor)
+        self.places.append(place)
+        self.others.append(tensor._storage)
+        self.at.setdefault(place, value)
         return value
 
     def _known(self, each: object) -> object:
         """The value of a tensor; one not seen before is an alias of a seen one (detached, say), or existed before."""
         if not isinstance(each, Tensor):
             return each
-        found = self.numbers.get(id(each))
-        if found is None:
-            same = next((t for t in self.alive if t._storage is each._storage and t._offset == each._offset and t._layout is each._layout), None)
-            if same is not None:
-                found = self.numbers[id(same)]
-                self.numbers[id(each)] = found
-                self.alive.append(each)
-            else:
-                found = self._new(each)
-                self.program.held[found] = each
+        found, place = self.numbers.get(id(each)), _place(each)
+        if found is not None and self.places[found.number] == place:
+            return found
+        if place in self.at:
+            found = self.numbers[id(each)] = self.at[place]
+            self.others += [each, each._storage]
+            return found
+        if found is not None or place[0] in self.made_here:
+            raise RuntimeError(f"trace: a tensor's shape or memory was changed in place before {_line()}, which a recorded program cannot repeat; use the form that gives a new tensor")
+        found = self._new(each)
+        self.program.held[found] = each
+        self.found[id(each)] = each, each._grad
         return found
 
     def finish(self, outputs: Any) -> Program:
         """The program, with its results and the gradients it leaves on tensors that existed before."""
         program = self.program
         for value, tensor in [*program.held.items(), *((v, self.alive[v.number]) for v in program.inputs)]:
+            if self.places[value.number] != _place(tensor):
+                raise RuntimeError(f"trace: the shape or memory of a {tuple(program.layouts[value].shape)} tensor from outside was changed, which a recorded program cannot repeat")
             gradient = tensor._grad
             if gradient is not None and id(gradient) in self.numbers and self.numbers[id(gradient)] not in program.held:
                 program.gradients[value] = self.numbers[id(gradient)]
-        program.outputs = replace(outputs, lambda each: self._known(each) if isinstance(each, Tensor) else each)
+        program.outputs = replace(outputs, self._leaving)
+        program.shared = [next(k for k, other in enumerate(program.inputs) if self.places[other.number][0] == self.places[each.number][0]) for each in program.inputs]
         return program
 
+    def _leaving(self, each: Any) -> Any:
+        """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
+        if not isinstance(each, Tensor) or id(each) in self.outside:
+            return each
+        found = self._known(each)
+        if self.alive[found.number] is each:
+            return found
+        alias = self._new(each)
+        self.program.steps.append(Step(view.rows["permute"], (found,), (tuple(range(each.ndim)),), (alias,), False, _line()))
+        return alias
 
-def _run(step: Step | Check, values: dict[Value, Tensor]) -> None:
+
+def _place(tensor: Tensor) -> tuple:
+    return id(tensor._storage), tensor._offset, tensor._layout
+
+
+def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, Layout]) -> None:
     if isinstance(step, Check):
         found = values[step.value]._observe()
         if found != step.found:
@@ -196,6 +274,9 @@ def _run(step: Step | Check, values: dict[Value, Tensor]) -> None:
         numbers, count, _ = step.parameters
         size = len(inputs) // count
         waist.apply_updates(step.op, [inputs[k * size : (k + 1) * size] for k in range(count)], numbers)
+    elif step.op is EMPTY:
+        layout = layouts[step.results[0]]
+        values[step.results[0]] = empty(layout.shape, dtype=layout.dtype, device=layout.device)
     elif isinstance(step.op, Move):
         values[step.results[0]] = inputs[0].to(device=step.parameters[0])
     elif step.in_place:

@@ -20,7 +20,7 @@ from functools import cache
 
 from ..dtypes import dtype as DType
 from . import build as builder
-from . import scalar
+from . import scalar, special  # noqa: F401  special adds its functions to those of scalar
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` give integers, which cannot hold an infinity
 _MATH = sorted(name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)) and name not in _ROUNDING)
@@ -145,13 +145,17 @@ def _rewrite(function: Callable, name: str) -> str:
         argument.annotation = None
     if isinstance(definition.body[0], ast.Expr) and isinstance(definition.body[0].value, ast.Constant):
         del definition.body[0]
-    return ast.unparse(ast.fix_missing_locations(_TypedLiterals().visit(tree))) + "\n"
+    literals = _TypedLiterals("float64" if function in scalar.wide else "real")
+    return ast.unparse(ast.fix_missing_locations(literals.visit(tree))) + "\n"
 
 
 class _TypedLiterals(ast.NodeTransformer):
-    """0.5 -> real(0.5)."""
+    """0.5 -> real(0.5), or another type's name."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if not isinstance(node.value, float):
             return node
-        return ast.Call(func=ast.Name(id="real", ctx=ast.Load()), args=[node], keywords=[])
+        return ast.Call(func=ast.Name(id=self.kind, ctx=ast.Load()), args=[node], keywords=[])

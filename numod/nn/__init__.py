@@ -8,6 +8,7 @@ from .container import *
 from .convolution import *
 from .distance import *
 from .dropout import *
+from .embedding import *
 from .hooks import *
 from .lazy import *
 from .linear import *
@@ -17,5 +18,6 @@ from .normalization import *
 from .padding import *
 from .parameter import *
 from .pooling import *
+from .vision import *
 
 from . import modules  # noqa: E402, F401  last: it gives the files above other names

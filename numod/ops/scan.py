@@ -1,8 +1,9 @@
-"""Running sums and the places of extrema, along one dimension of a dense tensor seen as (outer, n, inner)."""
+"""Running sums, products and extrema, and the places of extrema, along one dimension of a dense tensor seen as (outer, n, inner)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from .. import dtypes
 from ..device import Layout
@@ -23,8 +24,56 @@ def cumsum_kernel(x, out, outer, n, inner):
             out[uintp(base + k * inner)] = total
 
 
+def cumprod_kernel(x, out, outer, n, inner):
+    """out[k] = x[0] * ... * x[k] along n, accumulated wide."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        total = wide(1)
+        for k in range(n):
+            total *= wide(x[uintp(base + k * inner)])
+            out[uintp(base + k * inner)] = total
+
+
+def logcumsumexp_kernel(x, out, outer, n, inner):
+    """out[k] = log(exp(x[0]) + ... + exp(x[k])) along n: the greater of two, plus what the smaller adds to it."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        total = wide(x[uintp(base)])
+        out[uintp(base)] = total
+        for k in range(1, n):
+            value = wide(x[uintp(base + k * inner)])
+            high = value if value > total or value != value else total
+            low = total if value > total or value != value else value
+            total = high if high == low and high - high != wide(0) else high + log1p(exp(low - high))
+            out[uintp(base + k * inner)] = total
+
+
+def cummax_kernel(x, values, indices, outer, n, inner):
+    """values[k] = the greatest of x[0] ... x[k] along n, indices[k] = its last place; once NaN, always NaN. With the comparison reversed, the least."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        base = (place // inner) * n * inner + place % inner
+        best = x[uintp(base)]
+        where = int64(0)
+        k = int64(0)
+        while k < n:
+            value = x[uintp(base + k * inner)]
+            if best == best or value != value:
+                best = value
+                where = k
+            values[uintp(base + k * inner)] = best
+            indices[uintp(base + k * inner)] = where
+            k += 1
+            while k < n and best > x[uintp(base + k * inner)]:  # a loop of its own, so that elements do not wait for each other's comparison
+                values[uintp(base + k * inner)] = best
+                indices[uintp(base + k * inner)] = where
+                k += 1
+
+
 def argmax_kernel(x, out, outer, n, inner):
-    """out = the first place of the greatest element along n; NaN counts as greatest."""
+    """out = the first place of the greatest element along n; NaN counts as greatest. With the comparison reversed, of the least; NaN then counts as least."""
     for task in parallel_range(outer * inner):
         place = int64(task)
         base = (place // inner) * n * inner + place % inner
@@ -38,33 +87,41 @@ def argmax_kernel(x, out, outer, n, inner):
         out[uintp(place)] = where
 
 
-def argmin_kernel(x, out, outer, n, inner):
-    """out = the first place of the least element along n; NaN counts as least."""
-    for task in parallel_range(outer * inner):
-        place = int64(task)
-        base = (place // inner) * n * inner + place % inner
-        best = x[uintp(base)]
-        where = 0
-        for k in range(1, n):
-            value = x[uintp(base + k * inner)]
-            if value < best or (value != value and best == best):
-                best = value
-                where = k
-        out[uintp(place)] = where
-
-
-class Cumsum(Op):
-    """Running sum along parameter `dim`; integers and bool give int64, or parameter `dtype`."""
+class Running(Op):
+    """A running total along parameter `dim`; integers and bool give int64."""
 
     inputs, parameters = ("x",), ("dim",)
-    gradients = {"x": lambda g, dim: g.flip(dim).cumsum(dim).flip(dim)}
+
+    def __init__(self, name: str, kernel: Callable, gradient: Callable) -> None:
+        super().__init__(name)
+        self.kernel, self.gradients = kernel, {"x": gradient}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (dim,) = arguments, parameters
         result = x.dtype if x.dtype.is_floating_point else dtypes.int64
         wide = "float64" if result.is_floating_point else "int64"
-        source = bind.source_of(cumsum_kernel).replace("wide(", f"{wide}(")
+        source = bind.source_of(self.kernel).replace("wide(", f"{wide}(")
         return _plan(self.name, source, x, x.shape, result, dim)
+
+
+class RunningExtremum(Op):
+    """The greatest or least element so far along parameter `dim`, and its place."""
+
+    inputs, parameters, outputs = ("x",), ("dim",), ("values", "indices")
+    gradients = {"x": lambda grads, outs, layout, dim: grads[0].new_zeros(layout.shape).scatter_add_(dim, outs[1], grads[0])}
+
+    def __init__(self, name: str, kernel: Callable, least: bool) -> None:
+        super().__init__(name)
+        self.kernel, self.least = kernel, least
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,), (dim,) = arguments, parameters
+        results = layout(x.shape, x.dtype, x.device), layout(x.shape, dtypes.int64, x.device)
+        if x.size == 0:
+            return Plan(results, lambda *_: None)
+        array = f"{x.storage.name}[]"
+        launch = bind.launcher(x.device, self.name, _turned(self.kernel, self.least), f"{array}, {array}, int64[], int64, int64, int64", x.dtype, _work(x, dim))
+        return Plan(results, launch, split(x.shape, dim))
 
 
 class ArgExtremum(Op):
@@ -72,25 +129,64 @@ class ArgExtremum(Op):
 
     inputs, parameters, gradients, differentiable = ("x",), ("dim", "keepdim"), {}, False
 
-    def __init__(self, name: str, kernel: Callable) -> None:
+    def __init__(self, name: str, kernel: Callable, least: bool) -> None:
         super().__init__(name)
-        self.kernel = kernel
+        self.kernel, self.least = kernel, least
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (dim, keepdim) = arguments, parameters
         if x.ndim and x.shape[dim] == 0:
             raise IndexError(f"{self.name}(): Expected reduction dim {dim} to have non-zero size.")
         shape = x.shape[:dim] + ((1,) if keepdim and x.ndim else ()) + x.shape[dim + 1 :]
-        return _plan(self.name, bind.source_of(self.kernel), x, shape, dtypes.int64, dim)
+        return _plan(self.name, _turned(self.kernel, self.least), x, shape, dtypes.int64, dim)
+
+
+def _turned(kernel: Callable, least: bool) -> str:
+    """The kernel's text, for the least with its comparison reversed."""
+    text = bind.source_of(kernel)
+    return text.replace(">", "<") if least else text
 
 
 def _plan(name: str, source: str, x: Layout, shape: tuple, result: object, dim: int) -> Plan:
     out = layout(tuple(shape), result, x.device)
     if out.size == 0:
         return Plan(out, lambda *_: None)
-    launch = bind.launcher(x.device, name, source, f"{x.storage.name}[], {out.storage.name}[], int64, int64, int64", x.dtype, x.size)
+    launch = bind.launcher(x.device, name, source, f"{x.storage.name}[], {out.storage.name}[], int64, int64, int64", x.dtype, _work(x, dim))
     return Plan(out, launch, split(x.shape, dim))
 
 
-cumsum = Cumsum("cumsum")
-argmax, argmin = ArgExtremum("argmax", argmax_kernel), ArgExtremum("argmin", argmin_kernel)
+def _work(x: Layout, dim: int) -> int:
+    """How much there is to share: a single row is nothing."""
+    return x.size if x.size > (x.shape[dim] if x.ndim else 1) else 1
+
+
+def _backwards(x: object, dim: int) -> object:
+    """Running sums from the end."""
+    return x.flip(dim).cumsum(dim).flip(dim)
+
+
+def _cumprod_gradient(g: object, x: object, out: object, dim: int) -> object:
+    """What each element's results weigh, over it. Past the first zero of a row all is zero; at that zero the others' products count."""
+    if not (x == 0).any()._observe():
+        return _backwards(g * out, dim) / x
+    zeros = (x == 0).cumsum(dim)
+    first = (x == 0) & (zeros == 1)
+    others = _backwards(g * x.masked_fill(first, 1.0).cumprod(dim), dim)
+    before = _backwards(g * out, dim) / x.masked_fill(zeros > 0, 1.0)
+    return others.where(first, before.masked_fill(zeros > 0, 0.0))
+
+
+def _logcumsumexp_gradient(g: object, x: object, out: object, dim: int) -> object:
+    """sum over k >= i of g[k] exp(x[i] - out[k]), in logarithms; positive and negative g apart, because a logarithm has no sign."""
+    parts = []
+    for each in (g, -g):
+        weights = (each.where(each > 0, 1.0).log() - out).masked_fill((each <= 0) | (out == -inf), -inf)
+        parts.append((weights.flip(dim).logcumsumexp(dim).flip(dim) + x).exp())
+    return parts[0] - parts[1]
+
+
+cumsum = Running("cumsum", cumsum_kernel, lambda g, dim: _backwards(g, dim))
+cumprod = Running("cumprod", cumprod_kernel, _cumprod_gradient)
+logcumsumexp = Running("logcumsumexp", logcumsumexp_kernel, _logcumsumexp_gradient)
+cummax, cummin = RunningExtremum("cummax", cummax_kernel, False), RunningExtremum("cummin", cummax_kernel, True)
+argmax, argmin = ArgExtremum("argmax", argmax_kernel, False), ArgExtremum("argmin", argmax_kernel, True)

@@ -8,7 +8,8 @@ from copy import deepcopy
 from typing import Any
 
 from ..autograd import Handle, enable_grad
-from ..core.apply import apply_updates
+from ..core import changes
+from ..core.apply import apply_updates, listeners, tell_dropped
 from ..core.creation import tensor
 from ..core.tensor import Tensor
 from ..ops.update import Update
@@ -25,7 +26,7 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got numod." + type(params).__name__)
         self.defaults = defaults
-        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self.state: defaultdict[Tensor, dict[str, Any]] = State(dict)
         self.param_groups: list[dict[str, Any]] = []
         self._before_step: OrderedDict[int, Callable] = OrderedDict()
         self._after_step: OrderedDict[int, Callable] = OrderedDict()
@@ -51,12 +52,15 @@ class Optimizer:
         for name, value in self.defaults.items():
             param_group.setdefault(name, value)
         self.param_groups.append(param_group)
+        changes.note()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""
         for group in self.param_groups:
             for each in group["params"]:
                 if set_to_none:
+                    if listeners:
+                        tell_dropped(each)
                     each._grad = None
                 elif each._grad is not None:
                     each._grad = each._grad.detach() if each._grad.requires_grad else each._grad
@@ -105,7 +109,7 @@ class Optimizer:
         if any(len(mine["params"]) != len(theirs["params"]) for mine, theirs in zip(self.param_groups, saved)):
             raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
         by_number = {number: each for mine, theirs in zip(self.param_groups, saved) for number, each in zip(theirs["params"], mine["params"])}
-        self.state = defaultdict(dict)
+        self.state = State(dict)
         for number, values in state_dict["state"].items():
             if number in by_number:
                 self.state[by_number[number]] = {name: _placed(name, value, by_number[number]) for name, value in values.items()}
@@ -119,7 +123,7 @@ class Optimizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.state = defaultdict(dict, state["state"])
+        self.state = State(dict, state["state"])
         self._before_step, self._after_step = OrderedDict(), OrderedDict()
 
     def __repr__(self) -> str:
@@ -128,6 +132,14 @@ class Optimizer:
             lines += ["", f"Parameter Group {k}"] if k else [f"Parameter Group {k}"]
             lines += [f"    {name}: {group[name]}" for name in sorted(group) if name != "params"]
         return "\n".join([*lines, ")"])
+
+
+class State(defaultdict):
+    """The state per parameter. A dict that is put in another's place is a change that recorded programs must see."""
+
+    def __setitem__(self, parameter: Tensor, values: dict[str, Any]) -> None:
+        changes.note()
+        super().__setitem__(parameter, values)
 
 
 def _check(params: list, known: set[int]) -> None:

@@ -10,7 +10,7 @@ import pytest
 import numod
 from numod import config, dtypes
 from numod.device.layout import layout
-from numod.ops import indexing, join, matmul, pointwise, reduction, scan, softmax, update
+from numod.ops import distance, indexing, join, matmul, pointwise, reduction, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -104,6 +104,40 @@ def test_structured_ops(compiled: list[str]) -> None:
     scan.argmax.prepare((on_gpu(7, 5),), (0, False))
     scan.argmin.prepare((on_gpu(7, 5),), (0, False))
     join.cat.prepare((on_gpu(7, 5), on_gpu(2, 5)), (0,))
+    check(compiled)
+
+
+def test_folds(compiled: list[str]) -> None:
+    places = on_gpu(3, 5, dtype=dtypes.int64)
+    for kind in (dtypes.float32, dtypes.int64):
+        scatter_reduce.scatter_reduce.prepare((on_gpu(7, 5, dtype=kind), places, on_gpu(3, 5, dtype=kind)), (0, "prod"))
+    check(compiled)
+
+
+@pytest.mark.parametrize("kind", [dtypes.float32, dtypes.float64, dtypes.uint8, dtypes.int64], ids=str)
+def test_order(kind: dtypes.dtype, compiled: list[str]) -> None:
+    sort.sort.prepare((on_gpu(7, 5, dtype=kind),), (True,))
+    sort._by_rows(on_gpu(7, 500, dtype=kind), 500, 0)
+    select.select.prepare((on_gpu(7, 5, dtype=kind),), (2, 1, True, select.FIRST))
+    for op in (scan.cumprod, scan.cummax, scan.cummin):
+        op.prepare((on_gpu(7, 5, dtype=kind),), (0,))
+    runs.runs.prepare((on_gpu(7, 5, dtype=kind),), ())
+    runs.begins.prepare((on_gpu(7, dtype=dtypes.int64),), (3,))
+    runs.longest_run.prepare((on_gpu(7, 5, dtype=kind), on_gpu(7, 5, dtype=dtypes.int64)), ())
+    places = on_gpu(5, dtype=dtypes.int64)
+    search.searchsorted.prepare((on_gpu(7, 5, dtype=kind), on_gpu(5, dtype=kind), places), (True, True))
+    check(compiled)
+
+
+def test_distances_and_random_numbers(compiled: list[str]) -> None:
+    for kind in (dtypes.float32, dtypes.float64):
+        scan.logcumsumexp.prepare((on_gpu(7, 5, dtype=kind),), (0,))
+        x, y, between = on_gpu(2, 7, 5, dtype=kind), on_gpu(2, 3, 5, dtype=kind), on_gpu(2, 7, 3, dtype=kind)
+        distance.cdist.prepare((x, y), (1.5,))
+        distance.cdist_gradient.prepare((between, x, y, between), (1.5,))
+        sampling.standard_gamma.prepare((on_gpu(7, dtype=kind), int, int), ())
+        sampling.standard_gamma_gradient.prepare((on_gpu(7, dtype=kind), on_gpu(7, dtype=kind)), ())
+        sampling.poisson.prepare((on_gpu(7, dtype=kind), int, int), ())
     check(compiled)
 
 

@@ -97,6 +97,50 @@ def test_indexing_joining_and_scans() -> None:
     same(numod.zeros(7, 5).cuda().index_add_(0, place, y[:3]), numod.zeros(7, 5).index_add_(0, index, x[:3]))
 
 
+@pytest.mark.parametrize("kind", [numod.float32, numod.float64, numod.uint8, numod.int64], ids=str)
+def test_order(kind: numod.dtype) -> None:
+    x = (numod.randn(3, 7) * 3).abs().to(kind)
+    y = x.cuda()
+    for found, expected in zip((*y.sort(descending=True), *y.sort(0), *y.topk(2), *y.cummax(1)), (*x.sort(descending=True), *x.sort(0), *x.topk(2), *x.cummax(1))):
+        same(found, expected)
+    for name, arguments in {"median": (1,), "kthvalue": (2, 1), "cummin": (0,)}.items():
+        same(getattr(y, name)(*arguments)[0], getattr(x, name)(*arguments)[0])
+    same(y.cumprod(0), x.cumprod(0))
+    same(y.mode(1)[0], x.mode(1)[0])
+    same(y.unique(dim=0), x.unique(dim=0))
+    same(numod.searchsorted(y[0].sort()[0], y, right=True), numod.searchsorted(x[0].sort()[0], x, right=True))
+    for found, expected in zip(y.unique(return_inverse=True, return_counts=True), x.unique(return_inverse=True, return_counts=True)):
+        same(found, expected)
+
+
+def test_rows_sorted_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from numod.ops import sort
+
+    monkeypatch.setattr(sort, "_SHORT", 4)
+    x = numod.tensor([[3.0, -1.0, float("nan"), 0.0, -0.0, 2.5, -7.0], [1.0, 1.0, 5.0, 5.0, -2.0, 9.0, 0.5]])
+    y, expected = x.cuda(), x.sort()
+    values, indices = numod.zeros_like(y), numod.zeros(2, 7, dtype=numod.int64).cuda()
+    sort._by_rows(y._layout, 7, 0)(*(each._storage.data for each in (y, values, indices)))
+    same(values, expected.values)
+    same(indices, expected.indices)
+
+
+def test_distances_and_random_numbers() -> None:
+    x, y = numod.randn(5, 3).requires_grad_(), numod.randn(4, 3)
+    moved = x.detach().cuda().requires_grad_()
+    for p in (0.5, 2.0, float("inf")):
+        expected, found = numod.cdist(x, y, p), numod.cdist(moved, y.cuda(), p)
+        same(found, expected)
+        same(*(numod.autograd.grad(each.sum(), leaf)[0] for each, leaf in ((found, moved), (expected, x))))
+    same(x.detach().cuda().logcumsumexp(0), x.detach().logcumsumexp(0))
+    for make, rates in ((numod._standard_gamma, [0.3, 2.0, 40.0]), (numod.poisson, [0.3, 4.0, 40.0])):
+        results = []
+        for rate in (numod.tensor(rates).cuda(), numod.tensor(rates)):
+            numod.manual_seed(3)
+            results.append(make(rate))
+        same(*results)
+
+
 def test_a_training_step_matches_the_cpu() -> None:
     x, y = numod.randn(7, 5), numod.tensor([0, 1, 2, 0, 1, 2, 2])
     model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))

@@ -186,6 +186,10 @@ def test_extrema_keep_the_dtype(name, dtype):
     x = np.array([[3, 0, 7], [1, 1, 0]]).astype(dtype.numpy)
     if dtype.is_signed:
         x = x - x.dtype.type(2)
+    if name.startswith("arg") and dtype is numod.bool:
+        with pytest.raises(RuntimeError, match="does not support bool"):
+            getattr(numod, name)(numod.tensor(x), 1)
+        return
     result = getattr(numod, name)(numod.tensor(x), 1)
     assert result.dtype is (numod.int64 if name.startswith("arg") else dtype)
     np.testing.assert_array_equal(result.numpy(), getattr(np, name.replace("am", "m"))(x, axis=1))
@@ -289,7 +293,8 @@ def test_extremum_of_nothing(name):
 
 
 def test_variance_of_too_few():
-    assert math.isnan(numod.tensor([1.0]).var().item())
+    with pytest.warns(UserWarning, match="degrees of freedom"):
+        assert math.isnan(numod.tensor([1.0]).var().item())
     assert numod.tensor([1.0]).var(unbiased=False).item() == 0.0
     assert numod.tensor([[1.0, 3.0]]).var(1, correction=0).tolist() == [1.0]
 

@@ -14,3 +14,4 @@ from .margin import *
 from .normalization import *
 from .padding import *
 from .pooling import *
+from .vision import *

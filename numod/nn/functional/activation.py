@@ -109,3 +109,29 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:  # noqa: A002
     """softmax of -x."""
     return softmax(-input, dim, dtype=dtype)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot vectors with that gradient. Jang, Gu and Poole, 2017."""
+    noise = -t.log(-t.log(random.rand(logits.shape, dtype=logits.dtype, device=logits.device).clamp_min(1e-38)))
+    soft = f.softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = f.argmax(soft, dim, keepdim=True)
+    one = soft.new_zeros(soft.shape).scatter(dim, index, soft.new_ones(index.shape))
+    return one - soft.detach() + soft
+
+
+def _over_input(function: object) -> object:
+    """The function with its result written over its input."""
+
+    def in_place(input: Tensor, *values: object, **named: object) -> Tensor:  # noqa: A002
+        return f.copy_(input, function(input, *values, **named))
+
+    in_place.__name__ = in_place.__qualname__ = f"{function.__name__}_"
+    in_place.__doc__ = f"{function.__name__}, written over its input."
+    return in_place
+
+
+relu_, leaky_relu_, elu_, selu_, celu_, hardtanh_, threshold_, rrelu_ = map(_over_input, (relu, leaky_relu, elu, selu, celu, hardtanh, threshold, rrelu))
+__all__ += ["gumbel_softmax", "relu_", "leaky_relu_", "elu_", "selu_", "celu_", "hardtanh_", "threshold_", "rrelu_"]

@@ -1,0 +1,122 @@
+"""Elementwise operations composed of rows: powers in float64, numbers taken apart, what is trivial for real numbers. The rows are in `ops`."""
+
+from __future__ import annotations
+
+from .. import dtypes
+from ..dtypes import dtype as DType
+from ..ops import special as s, table as t
+from . import return_types
+from .apply import apply_into
+from .creation import full
+from .arrangement import broadcast_tensors
+from .elementwise import sub, to
+from .tensor import Tensor
+
+BOTH = "nextafter ldexp frexp rsub positive conj conj_physical resolve_conj resolve_neg isreal is_conj is_neg"
+FUNCTIONS = "float_power real imag result_type threshold threshold_"
+METHODS = "float_power ldexp_ float_power_ conj_physical_=conj"
+IN_PLACE = "nextafter"
+OUT = "nextafter ldexp frexp float_power conj_physical"
+
+def ldexp(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+    """input * 2 ** other."""
+    return t.mul(input, t.exp2(other if other.is_floating_point() else to(other, dtypes.get_default_dtype())))
+
+
+def ldexp_(self: Tensor, other: Tensor) -> Tensor:
+    """In-place ldexp."""
+    return self.mul_(t.exp2(other if other.is_floating_point() else to(other, self.dtype)))
+
+
+def frexp(input: Tensor) -> return_types.frexp:  # noqa: A002
+    """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
+    if not input.is_floating_point():
+        raise RuntimeError("frexp() only supports floating-point dtypes")
+    return return_types.frexp((s.mantissa(input), to(s.exponent(input.detach()), dtypes.int32)))
+
+
+def nextafter(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+    """The next number of the tensor's own dtype towards `other`."""
+    if input.dtype.compute is input.dtype:
+        return s.nextafter(input, other)
+    start, end = broadcast_tensors(input.detach(), other.detach())
+    bits = start.clone().view(dtypes.int16)
+    moved = t.where((end > start) == (start > 0), bits + 1, bits - 1)
+    moved = t.where(start == 0, t.where(end > 0, 1, -32767), moved).to(dtypes.int16).view(input.dtype)
+    return t.where(t.isnan(start) | t.isnan(end), float("nan"), t.where(start == end, end, moved))
+
+
+def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:  # noqa: A002
+    """input ** exponent in float64."""
+    return t.pow(*(to(each, dtypes.float64) if isinstance(each, Tensor) else float(each) for each in (input, exponent)))
+
+
+def float_power_(self: Tensor, exponent: Tensor | float) -> Tensor:
+    """In-place float_power, of a float64 tensor."""
+    if self.dtype is not dtypes.float64:
+        raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype.short} but the operation's result requires dtype Double")
+    return self.pow_(exponent)
+
+
+def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:  # noqa: A002
+    """other - alpha * input."""
+    return sub(other, input, alpha=alpha)
+
+
+def positive(input: Tensor) -> Tensor:  # noqa: A002
+    """The tensor itself."""
+    if input.dtype is dtypes.bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+def conj(input: Tensor) -> Tensor:  # noqa: A002
+    """The tensor itself: its numbers are real."""
+    return input
+
+
+conj_physical = resolve_conj = resolve_neg = conj
+
+
+def real(input: Tensor) -> Tensor:  # noqa: A002
+    """The tensor itself: its numbers are real."""
+    return input
+
+
+def imag(input: Tensor) -> Tensor:  # noqa: A002
+    """Real numbers have none: RuntimeError."""
+    raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+
+
+def isreal(input: Tensor) -> Tensor:  # noqa: A002
+    """True everywhere: the numbers are real."""
+    return full(input.shape, True, dtype=dtypes.bool_, device=input.device)
+
+
+def is_conj(input: Tensor) -> bool:  # noqa: A002
+    """False: nothing is conjugated lazily."""
+    return False
+
+
+def is_neg(input: Tensor) -> bool:  # noqa: A002
+    """False: nothing is negated lazily."""
+    return False
+
+
+def result_type(tensor1: Tensor | float, tensor2: Tensor | float) -> DType:
+    """The dtype that arithmetic between two tensors or numbers has."""
+    given = (tensor1, tensor2)
+    tensors = [each for each in given if isinstance(each, Tensor)]
+    numbers = [type(each) for each in given if not isinstance(each, Tensor)]
+    return dtypes.result_type([each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers)
+
+
+def threshold(input: Tensor, threshold: float, value: float) -> Tensor:  # noqa: A002
+    """The element where it is above `threshold`, else `value`."""
+    return t.threshold(input, threshold, value)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:  # noqa: A002
+    """In-place threshold."""
+    apply_into(t.threshold, (input, threshold, value), (input,))
+    return input

@@ -1,0 +1,305 @@
+"""Functions that arrange tensors, composed of views, joins and index reads: splitting, stacking, repeating, turning, grids. The views are in `shapes`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations as _combinations, combinations_with_replacement
+
+from .. import dtypes
+from ..errors import normalize_dim
+from ..ops.pointwise import broadcast_shapes as _broadcast
+from .creation import tensor, zeros
+from .selection import flip, index_select
+from .shapes import broadcast_to, cat, expand, narrow, ravel, repeat, reshape, split, stack, transpose, unsqueeze
+from .tensor import Tensor
+
+BOTH = """
+    tile rot90 fliplr flipud tensor_split hsplit vsplit dsplit adjoint narrow_copy unsafe_chunk unsafe_split=split
+    split_with_sizes unsafe_split_with_sizes=split_with_sizes
+"""
+FUNCTIONS = """
+    repeat_interleave hstack vstack dstack column_stack row_stack=vstack atleast_1d atleast_2d atleast_3d meshgrid cartesian_prod combinations block_diag
+    broadcast_tensors broadcast_shapes
+"""
+METHODS = "repeat_interleave=repeat_interleave_of"
+OUT = "hstack vstack dstack column_stack row_stack repeat_interleave narrow_copy"
+
+
+def tile(input: Tensor, *dims: int) -> Tensor:  # noqa: A002
+    """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+    dims = _sizes(dims)
+    return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
+
+
+def _sizes(sizes: tuple) -> tuple[int, ...]:
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
+
+
+def repeat_interleave(input: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:  # noqa: A002
+    """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened; with a tensor alone, each index by its count."""
+    return _indices_repeated(input) if repeats is None else repeat_interleave_of(input, repeats, dim, output_size=output_size)
+
+
+def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None = None, *, output_size: int | None = None) -> Tensor:  # noqa: A002
+    """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
+    if dim is None:
+        input, dim = ravel(input), 0  # noqa: A001
+    dim = normalize_dim(dim, input.ndim)
+    input = input if input.ndim else ravel(input)  # noqa: A001
+    n = input.shape[dim]
+    if isinstance(repeats, int) or repeats.numel() == 1 and n != 1:
+        times = repeats if isinstance(repeats, int) else int(repeats)
+        if times < 0:
+            raise RuntimeError(f"Repeats must be non-negative, got {times}")
+        shape = list(input.shape)
+        spread = expand(unsqueeze(input, dim + 1), (*shape[: dim + 1], times, *shape[dim + 1 :]))
+        return reshape(spread, (*shape[:dim], n * times, *shape[dim + 1 :]))
+    if repeats.numel() != n:
+        raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and input.size({dim}) = {n}")
+    return index_select(input, dim, _indices_repeated(repeats))
+
+
+def _indices_repeated(repeats: Tensor) -> Tensor:
+    """Index k repeats[k] times: the number of ends passed at each place."""
+    if repeats.ndim > 1:
+        raise RuntimeError(f"repeat_interleave only accept 1D vector as repeat, got {repeats.ndim} dimensions")
+    if repeats.dtype not in (dtypes.int32, dtypes.int64):
+        raise RuntimeError("repeats has to be Long or Int tensor")
+    repeats = ravel(repeats)
+    if repeats.numel() and int(repeats.min()) < 0:
+        raise RuntimeError("repeats can not be negative")
+    ends = repeats.cumsum(0)
+    total = int(ends[-1]) if repeats.numel() else 0
+    passed = zeros(total + 1, dtype=dtypes.int64, device=repeats.device)
+    passed.index_add_(0, ends, zeros(ends.shape, dtype=dtypes.int64, device=ends.device) + 1)
+    return passed.cumsum(0)[:total]
+
+
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:  # noqa: A002
+    """Turned k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
+    first, second = (normalize_dim(dim, input.ndim) for dim in dims)
+    if first == second:
+        raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    turns = k % 4
+    if turns == 1:
+        return transpose(flip(input, second), first, second)
+    if turns == 3:
+        return transpose(flip(input, first), first, second)
+    return flip(input, first, second) if turns == 2 else input.clone()
+
+
+def fliplr(input: Tensor) -> Tensor:  # noqa: A002
+    """Columns in reverse order."""
+    if input.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:  # noqa: A002
+    """Rows in reverse order."""
+    if input.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return flip(input, 0)
+
+
+def adjoint(input: Tensor) -> Tensor:  # noqa: A002
+    """The last two dimensions exchanged (and conjugated, which real numbers are)."""
+    if input.ndim == 1:
+        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    return transpose(input, -2, -1) if input.ndim else input
+
+
+# ---- splitting
+
+
+def tensor_split(input: Tensor, indices_or_sections: Tensor | int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
+    """A number of nearly equal parts along a dimension, or the parts between indices; views."""
+    if not input.ndim:
+        raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    dim = normalize_dim(dim, input.ndim)
+    cuts = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
+    n = input.shape[dim]
+    if isinstance(cuts, int):
+        if cuts <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
+        size, more = divmod(n, cuts)
+        return split(input, [size + (k < more) for k in range(cuts)], dim)
+    bounds = [0, *(slice(None, cut).indices(n)[1] for cut in cuts)]
+    ends = [*bounds[1:], n]
+    return tuple(narrow(input, dim, start, max(0, end - start)) for start, end in zip(bounds, ends))
+
+
+def _split_along(name: str, input: Tensor, cuts: Tensor | int | Sequence[int], dim: int, least: int) -> tuple[Tensor, ...]:  # noqa: A002
+    if input.ndim < least:
+        raise RuntimeError(f"numod.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
+    if isinstance(cuts, int) and (cuts == 0 or input.shape[dim] % cuts):
+        raise RuntimeError(
+            f"numod.{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not divisible by the split_size {cuts}!"
+        )
+    return tensor_split(input, cuts, dim)
+
+
+def hsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:  # noqa: A002
+    """Equal parts, or the parts between indices, side by side: along dimension 1, of a vector 0."""
+    return _split_along("hsplit", input, _one(indices_or_sections), 0 if input.ndim == 1 else 1, 1)
+
+
+def vsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:  # noqa: A002
+    """Equal parts, or the parts between indices, along dimension 0."""
+    return _split_along("vsplit", input, _one(indices_or_sections), 0, 2)
+
+
+def dsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:  # noqa: A002
+    """Equal parts, or the parts between indices, along dimension 2."""
+    return _split_along("dsplit", input, _one(indices_or_sections), 2, 3)
+
+
+def _one(values: tuple) -> object:
+    return values[0] if len(values) == 1 else values
+
+
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
+    """Parts of the given sizes along a dimension; views."""
+    return split(input, tuple(split_sizes), dim)
+
+
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
+    """As chunk."""
+    return input.chunk(chunks, dim)
+
+
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:  # noqa: A002
+    """A copy of `length` elements of a dimension from `start` on."""
+    return narrow(input, dim, start, length).clone()
+
+
+# ---- joining
+
+
+def _each(tensors: tuple) -> list[Tensor]:
+    """Tensors given one by one or as one sequence."""
+    return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+
+
+def _same_kind(tensors: tuple, results: list[Tensor]) -> Tensor | tuple[Tensor, ...]:
+    return results[0] if len(tensors) == 1 and isinstance(tensors[0], Tensor) else tuple(results)
+
+
+def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Scalars as vectors of one element; others as they are."""
+    return _same_kind(tensors, [reshape(each, 1) if not each.ndim else each for each in _each(tensors)])
+
+
+def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Scalars and vectors as a row of a matrix; others as they are."""
+    return _same_kind(tensors, [reshape(each, (1, -1)) if not each.ndim else unsqueeze(each, 0) if each.ndim == 1 else each for each in _each(tensors)])
+
+
+def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); others as they are."""
+    return _same_kind(tensors, [each if each.ndim > 2 else unsqueeze(atleast_2d(each), -1) for each in _each(tensors)])
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Side by side: joined along dimension 1, vectors along 0."""
+    parts = _some("hstack", tensors, atleast_1d)
+    return cat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """One above the other: joined along dimension 0, vectors as rows."""
+    return cat(_some("vstack", tensors, atleast_2d), 0)
+
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """One behind the other: joined along dimension 2."""
+    return cat(_some("dstack", tensors, atleast_3d), 2)
+
+
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Side by side, scalars and vectors as columns."""
+    return hstack(_some("column_stack", tensors, lambda each: reshape(each, (each.numel(), 1)) if each.ndim <= 1 else each))
+
+
+def _some(name: str, tensors: Sequence[Tensor], shaped: object) -> list[Tensor]:
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return [shaped(each) for each in tensors]
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """A matrix with the tensors (vectors as rows) along its diagonal, 0 elsewhere."""
+    for k, each in enumerate(tensors):
+        if each.ndim > 2:
+            raise RuntimeError(f"numod.block_diag: Input tensors must have 2 or fewer dimensions. Input {k} has {each.ndim} dimensions")
+    blocks = [atleast_2d(each) for each in tensors] or [zeros(1, 0)]
+    width, before, rows = sum(each.shape[1] for each in blocks), 0, []
+    for each in blocks:
+        height, own = each.shape
+        sides = [zeros(height, n, dtype=each.dtype, device=each.device) for n in (before, width - before - own)]
+        rows.append(cat((sides[0], each, sides[1]), 1))
+        before += own
+    return cat(rows, 0)
+
+
+# ---- broadcasting and grids
+
+
+def broadcast_shapes(*shapes: Sequence[int] | int) -> tuple[int, ...]:
+    """The shape to which all broadcast."""
+    from ..device import Size
+
+    return Size(_broadcast("broadcast_shapes", [(each,) if isinstance(each, int) else tuple(each) for each in shapes]) if shapes else ())
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors expanded to the shape to which all broadcast; views."""
+    tensors = tuple(_each(tensors))
+    shape = _broadcast("broadcast_tensors", [each.shape for each in tensors])
+    return tuple(broadcast_to(each, shape) for each in tensors)
+
+
+def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Coordinates of a grid: each vector along a dimension of its own, expanded to the grid. "xy" exchanges the first two dimensions."""
+    vectors = _each(tensors)
+    if not vectors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'numod.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    for each in vectors:
+        if each.ndim > 1:
+            raise RuntimeError(f"numod.meshgrid: Expected 0D or 1D tensor in the tensor list but got a tensor of {each.ndim} dimensions")
+        if each.dtype is not vectors[0].dtype:
+            raise RuntimeError("numod.meshgrid expects all tensors to have the same dtype")
+    swap = indexing == "xy" and len(vectors) >= 2
+    vectors = [vectors[1], vectors[0], *vectors[2:]] if swap else vectors
+    shape = [each.numel() for each in vectors]
+    grids = [expand(reshape(each, [-1 if d == k else 1 for d in range(len(shape))]), shape) for k, each in enumerate(vectors)]
+    return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All choices of one element from each vector, a row each; of a single vector itself."""
+    vectors = _each(tensors)
+    for each in vectors:
+        if each.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(each.shape)}")
+    return vectors[0] if len(vectors) == 1 else stack([ravel(each) for each in meshgrid(*vectors)], 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:  # noqa: A002
+    """All choices of r elements of a vector, in order, a row each."""
+    if input.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return zeros(0, dtype=input.dtype, device=input.device)
+    chosen = list((combinations_with_replacement if with_replacement else _combinations)(range(input.shape[0]), r))
+    places = tensor(chosen, dtype=dtypes.int64, device=input.device) if chosen else zeros(0, r, dtype=dtypes.int64, device=input.device)
+    return reshape(index_select(input, 0, ravel(places)), places.shape)

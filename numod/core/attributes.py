@@ -1,0 +1,115 @@
+"""What else users ask a tensor: kinds it is not, its device's number, its memory; and new tensors like it. Added to Tensor as properties and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..device import Storage
+from ..device.device import Device
+from ..dtypes import bool_, dtype as DType
+from ..formats import strided
+from . import creation, memory
+from .tensor import Tensor
+
+METHODS = """
+    get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full new_tensor new_empty_strided new_arange new_identity
+    untyped_storage as_subclass to_dense dense_dim sparse_dim type_as
+"""
+FUNCTIONS = "get_device is_same_size"
+
+for _name in "meta sparse sparse_csr quantized mkldnn nested mps mtia xpu xla ipu maia vulkan".split():
+    setattr(Tensor, f"is_{_name}", property(lambda self: False, doc=f"False: there are no {_name} tensors."))
+Tensor.is_cpu = property(lambda self: self.device.type == "cpu", doc="Whether it is on the CPU.")
+Tensor.layout = property(lambda self: strided, doc="numod.strided.")
+Tensor.mH = property(lambda self: self.transpose(-2, -1), doc="The last two dimensions exchanged.")
+
+
+def get_device(self: Tensor) -> int:
+    """The number of its CUDA device; -1 on the CPU."""
+    return -1 if self.device.type == "cpu" else self.device.index
+
+
+def is_pinned(self: Tensor, device: object = None) -> bool:
+    """False: memory is not pinned."""
+    return False
+
+
+def pin_memory(self: Tensor, device: object = None) -> Tensor:
+    """Itself: memory is not pinned."""
+    return self
+
+
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are equal."""
+    return self.shape == other.shape
+
+
+def is_distributed(self: Tensor) -> bool:
+    """False: it lies on one device."""
+    return False
+
+
+def untyped_storage(self: Tensor) -> Storage:
+    """The memory that it shares with its views."""
+    return self._storage
+
+
+def as_subclass(self: Tensor, cls: type) -> Tensor:
+    """The same tensor as an object of a subclass."""
+    result = self.view(self.shape)._alias(cls)
+    if self.requires_grad:
+        result._node, result._output = self.view(self.shape).grad_fn, 0
+    return result
+
+
+def to_dense(self: Tensor, dtype: DType | None = None) -> Tensor:
+    """Itself: it is dense."""
+    return self.to(dtype=dtype)
+
+
+def dense_dim(self: Tensor) -> int:
+    """The number of dimensions."""
+    return self.ndim
+
+
+def sparse_dim(self: Tensor) -> int:
+    """0: it is dense."""
+    return 0
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """In the dtype, and on the device, of another tensor."""
+    return self.to(other)
+
+
+# ---- new tensors of the same dtype and device
+
+
+def _alike(make: Callable) -> Callable:
+    """A creation function as a method: dtype and device are the tensor's where none are given."""
+
+    def method(self: Tensor, *arguments: object, dtype: DType | None = None, device: Device | str | None = None, **options: object) -> Tensor:
+        return make(*arguments, dtype=dtype or self.dtype, device=device or self.device, **options)
+
+    method.__name__, method.__doc__ = f"new_{make.__name__}", f"As numod.{make.__name__}, of this tensor's dtype and on its device."
+    return method
+
+
+new_empty, new_zeros, new_ones, new_full, new_tensor, new_empty_strided = map(
+    _alike, (creation.empty, creation.zeros, creation.ones, creation.full, creation.tensor, memory.empty_strided)
+)
+
+
+def new(self: Tensor, *arguments: object, device: Device | str | None = None) -> Tensor:
+    """The old constructor, of this tensor's dtype and on its device."""
+    return Tensor._legacy(*arguments, dtype=self.dtype, device=device or self.device)
+
+
+def new_arange(self: Tensor, n: int) -> Tensor:
+    """0 .. n - 1 on the tensor's device; for gradients."""
+    return creation.arange(n, device=self.device)
+
+
+def new_identity(self: Tensor, n: int) -> Tensor:
+    """The identity as a bool matrix on the tensor's device; for gradients."""
+    return creation.eye(n, dtype=bool_, device=self.device)

@@ -1,0 +1,105 @@
+"""Running totals along a dimension, and what steps between neighbours make: differences and trapezoids."""
+
+from __future__ import annotations
+
+from .. import dtypes
+from ..dtypes import dtype as DType
+from ..errors import normalize_dim
+from ..ops import scan, table as t
+from ..ops.op import Op
+from . import return_types
+from .apply import apply
+from .elementwise import contiguous, to
+from .reductions import sum as total
+from .shapes import cat, narrow, unsqueeze
+from .tensor import Tensor
+
+BOTH = "cumsum cumprod cummax cummin logcumsumexp diff"
+FUNCTIONS = "trapezoid trapz=trapezoid cumulative_trapezoid"
+IN_PLACE = "cumsum cumprod"
+OUT = "cumsum cumprod cummax cummin logcumsumexp diff"
+AXIS = "cumsum cumprod"
+
+
+def _running(op: Op, input: Tensor, dim: int, dtype: DType | None = None) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
+    input = input if dtype is None else to(input, dtype)  # noqa: A001
+    result = apply(op, (contiguous(input),), (normalize_dim(dim, input.ndim),))
+    return result if dtype is None else to(result, dtype)
+
+
+def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+    """Running sum along a dimension; integers and bool give int64."""
+    return _running(scan.cumsum, input, dim, dtype)
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+    """Running product along a dimension; integers and bool give int64."""
+    return _running(scan.cumprod, input, dim, dtype)
+
+
+def cummax(input: Tensor, dim: int) -> return_types.cummax:  # noqa: A002
+    """(values, indices): the greatest element so far along a dimension, and its last place."""
+    return return_types.cummax(_running(scan.cummax, input, dim))
+
+
+def cummin(input: Tensor, dim: int) -> return_types.cummin:  # noqa: A002
+    """(values, indices): the least element so far along a dimension, and its last place."""
+    return return_types.cummin(_running(scan.cummin, input, dim))
+
+
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:  # noqa: A002
+    """Logarithm of the running sum of exponentials along a dimension, without overflow."""
+    if not input.is_floating_point():
+        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{input.dtype.short}'; convert first, for example with .to(numod.float32)")
+    return _running(scan.logcumsumexp, input, dim)
+
+
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:  # noqa: A002
+    """Differences of neighbours along a dimension, `n` times over; `prepend` and `append` are joined to the ends first. Of bool: whether they differ."""
+    if not input.ndim:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    dim = normalize_dim(dim, input.ndim)
+    parts = [each for each in (prepend, input, append) if each is not None]
+    input = cat(parts, dim) if len(parts) > 1 else input  # noqa: A001
+    for _ in range(min(n, input.shape[dim])):
+        later, earlier = narrow(input, dim, 1, input.shape[dim] - 1), narrow(input, dim, 0, input.shape[dim] - 1)
+        input = t.logical_xor(later, earlier) if input.dtype is dtypes.bool_ else later - earlier  # noqa: A001
+    return input if n else input.clone()
+
+
+def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> Tensor:
+    """Areas under the chords between neighbours along a dimension."""
+    if x is not None and dx is not None:
+        raise TypeError(f"{name}() takes the points `x` or their distance `dx`, not both")
+    dim = normalize_dim(dim, y.ndim)
+    if not y.ndim or (x is not None and not x.ndim):
+        raise IndexError(f"{name}: expected at least one dimension, got a scalar")
+    n = y.shape[dim]
+    if x is not None and x.shape[-1 if x.ndim == 1 else dim - y.ndim] != n:
+        raise RuntimeError(f"{name}(): There must be one `x` value for each sample point")
+    if n == 0:
+        return narrow(y, dim, 0, 0)
+    step = (1.0 if dx is None else dx) if x is None else _steps(x, dim, y.ndim)
+    return (narrow(y, dim, 1, n - 1) + narrow(y, dim, 0, n - 1)) * step / 2
+
+
+def _steps(x: Tensor, dim: int, ndim: int) -> Tensor:
+    """Distances of the points, shaped to stand beside values of `ndim` dimensions."""
+    if x.ndim > 1:
+        return diff(x, dim=dim - ndim)
+    result = diff(x)
+    for _ in range(ndim - 1 - dim):
+        result = unsqueeze(result, -1)
+    return result
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
+    """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
+    return total(_areas("trapezoid", y, x, dx, dim), dim)
+
+
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
+    """Running area under y along a dimension by the trapezoidal rule."""
+    return cumsum(_areas("cumulative_trapezoid", y, x, dx, dim), dim)

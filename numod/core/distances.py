@@ -1,0 +1,66 @@
+"""Distances of all pairs of rows. Those of matching rows are in `nn.functional`."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..ops import distance, table as t
+from ..ops.pointwise import broadcast_shapes
+from .apply import apply
+from .creation import arange
+from .elementwise import contiguous
+from .reductions import sum as total
+from .selection import index_select, nonzero
+from .shapes import expand, reshape, transpose, unsqueeze
+from .products import matmul
+from .tensor import Tensor
+
+FUNCTIONS = "cdist pdist"
+
+_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+_MANY = 25  # rows from which PyTorch, and so we, take Euclidean distances by way of a product
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = _MODES[0]) -> Tensor:
+    """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R). Many rows and p = 2 go by way of a product, which rounds more."""
+    _check(x1, x2, p, compute_mode)
+    batch = broadcast_shapes("cdist", [x1.shape[:-2], x2.shape[:-2]])
+    n, m, width = x1.shape[-2], x2.shape[-2], x1.shape[-1]
+    x, y = (reshape(expand(each, (*batch, *each.shape[-2:])), (prod(batch), *each.shape[-2:])) for each in (x1, x2))
+    mode = compute_mode or _MODES[0]
+    if p == 2 and width and (mode == _MODES[1] or (mode == _MODES[0] and (n > _MANY or m > _MANY))):
+        found = _by_product(x, y)
+    else:
+        found = apply(distance.cdist, (contiguous(x), contiguous(y)), (float(p),))
+    return reshape(found, (*batch, n, m))
+
+
+def _check(x1: Tensor, x2: Tensor, p: float, compute_mode: str | None) -> None:
+    if compute_mode is not None and compute_mode not in _MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    for name, each in (("X1", x1), ("X2", x2)):
+        if each.ndim < 2:
+            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {each.ndim}D")
+        if not each.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {each.dtype.short}")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
+    if x1.dtype is not x2.dtype:
+        raise RuntimeError(f"cdist: X1 and X2 must have the same dtype, got {x1.dtype} and {x2.dtype}")
+    if not p >= 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+
+
+def _by_product(x: Tensor, y: Tensor) -> Tensor:
+    """Euclidean distances as the root of |x|^2 - 2 x.y + |y|^2."""
+    squares = unsqueeze(total(t.square(x), -1), -1) + unsqueeze(total(t.square(y), -1), -2)
+    return t.deviation(t.clamp_min(t.add_scaled(squares, matmul(x, transpose(y, -2, -1)), -2), 0.0))
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:  # noqa: A002
+    """p-norm distances of each row to those after it, (N, M) -> (N * (N - 1) / 2)."""
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    n, places = input.shape[0], arange(input.shape[0], device=input.device)
+    chosen = reshape(nonzero(reshape(unsqueeze(places, 1) < places, -1)), -1)
+    return index_select(reshape(cdist(input, input, p, _MODES[2]), -1), 0, chosen) if n else input.new_empty(0)

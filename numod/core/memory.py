@@ -1,0 +1,73 @@
+"""New tensors over memory that exists (arrays, buffers, DLPack) or that is laid out by hand. Those from values are in `creation`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from ..device.device import Device
+from ..device.storage import ForeignStorage
+from ..dtypes import dtype as DType
+from ..formats import layout as Layout, strided
+from .creation import _from_array, as_tensor, empty, from_numpy, tensor
+from .tensor import Tensor
+
+
+def asarray(obj: object, *, dtype: DType | None = None, device: Device | str | None = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
+    """`obj` as a tensor; `copy` forces or forbids (ValueError) a copy."""
+    result = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype=dtype, device=device)
+    if copy is False and not (isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj)):
+        raise ValueError("can't alias the given object; pass copy=None or copy=True")
+    return result.requires_grad_() if requires_grad else result
+
+
+def _shares(result: Tensor, source: Tensor | np.ndarray) -> bool:
+    address = source.data_ptr() if isinstance(source, Tensor) else source.ctypes.data
+    return result.data_ptr() == address
+
+
+def from_dlpack(external: object) -> Tensor:
+    """The memory of any CPU array that speaks DLPack. Read-only memory is copied."""
+    if isinstance(external, Tensor):
+        return external.view(external.shape)
+    return from_numpy(np.from_dlpack(external))
+
+
+def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None, layout: Layout | None = strided, device: Device | str | None = None,
+                  requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+    """Uninitialised memory with the given sizes and strides."""
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape: {len(stride)} and {len(size)}")
+    if min(stride, default=0) < 0:
+        raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    needed = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if prod(size) else 0
+    result = empty(needed, dtype=dtype, device=device).as_strided(size, stride).detach()
+    return result.requires_grad_() if requires_grad else result
+
+
+def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **options: object) -> Tensor:
+    """Uninitialised memory in which the dimensions lie in the given order."""
+    if sorted(physical_layout) != list(range(len(size))):
+        raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; got size {list(size)} and layout {list(physical_layout)}")
+    order = sorted(range(len(size)), key=list(physical_layout).__getitem__)
+    return empty([size[d] for d in physical_layout], **options).permute(order).detach()
+
+
+def frombuffer(buffer: object, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """The memory of any object with Python's buffer protocol, in one dimension. Read-only memory is copied."""
+    size = memoryview(buffer).nbytes
+    if not size or count == 0:
+        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+    if not 0 <= offset < size:
+        raise ValueError(f"offset must be non-negative and no greater than buffer length ({size}) minus 1, but got: {offset}")
+    if count < 0 and (size - offset) % dtype.itemsize:
+        raise ValueError(f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({dtype.itemsize})")
+    if count > 0 and offset + count * dtype.itemsize > size:
+        raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be greater than actual buffer length ({size} bytes)")
+    array = np.frombuffer(buffer, dtype.storage, count, offset)
+    result = _from_array(array if array.flags.writeable else array.copy(), dtype)
+    result._storage = ForeignStorage(result._storage.data)
+    return result.requires_grad_() if requires_grad else result

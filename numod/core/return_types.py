@@ -1,0 +1,28 @@
+"""Results with names: tuples whose parts are attributes too, as `numod.return_types.max` and its like. Not how they are computed."""
+
+from __future__ import annotations
+
+
+def _named(name: str, *fields: str) -> type:
+    """A tuple type with a property per field, made from a sequence of that many values."""
+
+    def make(cls: type, values: object) -> tuple:
+        values = tuple(values)
+        if len(values) != len(fields):
+            raise TypeError(f"numod.return_types.{name}() takes a {len(fields)}-sequence ({len(values)}-sequence given)")
+        return tuple.__new__(cls, values)
+
+    def show(self: tuple) -> str:
+        return f"numod.return_types.{name}(\n" + ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self)) + ")"
+
+    parts = {field: property(lambda self, k=k: self[k]) for k, field in enumerate(fields)}
+    doc = f"The results of `numod.{name}`: {', '.join(fields)}."
+    return type(name, (tuple,), {"__slots__": (), "__new__": make, "__repr__": show, "__module__": __name__, "__doc__": doc, "__match_args__": fields, **parts})
+
+
+sort, topk, kthvalue, median, nanmedian, mode, max, min, cummax, cummin = (  # noqa: A001
+    _named(name, "values", "indices") for name in ("sort", "topk", "kthvalue", "median", "nanmedian", "mode", "max", "min", "cummax", "cummin")
+)
+aminmax = _named("aminmax", "min", "max")
+histogram = _named("histogram", "hist", "bin_edges")
+frexp = _named("frexp", "mantissa", "exponent")

@@ -1,0 +1,37 @@
+"""Gamma and Poisson distributed tensors. Other random tensors are in `random`."""
+
+from __future__ import annotations
+
+from ..errors import normalize_dim
+from ..ops import sampling
+from .apply import apply
+from .elementwise import contiguous
+from .random import Generator, default_generator
+from .reductions import sum as total
+from .tensor import Tensor
+
+FUNCTIONS = "poisson _standard_gamma=standard_gamma _sample_dirichlet=dirichlet"
+
+
+def _sampled(name: str, op: sampling.Sample, input: Tensor, generator: Generator | None) -> Tensor:  # noqa: A002
+    if not input.is_floating_point():
+        raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.short}'; convert first, for example with .to(numod.float32)")
+    return apply(op, (contiguous(input), *(generator or default_generator).draw(input.numel())))
+
+
+def standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:  # noqa: A002
+    """Gamma distributed numbers whose shapes are the elements, of rate 1. Their gradient follows the shape at a fixed quantile."""
+    return _sampled("gamma", sampling.standard_gamma, input, generator)
+
+
+def dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:  # noqa: A002
+    """Dirichlet distributed rows whose concentrations are the elements of the last dimension."""
+    parts = standard_gamma(input, generator)
+    return parts / total(parts, normalize_dim(-1, input.ndim), True)
+
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:  # noqa: A002
+    """Poisson distributed numbers whose rates are the elements."""
+    if input.is_floating_point() and input.numel() and input.min()._observe() < 0:
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    return _sampled("poisson", sampling.poisson, input, generator)

@@ -1,0 +1,209 @@
+"""Writing and reading at places beyond `selection`: folds (scatter_reduce, index_reduce), flat places (take, put), parts of a copy replaced (select_scatter, …)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import dtypes
+from ..dtypes import dtype as DType
+from ..errors import normalize_dim
+from ..ops import scatter_reduce as sr, table as t
+from ..ops.pointwise import broadcast_shapes
+from .apply import apply
+from .creation import full
+from .elementwise import contiguous, copy_
+from .indexing import index_put_
+from .selection import _like_index, _places_of, check_bounds, gather, index_select, nonzero, scatter_, scatter_add_
+from .shapes import as_strided, diagonal, expand, narrow, ravel, reshape, select
+from .tensor import Tensor
+
+BOTH = """
+    scatter_reduce index_reduce take take_along_dim select_scatter slice_scatter diagonal_scatter as_strided_scatter index_put nonzero_static
+"""
+FUNCTIONS = "index_put_ unravel_index"
+METHODS = "put_ masked_scatter_ fill_diagonal_"
+COPYING = "put masked_scatter"
+IN_PLACE = "scatter_reduce index_reduce"
+OUT = "take take_along_dim gather index_select masked_select nonzero scatter scatter_add scatter_reduce index_add index_copy index_reduce roll"
+
+
+def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:  # noqa: A002
+    """input with src folded in at index along a dimension by sum, prod, mean, amax or amin; what input held counts too, unless `include_self` is false."""
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
+    if src.dtype is not input.dtype:
+        raise RuntimeError(f"scatter(): Expected self.dtype to be equal to src.dtype, got {input.dtype} and {src.dtype}")
+    if not input.ndim:
+        return reshape(scatter_reduce(ravel(input), dim, ravel(index), ravel(src), reduce, include_self=include_self), ())
+    dim = normalize_dim(dim, input.ndim)
+    if not index.ndim == input.ndim == src.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    if not index.numel():
+        return input.clone()
+    index = contiguous(check_bounds("scatter_reduce()", index, input.shape[dim], dim, error=RuntimeError))
+    for d, n in enumerate(index.shape):
+        src = src if src.shape[d] == n else narrow(src, d, 0, n)
+    target = _like_index("scatter_reduce", input, index, dim)
+    folded = _fold(target, dim, index, src, reduce, include_self)
+    if target is input:
+        return folded
+    result = input.clone()
+    copy_(_like_index("scatter_reduce", result, index, dim), folded)
+    return result
+
+
+def _fold(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:  # noqa: A002
+    if not include_self:
+        input = scatter_(input.clone(), dim, index, _identity(reduce, input.dtype))  # noqa: A001
+    if reduce in ("prod", "amax", "amin"):
+        return apply(sr.scatter_reduce, (contiguous(input), index, contiguous(src)), (dim, reduce))
+    total = scatter_add_(input.clone(), dim, index, src)
+    if reduce == "sum":
+        return total
+    counts = full(input.shape, 1 if include_self else 0, dtype=input.dtype, device=input.device)
+    counts = t.clamp_min(scatter_add_(counts, dim, index, full(index.shape, 1, dtype=input.dtype, device=input.device)), 1)
+    return t.div(total, counts) if input.is_floating_point() else t.floor_divide(total, counts)
+
+
+def _identity(reduce: str, dtype: DType) -> float | int:
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if dtype.is_floating_point:
+        return float("-inf" if reduce == "amax" else "inf")
+    if dtype is dtypes.bool_:
+        return reduce == "amin"
+    return dtypes.iinfo(dtype).min if reduce == "amax" else dtypes.iinfo(dtype).max
+
+
+def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:  # noqa: A002
+    """input with the slices of source folded into those that a vector of indices names, by prod, mean, amax or amin."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    dim = normalize_dim(dim, input.ndim)
+    if index.ndim > 1 or (source.ndim and source.shape[dim] != index.numel()):
+        raise RuntimeError(f"index_reduce(): Number of indices ({index.numel()}) should be equal to source.size(dim) ({source.shape[dim] if source.ndim else 1})")
+    places = expand(reshape(index, [-1 if d == dim else 1 for d in range(input.ndim)]), source.shape)
+    return scatter_reduce(input, dim, places, source, reduce, include_self=include_self)
+
+
+# ---- flat places
+
+
+def take(input: Tensor, index: Tensor) -> Tensor:  # noqa: A002
+    """The elements at places of the flattened tensor; shaped like `index`."""
+    places = check_bounds("take()", index, input.numel(), 0, negative=True)
+    return reshape(index_select(ravel(input), 0, ravel(places)), index.shape)
+
+
+def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """Write (or add) source, element by element, at places of the flattened tensor."""
+    if source.dtype is not self.dtype:
+        raise RuntimeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {self.dtype} and source.dtype = {source.dtype}")
+    if source.numel() != index.numel():
+        raise IndexError(f"put_(): Expected source and index to have the same number of elements, but got {source.numel()} and {index.numel()}")
+    places = ravel(check_bounds("put_()", index, self.numel(), 0, negative=True))
+    flat = ravel(self)
+    (flat.index_add_ if accumulate else flat.index_copy_)(0, places, ravel(source))
+    return self if flat._storage is self._storage else copy_(self, reshape(flat, self.shape))
+
+
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:  # noqa: A002
+    """As gather, with input and indices broadcast in all other dimensions; without `dim` the flattened tensor is read."""
+    if indices.dtype is not dtypes.int64:
+        raise RuntimeError(f"numod.take_along_dim(): dtype of indices should be Long but got {indices.dtype.short}")
+    if dim is None:
+        return gather(ravel(input), 0, ravel(indices))
+    if input.ndim != indices.ndim:
+        raise RuntimeError(f"numod.take_along_dim(): input and indices should have the same number of dimensions, but got {input.ndim} dimensions for input, "
+                           f"and {indices.ndim} dimensions for indices")
+    dim = normalize_dim(dim, input.ndim)
+    rest = broadcast_shapes("take_along_dim", [[1 if d == dim else n for d, n in enumerate(each.shape)] for each in (input, indices)])
+    input, indices = (expand(each, [each.shape[dim] if d == dim else n for d, n in enumerate(rest)]) for each in (input, indices))  # noqa: A001
+    return gather(input, dim, check_bounds("take_along_dim()", indices, input.shape[dim], dim, negative=True))
+
+
+def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """Write the elements of source, in order, where mask (which broadcasts) is true."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    if source.dtype is not self.dtype:
+        raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {self.dtype} and {source.dtype}")
+    places = _places_of(expand(mask, self.shape))
+    if places.numel() > source.numel():
+        raise RuntimeError(f"masked_scatter: expected mask to have at most {source.numel()} true elements, the number of elements of source, but it has {places.numel()}")
+    return put_(self, places, ravel(source)[: places.numel()])
+
+
+def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:  # noqa: A002
+    """A copy of input with values written (or added) at indices."""
+    return index_put_(input.clone(), indices, values, accumulate)
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:  # noqa: A002
+    """Places of the first `size` nonzero elements, (size, ndim), filled up with `fill_value`."""
+    found = nonzero(input)[:size]
+    result = full((size, input.ndim), fill_value, dtype=dtypes.int64, device=input.device)
+    copy_(narrow(result, 0, 0, found.shape[0]), found)
+    return result
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Coordinates in a tensor of `shape` of places in the flattened tensor."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    places = []
+    for n in reversed(sizes):
+        places.append(indices % n)
+        indices = t.floor_divide(indices, n)
+    return tuple(reversed(places))
+
+
+# ---- a part of a copy replaced
+
+
+def _replaced(name: str, part: Tensor, src: Tensor, copy: Tensor) -> Tensor:
+    if part.shape != src.shape:
+        raise RuntimeError(f"{name}: expected src to have a size equal to the part it replaces, {list(part.shape)}, but got {list(src.shape)}")
+    copy_(part, src)
+    return copy
+
+
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:  # noqa: A002
+    """A copy of input with one slice of a dimension replaced by src."""
+    copy = input.clone()
+    return _replaced("select_scatter", select(copy, dim, index), src, copy)
+
+
+def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:  # noqa: A002
+    """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
+    copy = input.clone()
+    part = copy[(slice(None),) * normalize_dim(dim, input.ndim) + (slice(start, end, step),)]
+    return _replaced("slice_scatter", part, src, copy)
+
+
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:  # noqa: A002
+    """A copy of input with a diagonal replaced by src."""
+    copy = input.clone()
+    return _replaced("diagonal_scatter", diagonal(copy, offset, dim1, dim2), src, copy)
+
+
+def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:  # noqa: A002
+    """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
+    copy = input.clone()
+    return _replaced("as_strided_scatter", as_strided(copy, size, stride, storage_offset), src, copy)
+
+
+def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """Write a number on the main diagonal; with `wrap` it starts anew below the square of a tall matrix."""
+    if self.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.ndim > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    length, step = min(self.shape), sum(self.stride())
+    as_strided(self, (length,), (step,)).fill_(fill_value)
+    rows, columns = self.shape[0], self.shape[1]
+    if wrap and self.ndim == 2 and rows > columns + 1:
+        for top in range(columns + 1, rows, columns + 1):
+            diagonal(self[top:]).fill_(fill_value)
+    return self

@@ -1,0 +1,155 @@
+"""Places in ordered boundaries, and counts: searches, bins, histograms, membership."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .. import dtypes
+from ..ops import indexing as ix, search, table as t
+from . import return_types
+from .apply import apply, apply_into
+from .creation import full, linspace, ones, scalar_tensor, tensor, zeros
+from .elementwise import contiguous, to
+from .selection import check_bounds
+from .shapes import reshape
+from .sorting import sort
+from .tensor import Tensor
+
+BOTH = "histc histogram bincount"
+FUNCTIONS = "searchsorted bucketize isin"
+OUT = "histc histogram searchsorted bucketize isin"
+
+
+def searchsorted(
+    sorted_sequence: Tensor, input: Tensor | float, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None,  # noqa: A002
+) -> Tensor:
+    """Where each value would stand in its ordered row: how many elements are less or, with `right`, not greater. `sorter` gives the order of rows that have none."""
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"numod.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError("numod.searchsorted(): side and right can't be set to opposites, got side of left while right was True")
+    values = input if isinstance(input, Tensor) else scalar_tensor(input, dtype=sorted_sequence.dtype, device=sorted_sequence.device)
+    _check_search(sorted_sequence, values, sorter)
+    dtype = dtypes.promote_types(values.dtype, sorted_sequence.dtype)
+    if sorter is not None:
+        sorter = contiguous(check_bounds("numod.searchsorted()", sorter, sorted_sequence.shape[-1], -1, error=RuntimeError))
+    places = zeros(1, dtype=dtypes.int64, device=sorted_sequence.device) if sorter is None else sorter
+    found = apply(search.searchsorted, (contiguous(to(values.detach(), dtype)), contiguous(to(sorted_sequence.detach(), dtype)), places), (right or side == "right", sorter is not None))
+    return to(found, dtypes.int32) if out_int32 else found
+
+
+def _check_search(edges: Tensor, values: Tensor, sorter: Tensor | None) -> None:
+    if not edges.ndim:
+        raise RuntimeError("numod.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
+    if edges.ndim > 1 and (values.ndim != edges.ndim or values.shape[:-1] != edges.shape[:-1]):
+        raise RuntimeError(
+            "numod.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, "
+            f"but we got boundaries tensor {list(edges.shape)} and input value tensor {list(values.shape)}"
+        )
+    if sorter is not None and sorter.shape != edges.shape:
+        raise RuntimeError(f"numod.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(edges.shape)} and got sorter tensor {list(sorter.shape)}")
+    if sorter is not None and sorter.dtype is not dtypes.int64:
+        raise RuntimeError(f"numod.searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter.dtype}")
+
+
+def bucketize(input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:  # noqa: A002
+    """Between which of the ordered boundaries each value lies; `right` says that a value on a boundary belongs above it."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+def isin(elements: Tensor | float, test_elements: Tensor | float, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element is among `test_elements`."""
+    if not any(isinstance(each, Tensor) for each in (elements, test_elements)) or not all(isinstance(each, (Tensor, int, float)) for each in (elements, test_elements)):
+        raise TypeError(f"isin() takes tensors or numbers, one of them a tensor; got {type(elements).__name__} and {type(test_elements).__name__}")
+    if not isinstance(test_elements, Tensor):
+        found = elements == test_elements
+        return t.logical_not(found) if invert else found
+    elements = elements if isinstance(elements, Tensor) else tensor(elements, device=test_elements.device)
+    if not test_elements.numel():
+        return full(elements.shape, bool(invert), dtype=dtypes.bool_, device=elements.device)
+    dtype = dtypes.promote_types(elements.dtype, test_elements.dtype)
+    edges = sort(reshape(to(test_elements.detach(), dtype), -1)).values
+    elements = to(elements.detach(), dtype)
+    places = t.clamp_max(searchsorted(edges, elements), edges.numel() - 1)
+    nearest = reshape(apply(ix.index_select, (edges, reshape(contiguous(places), -1)), (0,)), elements.shape)
+    return nearest != elements if invert else nearest == elements
+
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:  # noqa: A002
+    """How often each number occurs in a vector of non-negative integers, or the sum of the weights where it does; at least `minlength` of them."""
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if input.dtype.kind not in "iu":
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.short}'; convert first, for example with .long()")
+    if input.ndim != 1 or (input.numel() and input.min()._observe() < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is not None and weights.shape != input.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    if not input.numel():
+        return zeros(minlength, dtype=dtypes.int64, device=input.device)
+    kind = dtypes.int64 if weights is None else dtypes.float32 if weights.dtype is dtypes.float32 else dtypes.float64
+    size = max(int(input.max()._observe()) + 1, minlength)
+    values = ones(input.shape, dtype=kind, device=input.device) if weights is None else to(weights.detach(), kind)
+    return _counted(to(input, dtypes.int64), values, size)
+
+
+def _counted(places: Tensor, weights: Tensor, size: int) -> Tensor:
+    """Sums of weights by place. The places are known to be inside."""
+    counts = zeros(size, dtype=weights.dtype, device=weights.device)
+    if size:
+        apply_into(ix.index_add, (counts, contiguous(places), contiguous(weights)), (counts,), (0,))
+    return counts
+
+
+def _limits(name: str, input: Tensor, low: float, high: float) -> tuple[float, float]:  # noqa: A002
+    """The range of a histogram: as given, else that of the data; widened where it is a single point."""
+    if low == high and input.numel():
+        low, high = input.min()._observe(), input.max()._observe()
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError(f"{name}: max must be larger than min")
+    return (low - 1.0, high + 1.0) if low == high else (low, high)
+
+
+def _check_bins(name: str, input: Tensor, bins: int) -> None:  # noqa: A002
+    if not input.is_floating_point():
+        raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.short}'; convert first, for example with .to(numod.float32)")
+    if bins <= 0:
+        raise RuntimeError(f"{name}(): bins must be > 0, but got {bins}")
+
+
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002
+    """How many elements lie in each of `bins` equal parts of [min, max], by default of the data's range; others are not counted."""
+    _check_bins("histc", input, bins)
+    low, high = _limits("numod.histc", input, min, max)
+    flat = reshape(input.detach(), -1)
+    places = t.clamp_max(to((flat - low) * bins / (high - low), dtypes.int64), bins - 1)
+    places = t.where((flat >= low) & (flat <= high), places, bins)  # one bin more, for the others
+    return to(_counted(places, ones(places.shape, dtype=dtypes.int64, device=input.device), bins + 1)[:bins], input.dtype)
+
+
+def histogram(
+    input: Tensor, bins: int | Tensor, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,  # noqa: A002
+) -> return_types.histogram:
+    """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
+    _check_bins("histogram", input, bins.numel() - 1 if isinstance(bins, Tensor) else bins)
+    if weight is not None and weight.shape != input.shape:
+        raise RuntimeError(f"numod.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, got {list(weight.shape)}")
+    flat = reshape(input.detach(), -1)
+    if isinstance(bins, Tensor):
+        edges = bins
+    else:
+        low, high = _limits("numod.histogramdd", flat, *(range or (0.0, 0.0)))
+        edges = linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
+    inside = (flat >= edges[0]) & (flat <= edges[-1])
+    bins = edges.numel() - 1
+    places = t.where(inside, t.clamp_max(searchsorted(edges, flat, right=True) - 1, bins - 1), bins)
+    weights = ones(flat.shape, dtype=input.dtype, device=input.device) if weight is None else reshape(weight.detach(), -1)
+    hist = contiguous(_counted(places, weights, bins + 1)[:bins])
+    if density:
+        hist = hist / hist.sum() / (edges[1:] - edges[:-1])
+    return return_types.histogram((hist, edges))

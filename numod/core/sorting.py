@@ -1,0 +1,123 @@
+"""Order: sorting, the k-th, middle and most frequent elements. Kernels are in `ops.sort`; they work on the last dimension of a dense tensor."""
+
+from __future__ import annotations
+
+from math import nan
+
+from .. import dtypes
+from ..errors import normalize_dim
+from ..ops import indexing as ix, runs, select as sl, sort as so, table as t
+from ..ops.op import Op
+from . import return_types
+from .apply import apply, state
+from .creation import full
+from .elementwise import contiguous, masked_fill
+from .reductions import amax
+from .selection import gather
+from .shapes import narrow, reshape, squeeze, transpose, unsqueeze
+from .tensor import Tensor
+
+BOTH = "sort argsort msort topk kthvalue median nanmedian mode"
+OUT = "sort argsort msort topk kthvalue median nanmedian mode"
+
+
+def _along(op: Op, input: Tensor, dim: int, parameters: tuple) -> tuple[Tensor, ...]:  # noqa: A002
+    """An op of the last dimension along any."""
+    if dim == max(input.ndim - 1, 0):
+        return apply(op, (contiguous(input),), parameters)
+    return tuple([contiguous(transpose(each, dim, -1)) for each in apply(op, (contiguous(transpose(input, dim, -1)),), parameters)])
+
+
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> return_types.sort:  # noqa: A002
+    """(values, indices): the elements in order along a dimension, and where they were. NaN counts as greatest; equal elements always keep their order."""
+    return return_types.sort(_along(so.sort, input, normalize_dim(dim, input.ndim), (bool(descending),)))
+
+
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:  # noqa: A002
+    """Indices that put a dimension in order."""
+    return sort(input, dim, descending).indices
+
+
+def msort(input: Tensor) -> Tensor:  # noqa: A002
+    """The elements in order along the first dimension."""
+    return sort(input, 0).values
+
+
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> return_types.topk:  # noqa: A002
+    """(values, indices) of the k greatest (or least) elements along a dimension, in order where `sorted`."""
+    dim, k = normalize_dim(-1 if dim is None else dim, input.ndim), k.__index__()
+    n = input.shape[dim] if input.ndim else 1
+    if input.dtype is dtypes.bool_:
+        raise RuntimeError("topk does not support bool dtypes; convert first, for example with .byte()")
+    if not 0 <= k <= n:
+        raise RuntimeError(f"selected index k out of range: k is {k}, dimension {dim} has size {n}")
+    if not input.ndim:
+        return return_types.topk((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))
+    if input.device.backend.FLAT or 4 * k > n:  # sorting all is as quick there
+        return return_types.topk(contiguous(narrow(each, dim, 0, k)) for each in sort(input, dim, largest))
+    values, indices = _along(sl.select, input, dim, (k, k - 1, bool(largest), sl.FIRST))
+    if sorted and k > 1:
+        values, order = sort(values, dim, largest)
+        indices = apply(ix.gather, (indices, order), (dim,))
+    return return_types.topk((values, indices))
+
+
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:  # noqa: A002
+    """(values, indices) of the k-th least element (from 1) along a dimension."""
+    dim, k = normalize_dim(dim, input.ndim), k.__index__()
+    n = input.shape[dim] if input.ndim else 1
+    _expect_elements("kthvalue", n, dim)
+    if not 1 <= k <= n:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}: k is {k}, its size {n}")
+    return return_types.kthvalue(_selected(input, dim, keepdim, k - 1, sl.RANK))
+
+
+def _expect_elements(name: str, n: int, dim: int) -> None:
+    if not n:
+        raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
+
+
+def _selected(input: Tensor, dim: int, keepdim: bool, rank: int, aim: int) -> tuple[Tensor, Tensor]:  # noqa: A002
+    """One element of each row."""
+    if not input.ndim:
+        found = _along(sl.select, reshape(input, 1), 0, (1, 0, False, aim))
+        return tuple([reshape(each, ()) for each in found])
+    found = _along(sl.select, input, dim, (1, rank, False, aim))
+    return found if keepdim else tuple([squeeze(each, dim) for each in found])
+
+
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.median:  # noqa: A002
+    """The middle element (of an even number the lower), NaN where there is one; with `dim`, (values, indices) along it."""
+    return _middle(sl.MEDIAN, return_types.median, input, dim, keepdim)
+
+
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.nanmedian:  # noqa: A002
+    """The middle of the elements that are not NaN; with `dim`, (values, indices) along it."""
+    return _middle(sl.NANMEDIAN, return_types.nanmedian, input, dim, keepdim)
+
+
+def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:  # noqa: A002
+    if dim is not None:
+        dim = normalize_dim(dim, input.ndim)
+        _expect_elements(kind.__name__, input.shape[dim] if input.ndim else 1, dim)
+        return kind(_selected(input, dim, keepdim, 0, aim))
+    if not input.numel():
+        return full((), nan if input.is_floating_point() else dtypes.iinfo(input.dtype).min, dtype=input.dtype, device=input.device)
+    result = _selected(reshape(input.detach(), -1), 0, False, 0, aim)[0]
+    if not (state.grad_enabled and input.requires_grad):
+        return result
+    others = t.logical_not((input == result) | (t.isnan(input) & t.isnan(result)))
+    return amax(masked_fill(input, others, -float("inf")))  # the same value; its gradient is shared by the elements that equal it
+
+
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mode:  # noqa: A002
+    """(values, indices): the most frequent element along a dimension, of several the least, and its last place."""
+    dim = normalize_dim(dim, input.ndim)
+    if not input.ndim:
+        return return_types.mode((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))
+    _expect_elements("mode", input.shape[dim], dim)
+    rows = transpose(input, dim, -1)
+    indices = unsqueeze(apply(runs.longest_run, tuple(sort(rows.detach()))), -1)
+    found = gather(rows, -1, indices), indices
+    found = [transpose(each, dim, -1) for each in found]
+    return return_types.mode(found if keepdim else [squeeze(each, dim) for each in found])

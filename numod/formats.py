@@ -1,0 +1,28 @@
+"""Names for how a tensor's elements lie in memory: `strided`, the only layout there is, and the memory formats. What they do is in `core.formats`."""
+
+from __future__ import annotations
+
+
+class _Named:
+    """A constant with a name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"numod.{self.name}"
+
+    def __reduce__(self) -> str:
+        return self.name
+
+
+class layout(_Named):
+    """How a tensor is stored; numod has `strided`."""
+
+
+class memory_format(_Named):
+    """The order of a tensor's dimensions in memory."""
+
+
+strided = layout("strided")
+contiguous_format, preserve_format, channels_last, channels_last_3d = map(memory_format, ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d"))

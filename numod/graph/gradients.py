@@ -1,0 +1,48 @@
+"""What a recorded call found in `.grad`, and what its program may find there: gradients that it adds to, reads, or begins anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..core.tensor import Tensor
+from .guards import Entry, Guard, mentions
+from .trace import Recorder
+
+
+class Gradients:
+    """The gradients of leaves before a call. `settle`, after it, gives the conditions under which the program does what the function would do.
+
+    A function that neither changes nor mentions gradients does not concern itself with them. A gradient that was there and was not looked at is one the function drops, so anything may be there. One that it used must be the same
+    memory at every run; and where there was none there must be none.
+    """
+
+    def __init__(self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...]) -> None:
+        self.concerned = mentions(function, "grad") or any(each[1] == "is" and hasattr(each[2], "param_groups") for each in entries)
+        leaves = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor) and thing._requires_grad]
+        self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(each): (each, each._grad) for each in leaves}
+        self.inputs = [(each, each._grad) for each in inputs]
+        self.guards: list[Guard] = []
+        self.inputs_without: list[int] = []
+
+    def settle(self, recorder: Recorder) -> None:
+        """Compare with what is there now: fill `guards` and `inputs_without`, and have the program drop what the function dropped."""
+        leaves = {**recorder.found, **self.before}
+        concerned = self.concerned or any(leaf._grad is not gradient or (gradient is not None and recorder.holds(gradient)) for leaf, gradient in leaves.values())
+        for leaf, gradient in leaves.values() if concerned else ():
+            if gradient is None:
+                if leaf._requires_grad and id(leaf) not in recorder.indifferent:
+                    self.guards.append(Guard(f"the gradient of a {tuple(leaf.shape)} parameter", "{0}._grad is None", (leaf,)))
+            elif recorder.holds(gradient):
+                self.guards.append(_same_gradient(leaf, gradient))
+            elif leaf._grad is None:
+                recorder.drop_gradient(leaf)
+        for number, (each, gradient) in enumerate(self.inputs):
+            if gradient is None and each._grad is not None and id(each) not in recorder.indifferent:
+                self.inputs_without.append(number)
+            elif gradient is not None and (recorder.holds(gradient) or each._grad is not gradient):
+                raise RuntimeError("compile: an argument's gradient is added to, or replaced; set it to None before the call, or leave the function uncompiled")
+
+
+def _same_gradient(leaf: Tensor, gradient: Tensor) -> Guard:
+    name = f"the memory of the gradient of a {tuple(leaf.shape)} parameter"
+    return Guard(name, "{0}._grad is not None and {0}._grad._storage is {1} and {0}._grad._layout is {2}", (leaf, gradient._storage, gradient._layout))

@@ -1,0 +1,65 @@
+"""The order of kernel calls: checks come first, with what they look at, so that a run stopped by one has changed nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .lower import Buffer, Call, Span, Test
+
+FIRST = -1  # the position of calls that were brought forward
+
+
+def checks_first(calls: Sequence[Call | Test], shared: Sequence[int], inputs: int | None = None) -> list[Call | Test]:
+    """The calls, with each check and the calls it depends on brought to the front where nothing forbids it.
+
+    `shared`: for each input, the first one with the same memory. `inputs`: how many inputs are known in front.
+    """
+    front, rest = [], list(calls)
+    for test in [each for each in calls if isinstance(each, Test)]:
+        part = _part(test, rest, shared, inputs)
+        if part is not None:
+            front += [each for each in rest if id(each) in part]
+            rest = [each for each in rest if id(each) not in part]
+    for each in front:
+        each.position = FIRST
+    return front + rest
+
+
+def written_before_checks(calls: Sequence[Call | Test]) -> list[Buffer]:
+    """Memory from outside that is written to before the last check has passed."""
+    last = max((k for k, each in enumerate(calls) if isinstance(each, Test)), default=0)
+    written = dict.fromkeys(buffer for each in calls[:last] if isinstance(each, Call) for buffer in each.writes)
+    return [each for each in written if each.kind in ("input", "held")]
+
+
+def _part(test: Test, calls: list[Call | Test], shared: Sequence[int], inputs: int | None) -> set[int] | None:
+    """Ids of the check and of the earlier calls it depends on; None where they write to memory from outside, or would overtake one that reads what they write."""
+    part, needed, written = {id(test)}, _memory([test.span.buffer], shared), set()
+    known = {test.span.buffer}
+    place = next(k for k, each in enumerate(calls) if each is test)
+    for each in reversed([each for each in calls[:place] if isinstance(each, Call)]):
+        writes, touches = _memory(_writes(each), shared), _memory(_touched(each), shared)
+        if not writes & needed:
+            if touches & written:
+                return None
+            continue
+        if any(buffer.kind in ("input", "held") for buffer in each.writes):
+            return None
+        part.add(id(each))
+        needed, written, known = needed | touches, written | writes, known | _touched(each)
+    late = inputs is not None and any(each.kind == "input" and each.number >= inputs for each in known)
+    return None if late else part
+
+
+def _memory(buffers: Iterable[Buffer], shared: Sequence[int]) -> set[Buffer | int]:
+    """What memory these are: inputs may share theirs."""
+    return {shared[each.number] if each.kind == "input" else each for each in buffers}
+
+
+def _touched(call: Call) -> set[Buffer]:
+    return {*call.reads, *call.writes, *(each.buffer for each in call.arguments if isinstance(each, Span))}
+
+
+def _writes(call: Call) -> set[Buffer]:
+    """What a call writes: its results, and memory that its launch made for itself."""
+    return {*call.writes, *(_touched(call) - set(call.reads))}

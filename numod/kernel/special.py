@@ -1,0 +1,442 @@
+"""Special functions that `math` lacks, for kernels: plain arithmetic in float64, whatever the kernel's type, so that every type gets full precision.
+
+Formulas are named in Abramowitz and Stegun's Handbook (A&S) or the Digital Library of Mathematical Functions (DLMF). The rows are in `ops.special`.
+"""
+
+from __future__ import annotations
+
+from .scalar import scalar, wide_scalar
+
+
+# ---- gamma and its relatives
+
+
+@wide_scalar
+def digamma(x):
+    """Derivative of log gamma: recurrence up to 10, then Stirling's series (A&S 6.3.18); reflected where x < 0."""
+    if x == 0.0:
+        return copysign(1e400, -x)
+    total = 0.0
+    if x < 0.0:
+        part = x - floor(x)
+        if part == 0.0:
+            return 1e400 - 1e400
+        total = -3.141592653589793 / tan(3.141592653589793 * part)
+        x = 1.0 - x
+    while x < 10.0:
+        total -= 1.0 / x
+        x += 1.0
+    y = 1.0 / (x * x)
+    series = 1.0 / 120.0 - y * (1.0 / 252.0 - y * (1.0 / 240.0 - y * (1.0 / 132.0 - y * (691.0 / 32760.0 - y / 12.0))))
+    return total + log(x) - 0.5 / x - y * (1.0 / 12.0 - y * series)
+
+
+@wide_scalar
+def zeta_above(s, q):
+    """Hurwitz' zeta function for s > 1, q > 0: terms until q has grown past s, the rest by Euler and Maclaurin (DLMF 25.11.5)."""
+    total = 0.0
+    term = q ** -s
+    while q < 10.0 + s and term > 1e-17 * total:
+        total += term
+        q += 1.0
+        term = q ** -s
+    if not q >= 10.0 + s:
+        return total + term  # the rest is below rounding, and the series for it would not converge
+    factor = s * term / q
+    y = 1.0 / (q * q)
+    tail = q * term / (s - 1.0) + 0.5 * term + factor / 12.0
+    factor *= (s + 1.0) * (s + 2.0) * y
+    tail -= factor / 720.0
+    factor *= (s + 3.0) * (s + 4.0) * y
+    tail += factor / 30240.0
+    factor *= (s + 5.0) * (s + 6.0) * y
+    tail -= factor / 1209600.0
+    factor *= (s + 7.0) * (s + 8.0) * y
+    tail += factor / 47900160.0
+    factor *= (s + 9.0) * (s + 10.0) * y
+    tail -= factor * 691.0 / 1307674368000.0
+    factor *= (s + 11.0) * (s + 12.0) * y
+    tail += factor / 74724249600.0
+    return total + tail
+
+
+@wide_scalar
+def zeta(s, q):
+    """Hurwitz' zeta function, the sum of (q + k)^-s. A negative q is split into its finitely many negative terms and the rest."""
+    if s == 1.0:
+        return 1e400
+    if not s > 1.0 or q != q:
+        return 1e400 - 1e400
+    if q > 0.0:
+        return zeta_above(s, q)
+    part = q - floor(q)
+    if part == 0.0:
+        return 1e400
+    if s != floor(s):
+        return 1e400 - 1e400
+    negative = zeta_above(s, 1.0 - part) - zeta_above(s, 1.0 - q)
+    return zeta_above(s, part) + (negative if s == 2.0 * floor(0.5 * s) else -negative)
+
+
+@wide_scalar
+def polygamma(n, x):
+    """The n-th derivative of digamma: (-1)^(n + 1) n! zeta(n + 1, x) (A&S 6.4.10)."""
+    if n == 0.0:
+        return digamma(x)
+    value = exp(lgamma(n + 1.0)) * zeta(n + 1.0, x) if n > 170.0 else gamma(n + 1.0) * zeta(n + 1.0, x)
+    return -value if n == 2.0 * floor(0.5 * n) else value
+
+
+@wide_scalar
+def excess(x):
+    """x - log(1 + x) without cancellation, by the series of atanh where x is small."""
+    if fabs(x) > 0.5:
+        return x - log1p(x)
+    r = x / (2.0 + x)
+    y = r * r
+    total = 0.0
+    for k in range(17, 0, -1):
+        total = y * (total + 1.0 / (2.0 * k + 1.0))
+    return r * (x - 2.0 * total)
+
+
+@wide_scalar
+def gamma_density(a, x):
+    """x^a exp(-x) / gamma(a + 1); for a large a by Stirling's series, so that nothing large cancels."""
+    if a >= 20.0:
+        y = 1.0 / (a * a)
+        stirling = (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y * (1.0 / 1680.0 - y / 1188.0)))) / a
+        ratio = (x - a) / a
+        return exp(-a * (excess(ratio) if fabs(ratio) < 0.5 else ratio - log(x / a)) - stirling) * 0.3989422804014327 / sqrt(a)
+    if x < 300.0:
+        return x**a * exp(-x) / gamma(a + 1.0)
+    return exp(a * log(x) - x - lgamma(a + 1.0))
+
+
+@wide_scalar
+def uniform_gamma(a, x, upper):
+    """The incomplete gamma function for a large a by Temme's uniform expansion (DLMF 8.12.3), to order a^-3."""
+    ratio = (x - a) / a
+    distance = excess(ratio)
+    eta = copysign(sqrt(2.0 * distance), ratio)
+    t = copysign(min(fabs(eta), 1.0), ratio)  # beyond 1 the exponential below is 0
+    c2 = 0.0007716049382716049
+    c2 = (c2 * t - 0.0026813271604938273) * t + 0.004133597883597883
+    c1 = -4.018775720164609e-07
+    c1 = ((((c1 * t + 0.00020576131687242798) * t - 0.0009902263374485596) * t + 0.0026455026455026454) * t - 0.003472222222222222) * t - 0.001851851851851852
+    c0 = -4.382036018453353e-09
+    c0 = ((((c0 * t + 1.0261809784240309e-08) * t + 6.707853543401498e-09) * t - 1.7665952736826078e-07) * t + 8.296711340953087e-07) * t - 1.85406221071516e-06
+    c0 = ((((c0 * t - 2.185448510679992e-06) * t + 3.919263178522438e-05) * t - 0.0001787551440339218) * t + 0.0003527336860670194) * t + 0.0011574074074074073
+    c0 = ((c0 * t - 0.014814814814814815) * t + 0.08333333333333333) * t - 0.3333333333333333
+    rest = exp(-a * distance) * 0.3989422804014327 / sqrt(a) * (c0 + (c1 + c2 / a) / a)
+    return 0.5 * erfc(eta * sqrt(0.5 * a)) + rest if upper else 0.5 * erfc(-eta * sqrt(0.5 * a)) - rest
+
+
+@wide_scalar
+def incomplete_gamma(a, x, upper):
+    """Regularised incomplete gamma function, lower or (upper = 1) upper: power series below a + 1, continued fraction above (A&S 6.5.29, 6.5.31)."""
+    if not (a >= 0.0 and x >= 0.0) or (a == 0.0 and x == 0.0) or (a > 1.7976931348623157e308 and x > 1.7976931348623157e308):
+        return 1e400 - 1e400
+    if x == 0.0 or a > 1.7976931348623157e308:
+        return 1.0 if upper else 0.0
+    if a == 0.0 or x > 1.7976931348623157e308:
+        return 0.0 if upper else 1.0
+    if a > 10000.0:
+        return uniform_gamma(a, x, upper)
+    if upper and a < 1.0 and x <= 1.1:
+        return small_upper_gamma(a, x)
+    density = gamma_density(a, x)
+    if x < a + 1.0:
+        term = 1.0
+        total = 1.0
+        n = a
+        while term > 1e-17 * total:
+            n += 1.0
+            term *= x / n
+            total += term
+        return 1.0 - density * total if upper else density * total
+    b = x + 1.0 - a
+    c = 1e300
+    d = 1.0 / b
+    value = d
+    k = 0.0
+    change = 0.0
+    while fabs(change - 1.0) > 1e-16 and k < 100000.0:
+        k += 1.0
+        b += 2.0
+        d = 1.0 / (b - k * (k - a) * d)
+        c = b - k * (k - a) / c
+        change = c * d
+        value *= change
+    value *= density * a
+    return value if upper else 1.0 - value
+
+
+@wide_scalar
+def small_upper_gamma(a, x):
+    """The upper incomplete gamma function for a < 1 and a small x: what the power series leaves of 1, without subtracting it (A&S 6.5.29)."""
+    near = 1.0 + a
+    logarithm = lgamma(near) + digamma(near) * (a - (near - 1.0))  # log gamma(1 + a), corrected for the rounding of 1 + a
+    power = a * log(x) - logarithm
+    term = 1.0
+    total = 0.0
+    for k in range(1, 30):
+        term *= -x / k
+        total += term / (a + k)
+    return -expm1(power) - a * exp(power) * total
+
+
+# ---- error function and normal distribution
+
+
+@wide_scalar
+def erfcx(x):
+    """exp(x^2) erfc(x): (1 + 2x) times it is a polynomial in (x - 3.75) / (x + 3.75), after Shepherd and Laframboise, 1981, fitted to 30 terms."""
+    y = fabs(x)
+    t = (y - 3.75) / (y + 3.75) if y < 1e300 else 1.0
+    value = 1.0025828126770392e-12
+    value = (((value * t + 1.3044442522753113e-11) * t - 5.474680209802051e-12) * t - 1.647059420509794e-10) * t - 2.60179937204658e-11
+    value = (((value * t + 1.187560812244071e-09) * t + 5.366153829724437e-10) * t - 7.0705951743345486e-09) * t - 4.395643933011148e-09
+    value = (((value * t + 4.1602904023333066e-08) * t + 2.431232515000242e-08) * t - 2.6166884528581574e-07) * t - 5.828827783766716e-08
+    value = (((value * t + 1.753745843453635e-06) * t - 9.728327812064796e-07) * t - 1.1445172561420112e-05) * t + 2.2383904876445646e-05
+    value = (((value * t + 5.1649442877311626e-05) * t - 0.00029015397728117225) * t + 0.0002937135880316984) * t + 0.0017556258320574729
+    value = (((value * t - 0.009746579546772877) * t + 0.028362277421556188) * t - 0.05869339859061101) * t + 0.09230432116019581
+    value = (((value * t - 0.10880393014170497) * t + 0.0822767384901511) * t + 0.003585415485463652) * t - 0.14024059858554702
+    value = value * t + 1.2375126308378275
+    value = value / (1.0 + 2.0 * y)
+    if x != x:
+        return x
+    if x >= 0.0:
+        return value
+    if x < -30.0:
+        return 1e400
+    high = float64(int64(x * 1048576.0)) * 9.5367431640625e-07  # x * x in two parts: exp would magnify its rounding
+    return 2.0 * exp(high * high) * exp((x - high) * (x + high)) - value
+
+
+@wide_scalar
+def log_ndtr(x):
+    """Logarithm of the normal distribution function."""
+    if x < -1.0:
+        return log(0.5 * erfcx(-0.7071067811865476 * x)) - 0.5 * x * x
+    return log1p(-0.5 * erfc(0.7071067811865476 * x))
+
+
+@wide_scalar
+def ndtri(p):
+    """Inverse of the normal distribution function: Acklam's estimate (2003), good to 1e-9, then a step of Halley."""
+    if not (p > 0.0 and p < 1.0):
+        return -1e400 if p == 0.0 else 1e400 if p == 1.0 else 1e400 - 1e400
+    if p == 0.5:
+        return 0.0
+    low = min(p, 1.0 - p)
+    if low < 0.02425:
+        t = sqrt(-2.0 * log(low))
+        z = ((((-7.784894002430293e-03 * t - 3.223964580411365e-01) * t - 2.400758277161838) * t - 2.549732539343734) * t + 4.374664141464968) * t + 2.938163982698783
+        z = z / ((((7.784695709041462e-03 * t + 3.224671290700398e-01) * t + 2.445134137142996) * t + 3.754408661907416) * t + 1.0)
+    else:
+        t = low - 0.5
+        r = t * t
+        z = ((((-39.69683028665376 * r + 220.9460984245205) * r - 275.9285104469687) * r + 138.3577518672690) * r - 30.66479806614716) * r + 2.506628277459239
+        z = z * t / (((((-54.47609879822406 * r + 161.5858368580409) * r - 155.6989798598866) * r + 66.80131188771972) * r - 13.28068155288572) * r + 1.0)
+    z = -z
+    if low > 0.25:  # the difference from 0.5 is exact, and all that counts near it
+        error = 2.5066282746310002 * exp(0.5 * z * z) * ((0.5 - low) - 0.5 * erf(0.7071067811865476 * z))
+    else:
+        share = low * exp(0.5 * z * z) if low > 1e-280 else exp(log(low) + 0.5 * z * z)
+        error = 1.2533141373155003 * erfcx(0.7071067811865476 * z) - 2.5066282746310002 * share
+    z = z + error / (1.0 + 0.5 * z * error)
+    return -z if p < 0.5 else z
+
+
+# ---- Bessel functions of order 0 and 1
+
+
+@wide_scalar
+def scaled_bessel_i(order, x):
+    """exp(-|x|) I(x): the power series, whose terms are positive (A&S 9.6.10), up to 30; Hankel's expansion beyond (A&S 9.7.1)."""
+    y = fabs(x)
+    term = 1.0
+    total = 1.0
+    if y <= 30.0:
+        quarter = 0.25 * y * y
+        k = 1.0
+        while term > 1e-17 * total:
+            term *= quarter / (k * (k + order))
+            total += term
+            k += 1.0
+        total *= exp(-y) * (0.5 * y if order else 1.0)
+    else:
+        for k in range(1, 25):
+            term *= ((2.0 * k - 1.0) * (2.0 * k - 1.0) - 4.0 * order) / (8.0 * k * y)
+            total += term
+        total *= 0.3989422804014327 / sqrt(y)
+    return -total if order and x < 0.0 else total
+
+
+@wide_scalar
+def bessel_i(order, x):
+    """Modified Bessel function of the first kind."""
+    half = exp(0.5 * fabs(x))
+    return scaled_bessel_i(order, x) * half * half
+
+
+@wide_scalar
+def bessel_series(order, y, sign):
+    """Sums over k of t and of (psi(k + 1) + psi(k + 1 + order)) t, where t = sign^k (y / 2)^(2k + order) / (k! (k + order)!) (A&S 9.1.10, 9.1.13)."""
+    quarter = 0.25 * sign * y * y
+    term = 0.5 * y if order else 1.0
+    psi = -1.1544313298030657 + order
+    total = term
+    weighted = psi * term
+    for k in range(1, 26):
+        term *= quarter / (k * (k + order))
+        psi += 1.0 / k + 1.0 / (k + order)
+        total += term
+        weighted += psi * term
+    return total, weighted
+
+
+@wide_scalar
+def bessel_recurrence(order, y):
+    """J(y) and Neumann's sum for Y(y) (A&S 9.1.88), for 4 < y < 25, by Miller's backward recurrence from order 80."""
+    above = 0.0
+    here = 1e-200
+    norm = 0.0
+    sum0 = 0.0
+    sum1 = 0.0
+    for n in range(80, 0, -1):
+        below = 2.0 * n / y * here - above
+        above = here
+        here = below
+        m = n - 1
+        sign = 1.0 if (m // 2) % 2 == 0 else -1.0
+        if m % 2 == 0:
+            norm += 2.0 * here
+            if m > 0:
+                sum0 += sign * here / (m // 2)
+        elif m > 1:
+            sum1 += sign * here * m / ((m // 2) * (m // 2 + 1.0))
+    norm -= here
+    return (above / norm, sum1 / norm) if order else (here / norm, 2.0 * sum0 / norm)
+
+
+@wide_scalar
+def bessel_waves(order, y):
+    """J(y) and Y(y) by Hankel's expansion (A&S 9.2.5, 9.2.6), for y >= 25."""
+    term = 1.0
+    p = 1.0
+    q = 0.0
+    for k in range(1, 25):
+        term *= (4.0 * order - (2.0 * k - 1.0) * (2.0 * k - 1.0)) / (8.0 * k * y)
+        if k % 2:
+            q += term if k % 4 == 1 else -term
+        else:
+            p += term if k % 4 == 0 else -term
+    plus = sin(y) + cos(y)
+    minus = sin(y) - cos(y)
+    cosine = minus if order else plus
+    sine = -plus if order else minus
+    scale = 0.5641895835477563 / sqrt(y)
+    return scale * (p * cosine - q * sine), scale * (p * sine + q * cosine)
+
+
+@wide_scalar
+def bessel_j(order, x):
+    """Bessel function of the first kind."""
+    y = fabs(x)
+    if y > 1.7976931348623157e308:
+        return 0.0
+    value = bessel_series(order, y, -1.0)[0] if y <= 4.0 else bessel_recurrence(order, y)[0] if y < 25.0 else bessel_waves(order, y)[0]
+    return -value if order and x < 0.0 else value
+
+
+@wide_scalar
+def bessel_y(order, x):
+    """Bessel function of the second kind."""
+    if x == 0.0:
+        return -1e400
+    if not x > 0.0:
+        return 1e400 - 1e400
+    if x > 1.7976931348623157e308:
+        return 0.0
+    if x >= 25.0:
+        return bessel_waves(order, x)[1]
+    logarithm = log(x) - 0.6931471805599453
+    if x <= 4.0:
+        total, weighted = bessel_series(order, x, -1.0)
+        return 0.3183098861837907 * (2.0 * logarithm * total - weighted - (2.0 / x if order else 0.0))
+    total, rest = bessel_recurrence(order, x)
+    value = (logarithm + 0.5772156649015329 - order) * total - rest
+    if order:
+        value -= bessel_recurrence(0, x)[0] / x
+    return 0.6366197723675814 * value
+
+
+@wide_scalar
+def scaled_bessel_k(order, x):
+    """exp(x) K(x): series up to 2 (A&S 9.6.11), Temme's continued fraction beyond (Journal of Computational Physics 19, 1975)."""
+    if x == 0.0:
+        return 1e400
+    if not x > 0.0:
+        return 1e400 - 1e400
+    if x <= 2.0:
+        total, weighted = bessel_series(order, x, 1.0)
+        value = log(0.5 * x) * total - 0.5 * weighted
+        return exp(x) * (1.0 / x + value if order else -value)
+    if x > 1e300:
+        return 1.2533141373155003 / sqrt(x)
+    b = 2.0 * (1.0 + x)
+    d = 1.0 / b
+    step = d
+    h = d
+    q1 = 0.0
+    q2 = 1.0
+    c = 0.25
+    q = 0.25
+    a = -0.25
+    total = 1.0 + q * step
+    for k in range(2, 200):
+        a -= 2.0 * (k - 1.0)
+        c = -a * c / k
+        new = (q1 - b * q2) / a
+        q1 = q2
+        q2 = new
+        q += c * new
+        b += 2.0
+        d = 1.0 / (b + a * d)
+        step = (b * d - 1.0) * step
+        h += step
+        total += q * step
+        if fabs(q * step) < 1e-17 * total:
+            break
+    value = 1.2533141373155003 / sqrt(x) / total
+    return value * (x + 0.5 - 0.25 * h) / x if order else value
+
+
+# ---- whole numbers and neighbours
+
+
+@scalar
+def greatest_divisor(x, y):
+    """Greatest common divisor of two integers, not negative (Euclid)."""
+    x = abs(x)
+    y = abs(y)
+    while y != 0:
+        rest = x % y
+        x = y
+        y = rest
+    return x
+
+
+@scalar
+def neighbour(x, y):
+    """The next number after x towards y, in the kernel's own type."""
+    if x != x or y != y:
+        return x + y
+    if x == y:
+        return y
+    step = 1 if (y > x) == (x > 0.0) else -1
+    if 1.0 + 1e-12 != 1.0:
+        return copysign(float_of_bits64(uint64(1)), y) if x == 0.0 else float_of_bits64(bits64(x) + uint64(step))
+    return copysign(float_of_bits32(uint32(1)), y) if x == 0.0 else float_of_bits32(bits32(x) + uint32(step))

@@ -1,0 +1,342 @@
+"""Images: patches in and out, shuffled pixels and channels, resizing, and sampling at places of a grid."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from math import floor, prod
+
+from ... import dtypes
+from ...core import creation, functions as f
+from ...core.tensor import Tensor
+from ...ops import table as t
+from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+
+__all__ = [
+    "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
+
+
+def _pair(value: int | Sequence[int]) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+def _patch_places(sizes: tuple, kernel: tuple, dilation: tuple, padding: tuple, stride: tuple) -> tuple[Tensor, tuple[int, int]]:
+    """Flat places in the padded image of each tap of each patch, (taps, patches), and how many patches there are each way."""
+    counts = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(sizes, kernel, dilation, padding, stride))
+    if min(counts) <= 0:
+        raise RuntimeError(f"given input with spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}: no patch fits")
+    width = sizes[1] + 2 * padding[1]
+    rows = creation.arange(kernel[0]).unsqueeze(1) * dilation[0] + creation.arange(counts[0]) * stride[0]
+    columns = creation.arange(kernel[1]).unsqueeze(1) * dilation[1] + creation.arange(counts[1]) * stride[1]
+    places = rows[:, None, :, None] * width + columns[None, :, None, :]
+    return f.reshape(places, (prod(kernel), prod(counts))), counts
+
+
+def unfold(
+    input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1,  # noqa: A002
+) -> Tensor:
+    """Patches of (N, C, H, W) as columns: (N, C * taps, patches)."""
+    if input.ndim not in (3, 4):
+        raise RuntimeError(f"Expected 3D or 4D (batch mode) tensor for input to unfold, but got {list(input.shape)}")
+    x = input if input.ndim == 4 else input.unsqueeze(0)
+    kernel, dilation, padding, stride = map(_pair, (kernel_size, dilation, padding, stride))
+    places, _ = _patch_places(tuple(x.shape[2:]), kernel, dilation, padding, stride)
+    padded = f.pad_constant(x, (padding[1], padding[1], padding[0], padding[0]))
+    columns = f.index_select(f.flatten(padded, 2), 2, f.reshape(places, -1).to(device=x.device))
+    result = f.reshape(columns, (x.shape[0], x.shape[1] * places.shape[0], places.shape[1]))
+    return result if input.ndim == 4 else result.squeeze(0)
+
+
+def fold(
+    input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,  # noqa: A002
+    stride: int | Sequence[int] = 1,
+) -> Tensor:
+    """Columns (N, C * taps, patches) added where the patches lie in (N, C, *output_size): the transpose of `unfold`."""
+    if input.ndim not in (2, 3):
+        raise RuntimeError(f"Expected 2D or 3D (batch mode) tensor for input to fold, but got {list(input.shape)}")
+    x = input if input.ndim == 3 else input.unsqueeze(0)
+    sizes, kernel, dilation, padding, stride = map(_pair, (output_size, kernel_size, dilation, padding, stride))
+    places, counts = _patch_places(sizes, kernel, dilation, padding, stride)
+    taps, patches = places.shape
+    if x.shape[1] % taps:
+        raise RuntimeError(f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={x.shape[1]} and kernel_size={kernel}.")
+    if x.shape[2] != patches:
+        raise RuntimeError(f"Given output_size={sizes}, kernel_size={kernel}, expected size of input's dimension 2 to match the calculated number of sliding blocks {counts[0]} * {counts[1]} = {patches}, but got input.size(2)={x.shape[2]}.")
+    height, width = (n + 2 * p for n, p in zip(sizes, padding))
+    flat = x.new_zeros((x.shape[0], x.shape[1] // taps, height * width))
+    values = f.reshape(x, (x.shape[0], x.shape[1] // taps, taps * patches))
+    image = f.reshape(flat.index_add(2, f.reshape(places, -1).to(device=x.device), values), (x.shape[0], x.shape[1] // taps, height, width))
+    image = image[:, :, padding[0] : height - padding[0], padding[1] : width - padding[1]]
+    return f.contiguous(image) if input.ndim == 3 else f.contiguous(image.squeeze(0))
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:  # noqa: A002
+    """(..., C r^2, H, W) -> (..., C, H r, W r). Shi et al., 2016."""
+    *lead, channels, height, width = input.shape
+    r = upscale_factor
+    if channels % (r * r):
+        raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={channels} is not divisible by {r * r}")
+    split = f.reshape(input, (*lead, channels // (r * r), r, r, height, width))
+    n = len(lead)
+    return f.reshape(f.permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2)), (*lead, channels // (r * r), height * r, width * r))
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:  # noqa: A002
+    """The reverse of `pixel_shuffle`."""
+    *lead, channels, height, width = input.shape
+    r = downscale_factor
+    if height % r or width % r:
+        raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {height} x {width} and {r}")
+    split = f.reshape(input, (*lead, channels, height // r, r, width // r, r))
+    n = len(lead)
+    return f.reshape(f.permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3)), (*lead, channels * r * r, height // r, width // r))
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:  # noqa: A002
+    """Channels of (N, C, ...) dealt round: (groups, C / groups) transposed. Zhang et al., ShuffleNet, 2018."""
+    if groups <= 0 or input.shape[1] % groups:
+        raise RuntimeError(f"Number of channels must be divisible by groups. Got {input.shape[1]} channels and {groups} groups.")
+    split = f.reshape(input, (input.shape[0], groups, input.shape[1] // groups, *input.shape[2:]))
+    return f.reshape(f.transpose(split, 1, 2), input.shape)
+
+
+# ---- resizing: along one dimension after the other, each result element a weighted sum of input elements
+
+
+def interpolate(
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",  # noqa: A002
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
+) -> Tensor:
+    """(N, C, *sizes) resized: "nearest", "nearest-exact", "linear" (1d), "bilinear", "bicubic" (2d), "trilinear" (3d) or "area"."""
+    ndim = input.ndim - 2
+    sizes, scales = _target_sizes(input, size, scale_factor, recompute_scale_factor, ndim)
+    if mode in ("nearest", "area", "nearest-exact"):
+        if align_corners is not None:
+            raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    elif {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}.get(mode) != ndim:
+        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})")
+    if antialias and mode not in ("bilinear", "bicubic"):
+        raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
+    if mode == "area":
+        return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[ndim - 1](input, sizes)
+    result = input
+    for k, (n, scale) in enumerate(zip(sizes, scales)):
+        result = _resized(result, 2 + k, n, scale, mode, bool(align_corners), antialias)
+    return result if result is not input else f.clone(input)
+
+
+def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | None, ndim: int) -> tuple[list[int], list[float | None]]:
+    """Sizes of the result, and the scale of each dimension where it was given and is kept."""
+    if ndim not in (1, 2, 3):
+        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {x.ndim}D)")
+    if (size is None) == (factor is None):
+        raise ValueError("only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined")
+    if size is not None:
+        sizes = [size] * ndim if isinstance(size, int) else list(size)
+        if len(sizes) != ndim:
+            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(x.shape[2:])} and output size of {size}.")
+        if recompute:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        return [int(n) for n in sizes], [None] * ndim
+    factors = [float(factor)] * ndim if isinstance(factor, (int, float)) else [float(each) for each in factor]
+    if len(factors) != ndim:
+        raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {list(x.shape[2:])} and scale_factor of shape {factor}.")
+    sizes = [floor(n * each) for n, each in zip(x.shape[2:], factors)]
+    return sizes, [None] * ndim if recompute else factors
+
+
+def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, corners: bool, antialias: bool) -> Tensor:
+    n = x.shape[dim]
+    if size <= 0:
+        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input {list(x.shape)} and output size {size}")
+    scale = 1.0 / factor if factor else n / size
+    if mode in ("nearest", "nearest-exact"):
+        shift = 0.5 if mode == "nearest-exact" else 0.0
+        index = [min(int(floor((k + shift) * scale)), n - 1) for k in range(size)]
+        return f.index_select(x, dim, creation.tensor(index, dtype=dtypes.int64, device=x.device))
+    if n == size and (corners or factor is None or scale == 1.0):
+        return x
+    taps = _antialiased(n, size, scale, corners, mode) if antialias else _taps(n, size, scale, corners, mode)
+    result = None
+    for k in range(max(len(each) for each in taps)):
+        index = [each[k][0] if k < len(each) else 0 for each in taps]
+        weight = [each[k][1] if k < len(each) else 0.0 for each in taps]
+        shape = [-1 if d == dim else 1 for d in range(x.ndim)]
+        part = f.index_select(x, dim, creation.tensor(index, dtype=dtypes.int64, device=x.device)) * f.reshape(creation.tensor(weight, dtype=x.dtype, device=x.device), shape)
+        result = part if result is None else result + part
+    return result
+
+
+def _taps(n: int, size: int, scale: float, corners: bool, mode: str) -> list[list[tuple[int, float]]]:
+    """(place, weight) pairs for each element of the result."""
+    found = []
+    for k in range(size):
+        if corners:
+            x = k * (n - 1) / (size - 1) if size > 1 else 0.0
+        else:
+            x = (k + 0.5) * scale - 0.5
+        if mode == "bicubic":
+            low = floor(x)
+            found.append([(min(max(low + j, 0), n - 1), cubic(x - low - j)) for j in range(-1, 3)])
+        else:
+            x = max(x, 0.0)
+            low = min(int(x), n - 1)
+            share = min(x - low, 1.0)
+            found.append([(low, 1.0 - share), (min(low + 1, n - 1), share)])
+    return found
+
+
+def cubic(x: float, a: float = -0.75) -> float:
+    """The convolution kernel of Keys, 1981, at distance x."""
+    x = abs(x)
+    if x <= 1:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a if x < 2 else 0.0
+
+
+def _antialiased(n: int, size: int, scale: float, corners: bool, mode: str) -> list[list[tuple[int, float]]]:
+    """The same with a kernel as wide as the scale, which a smaller image needs."""
+    if corners:
+        scale = (n - 1) / (size - 1) if size > 1 else 0.0
+    reach = (2.0 if mode == "bicubic" else 1.0) * max(scale, 1.0)
+    narrow = 1.0 / max(scale, 1.0)
+    found = []
+    for k in range(size):
+        center = scale * (k + 0.5)
+        first, last = max(int(center - reach + 0.5), 0), min(int(center + reach + 0.5), n)
+        distance = [(j - center + 0.5) * narrow for j in range(first, last)]
+        weights = [cubic(d, -0.5) if mode == "bicubic" else max(1.0 - abs(d), 0.0) for d in distance]
+        found.append([(j, w / sum(weights)) for j, w in zip(range(first, last), weights)])
+    return found
+
+
+def upsample(input: Tensor, size: object = None, scale_factor: object = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:  # noqa: A002
+    """`interpolate` under an older name."""
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:  # noqa: A002
+    """The nearest element."""
+    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor)
+
+
+def upsample_bilinear(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:  # noqa: A002
+    """Bilinear with corners aligned."""
+    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+# ---- sampling at places
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """Places (N, *sizes, ndim) in [-1, 1] of an affine map theta (N, ndim, ndim + 1), for `grid_sample`. Jaderberg et al., 2015."""
+    size, ndim = tuple(size), len(size) - 2
+    if ndim not in (2, 3):
+        raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {size}.")
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    if theta.ndim != 3 or tuple(theta.shape[1:]) != (ndim, ndim + 1):
+        raise ValueError(f"Expected a batch of {ndim}D affine matrices of shape Nx{ndim}x{ndim + 1} for size {size}. Got {theta.shape}.")
+    axes = [_axis(n, bool(align_corners), theta) for n in size[2:]]
+    shape = size[2:]
+    parts = [f.reshape(axes[d], [-1 if k == d else 1 for k in range(ndim)]).expand(shape) for d in reversed(range(ndim))]
+    base = f.reshape(f.stack([*parts, theta.new_ones(shape)], -1), (1, prod(shape), ndim + 1))
+    return f.reshape(f.matmul(base, theta.mT), (size[0], *shape, ndim))
+
+
+def _axis(n: int, corners: bool, like: Tensor) -> Tensor:
+    if n == 1:
+        return like.new_zeros(1)
+    edge = 1.0 if corners else (n - 1) / n
+    return creation.linspace(-edge, edge, n, dtype=like.dtype, device=like.device)
+
+
+def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:  # noqa: A002
+    """input (N, C, *sizes) at places grid (N, *out, ndim) in [-1, 1], x first -> (N, C, *out). Modes "bilinear", "nearest", "bicubic" (2d)."""
+    ndim = input.ndim - 2
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
+    if ndim not in (2, 3) or grid.ndim != input.ndim or grid.shape[0] != input.shape[0] or grid.shape[-1] != ndim:
+        raise RuntimeError(f"grid_sample(): expected grid of size [{input.shape[0]}, ..., {ndim}] for input of size {list(input.shape)}, but got {list(grid.shape)}")
+    if mode == "bicubic" and ndim != 2:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    corners = bool(align_corners)
+    sizes = input.shape[2:]
+    places = [_unnormalized(grid[..., ndim - 1 - d], sizes[d], corners) for d in range(ndim)]
+    if mode == "bicubic":
+        return _bicubic(input, places, padding_mode, corners)
+    places = [_bordered(each, n, padding_mode, corners) for each, n in zip(places, sizes)]
+    if mode == "nearest":
+        return _gathered(input, [t.round(each) for each in places])
+    result = None
+    lows = [t.floor(each).detach() for each in places]
+    for corner in range(1 << ndim):
+        bits = [corner >> d & 1 for d in range(ndim)]
+        weight = None
+        for each, low, bit in zip(places, lows, bits):
+            share = each - low if bit else low + 1 - each
+            weight = share if weight is None else weight * share
+        part = _gathered(input, [low + bit for low, bit in zip(lows, bits)]) * weight.unsqueeze(1)
+        result = part if result is None else result + part
+    return result
+
+
+def _unnormalized(x: Tensor, n: int, corners: bool) -> Tensor:
+    return (x + 1) * ((n - 1) / 2) if corners else ((x + 1) * n - 1) * 0.5
+
+
+def _bordered(x: Tensor, n: int, padding_mode: str, corners: bool) -> Tensor:
+    """Places outside brought to the border, or mirrored there."""
+    if padding_mode == "border":
+        return t.clamp(x, 0.0, n - 1.0)
+    if padding_mode == "reflection":
+        low, span = (0.0, n - 1.0) if corners else (-0.5, float(n))
+        if span == 0:
+            return x * 0.0
+        away = t.abs(x - low)
+        turns = t.floor(away / span).detach()
+        rest = away - turns * span
+        odd = turns - 2 * t.floor(turns / 2)
+        return t.clamp(f.where(odd == 0, rest + low, span - rest + low), 0.0, n - 1.0)
+    return x
+
+
+def _gathered(x: Tensor, places: list[Tensor]) -> Tensor:
+    """Elements of x (N, C, *sizes) at whole places (N, *out) -> (N, C, *out); 0 outside."""
+    sizes, inside, flat = x.shape[2:], None, None
+    for each, n in zip(places, sizes):
+        within = (each >= 0) & (each <= n - 1)
+        inside = within if inside is None else inside & within
+        index = t.clamp(f.where(within, each, each.new_zeros(())), 0.0, n - 1.0).to(dtypes.int64)
+        flat = index if flat is None else flat * n + index
+    out = flat.shape[1:]
+    index = f.reshape(flat, (x.shape[0], 1, -1)).expand((x.shape[0], x.shape[1], prod(out)))
+    found = f.reshape(f.gather(f.flatten(x, 2), 2, f.contiguous(index)), (*x.shape[:2], *out))
+    return f.where(inside.unsqueeze(1), found, found.new_zeros(()))
+
+
+def _bicubic(x: Tensor, places: list[Tensor], padding_mode: str, corners: bool) -> Tensor:
+    rows, columns = places
+    low_r, low_c = t.floor(rows).detach(), t.floor(columns).detach()
+    result = None
+    for i in range(-1, 3):
+        for j in range(-1, 3):
+            where = [_bordered(low + k, n, padding_mode, corners) for low, k, n in zip((low_r, low_c), (i, j), x.shape[2:])]
+            weight = _cubic_weight(rows - low_r - i, i) * _cubic_weight(columns - low_c - j, j)
+            part = _gathered(x, where) * weight.unsqueeze(1)
+            result = part if result is None else result + part
+    return result
+
+
+def _cubic_weight(offset: Tensor, k: int, a: float = -0.75) -> Tensor:
+    """Keys's kernel at a distance whose side is known: inside for the two middle taps, outside for the others."""
+    x = offset if k <= 0 else -offset
+    if k in (0, 1):
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a

@@ -1,0 +1,106 @@
+"""Distances of all pairs of rows by the p-norm, in one pass and without the differences in memory. Not distances of matching rows: those are pointwise.
+
+Dense rows seen as x (batch, n, width) and y (batch, m, width). Totals are taken in float64.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from ..device import Layout
+from ..device.layout import layout
+from ..kernel import bind
+from .op import Op, Plan, single_device
+
+
+def cdist_kernel(x, y, out, total, n, m, width, p):
+    """out (batch, n, m) = (sum |x - y|^p)^(1/p) over the width; p < 0 stands for infinity: the greatest."""
+    for task in parallel_range(total):
+        place = int64(task)
+        row = (place // m) * width
+        other = ((place // (n * m)) * m + place % m) * width
+        result = float64(0)
+        for k in range(width):
+            difference = fabs(float64(x[uintp(row + k)]) - float64(y[uintp(other + k)]))
+            if p == float64(2):
+                result += difference * difference
+            elif p == float64(1):
+                result += difference
+            elif p < float64(0):
+                result = difference if difference > result or difference != difference else result
+            elif p == float64(0):
+                result += float64(difference != float64(0))
+            else:
+                result += difference**p
+        if p == float64(2):
+            result = sqrt(result)
+        elif p > float64(0) and p != float64(1):
+            result = result ** (float64(1) / p)
+        out[uintp(place)] = result
+
+
+def cdist_gradient_kernel(g, x, y, distance, out, total, n, m, width, p):
+    """out (batch, n, width) = the gradient for x: sum over m of g * d distance / dx; 0 where the rows agree. g, distance (batch, n, m)."""
+    for task in parallel_range(total):
+        place = int64(task)
+        row = place // width
+        value = float64(x[uintp(place)])
+        result = float64(0)
+        for j in range(m):
+            length = float64(distance[uintp(row * m + j)])
+            difference = value - float64(y[uintp(((row // n) * m + j) * width + place % width)])
+            size = fabs(difference)
+            sign = float64(difference > float64(0)) - float64(difference < float64(0))
+            weight = float64(0)
+            if p == float64(1):
+                weight = sign
+            elif p < float64(0):
+                weight = sign * float64(real(size) == real(length))
+            elif length != float64(0) and size != float64(0):
+                weight = sign * (size / length) ** (p - float64(1))
+            result += float64(g[uintp(row * m + j)]) * weight
+        out[uintp(place)] = result
+
+
+class Cdist(Op):
+    """Distances (batch, n, m) of dense x (batch, n, width) and y (batch, m, width), of one floating dtype. Parameter `p`, from 0 to infinity."""
+
+    inputs, parameters = ("x", "y"), ("p",)
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x, y), (p,) = arguments, parameters
+        out = layout((*x.shape[:2], y.shape[1]), x.dtype, single_device(self.name, [x, y]))
+        return _plan(self.name, bind.source_of(cdist_kernel), (x, y), out, (x.shape[1], y.shape[1], x.shape[2]), p)
+
+
+class CdistGradient(Op):
+    """The gradient of distances for x. It has none of its own, as in PyTorch."""
+
+    inputs, parameters, differentiable = ("given", "x", "y", "distance"), ("p",), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (_, x, y, _), (p,) = arguments, parameters
+        out = layout(x.shape, x.dtype, x.device)
+        return _plan(self.name, bind.source_of(cdist_gradient_kernel), arguments, out, (x.shape[1], y.shape[1], x.shape[2]), p)
+
+
+def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float) -> Plan:
+    if out.size == 0:
+        return Plan(out, lambda *_: None)
+    signature = f"{out.storage.name}[], " * (len(given) + 1) + "int64, int64, int64, int64, float64"
+    n, m, width = sizes
+    launch = bind.launcher(out.device, name, source, signature, out.dtype, n * m * (width or 1))
+    return Plan(out, launch, (out.size, *sizes, -1.0 if p == inf else float(p)))
+
+
+def _x_gradient(g: object, x: object, y: object, out: object, p: float) -> object:
+    return cdist_gradient.apply((g.contiguous(), x, y, out), (p,)) if p else g.new_zeros(x.shape)
+
+
+def _y_gradient(g: object, x: object, y: object, out: object, p: float) -> object:
+    return _x_gradient(g.transpose(1, 2).contiguous(), y, x, out.transpose(1, 2).contiguous(), p)
+
+
+cdist = Cdist("cdist")
+cdist.gradients = {"x": _x_gradient, "y": _y_gradient}
+cdist_gradient = CdistGradient("cdist_gradient")

@@ -1,0 +1,73 @@
+"""Sortable keys: elements as unsigned numbers in whose order they stand, and what the loops over such keys share.
+
+-0 stands with 0, NaN last. A kernel writes `key_of(x)`, which becomes the function of its dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..device import Layout
+from ..dtypes import dtype as DType
+from ..kernel import bind
+from ..kernel.scalar import scalar
+
+TASKS = 16  # rows are dealt to so many tasks, each with its own counts
+LONG = 1 << 12  # elements from which digits of 11 bits save more passes than their counts cost
+
+
+@scalar
+def key_of_float32(x):
+    """An unsigned number whose order is that of floats: -0 equals 0, NaN is greatest."""
+    bits = bits32(float32(x) + float32(0))
+    bits = uint32(0x7FC00000) if x != x else bits
+    return uint64(bits ^ (uint32(0xFFFFFFFF) if bits >> uint32(31) != 0 else uint32(0x80000000)))
+
+
+@scalar
+def key_of_float64(x):
+    """The same for float64."""
+    bits = bits64(float64(x) + float64(0))
+    bits = uint64(0x7FF8000000000000) if x != x else bits
+    return bits ^ (uint64(0xFFFFFFFFFFFFFFFF) if bits >> uint64(63) != 0 else uint64(0x8000000000000000))
+
+
+@scalar
+def key_of_int32(x):
+    """The same for integers of up to 32 bits."""
+    return uint64(int64(x) + int64(0x80000000))
+
+
+@scalar
+def key_of_int64(x):
+    """The same for int64."""
+    return uint64(int64(x)) ^ uint64(0x8000000000000000)
+
+
+def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int) -> Callable:
+    """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype."""
+    source = bind.source_of(kernel).replace("key_of(", f"key_of_{_name_of_key(x.dtype)}(")
+    return bind.launcher(x.device, name, source, arrays + ", int64" * numbers, x.dtype, work)
+
+
+def _name_of_key(dtype: DType) -> str:
+    """Which function makes the keys of a dtype."""
+    return dtype.name if dtype.is_floating_point else f"int{8 * max(dtype.itemsize, 4)}"
+
+
+def key_storage(dtype: DType) -> np.dtype:
+    """What holds the keys of a dtype."""
+    return np.dtype(np.uint64 if dtype.itemsize == 8 else np.uint32)
+
+
+def digits(dtype: DType, n: int) -> tuple[int, int]:
+    """Bits of a digit, and how many digits a key has."""
+    digit = 11 if n >= LONG else 8
+    return digit, -(-8 * max(dtype.itemsize, 4) // digit)
+
+
+def scatter_back(grads: tuple, outs: tuple, layout: Layout) -> object:
+    """The gradient of rows whose elements were moved: each to where its value was."""
+    return grads[0].new_zeros(layout.shape).scatter_(-1, outs[1], grads[0])

@@ -1,0 +1,88 @@
+"""Runs of equal elements in rows that are in order: which run each belongs to, where runs begin, the longest. NaN is a run of its own each time."""
+
+from __future__ import annotations
+
+from .. import dtypes
+from ..device import Layout
+from ..device.layout import layout
+from ..kernel import bind
+from .op import Op, Plan
+
+
+def runs_kernel(x, out, n, width):
+    """out (n) = how many runs of equal rows of x (n, width) begin after the first and up to each row."""
+    run = int64(0)
+    out[uintp(0)] = run
+    for k in range(1, n):
+        differs = False
+        for column in range(width):
+            differs = differs or x[uintp(k * width + column)] != x[uintp((k - 1) * width + column)]
+        run += int64(differs)
+        out[uintp(k)] = run
+
+
+def begins_kernel(runs, out, n, count):
+    """out (count + 1) = the first place of each run, and n."""
+    for task in parallel_range(n):
+        k = int64(task)
+        if k == 0:
+            out[uintp(count)] = n
+            out[uintp(0)] = 0
+        elif runs[uintp(k)] != runs[uintp(k - 1)]:
+            out[uintp(runs[uintp(k)])] = k
+
+
+def longest_run_kernel(x, places, out, rows, n):
+    """out (rows) = the last of the places (rows, n) in the first of the longest runs of each row of x (rows, n)."""
+    for task in parallel_range(rows):
+        base = int64(task) * n
+        length = int64(0)
+        longest = int64(0)
+        for k in range(n):
+            before = k - 1 if k > 0 else k
+            length = length + 1 if x[uintp(base + k)] == x[uintp(base + before)] else int64(1)
+            if length > longest:
+                longest = length
+                out[uintp(task)] = places[uintp(base + k)]
+
+
+class Runs(Op):
+    """The number of each row's run, from 0, for a dense vector or matrix whose equal rows are neighbours."""
+
+    inputs, differentiable = ("x",), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,) = arguments
+        out = layout(x.shape[:1], dtypes.int64, x.device)
+        return _plan(self.name, bind.source_of(runs_kernel), (x,), out, (x.shape[0], x.size // (x.shape[0] or 1)), 1)
+
+
+class Begins(Op):
+    """Where each run begins, and at last the number of elements; parameter: how many runs there are."""
+
+    inputs, parameters, differentiable = ("runs",), ("count",), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (runs,), (count,) = arguments, parameters
+        return _plan(self.name, bind.source_of(begins_kernel), (runs,), layout((count + 1,), dtypes.int64, runs.device), (runs.size, count), runs.size)
+
+
+class LongestRun(Op):
+    """Of each row (last dimension) of dense x in order, what `places` holds at the end of its longest run, of equals the first."""
+
+    inputs, differentiable = ("x", "places"), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        x, places = arguments
+        out = layout(x.shape[:-1], dtypes.int64, x.device)
+        return _plan(self.name, bind.source_of(longest_run_kernel), (x, places), out, (out.size, x.shape[-1]), x.size)
+
+
+def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, ...], work: int) -> Plan:
+    if not given[0].size:
+        return Plan(out, lambda *_: None)
+    signature = ", ".join(f"{each.storage.name}[]" for each in (*given, out)) + ", int64" * len(sizes)
+    return Plan(out, bind.launcher(out.device, name, source, signature, given[0].dtype, work), sizes)
+
+
+runs, begins, longest_run = Runs("runs"), Begins("begins"), LongestRun("longest_run")

@@ -1,0 +1,156 @@
+"""Random numbers that take a varying number of draws: gamma and Poisson. Those of one formula are rows (`ops.table`).
+
+Each element has its own counter of the Philox stream and takes as many words of it as it needs, so a seed means the same on every device.
+Computed in float64 whatever the dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import dtypes
+from ..device import Layout
+from ..device.layout import layout
+from ..kernel import bind
+from ..kernel.scalar import scalar
+from .op import Op, Plan
+
+
+def standard_gamma_kernel(alpha, out, seed, offset, n):
+    """out = a number with the gamma distribution of shape alpha and rate 1; never 0, whose logarithm people take."""
+    for task in parallel_range(n):
+        k = int64(task)
+        out[uintp(k)] = max(gamma_variate(seed, int64(offset) + k, float64(alpha[uintp(k)])), least)
+
+
+def standard_gamma_gradient_kernel(alpha, value, out, n):
+    """out = d value / d alpha where the value's quantile stays (implicit reparameterization)."""
+    for task in parallel_range(n):
+        k = int64(task)
+        out[uintp(k)] = gamma_slope(float64(alpha[uintp(k)]), float64(value[uintp(k)]))
+
+
+def poisson_kernel(rate, out, seed, offset, n):
+    """out = a number with the Poisson distribution of this rate."""
+    for task in parallel_range(n):
+        k = int64(task)
+        out[uintp(k)] = poisson_variate(seed, int64(offset) + k, float64(rate[uintp(k)]))
+
+
+@scalar
+def word_pair(seed, counter, lane):
+    """A number in [0, 1) from words `lane` and `lane` + 1 of a counter."""
+    return unit(philox(seed, counter, lane), philox(seed, counter, lane + 1))
+
+
+@scalar
+def gamma_variate(seed, counter, alpha):
+    """Marsaglia and Tsang, A simple method for generating gamma variables, 2000. Below 1 that of alpha + 1 times u^(1/alpha)."""
+    scale = 1.0
+    shape = alpha
+    if alpha < 1.0:
+        scale = (1.0 - word_pair(seed, counter, 0)) ** (1.0 / alpha)
+        shape = alpha + 1.0
+    d = shape - 0.3333333333333333
+    c = 1.0 / sqrt(9.0 * d)
+    value = d
+    lane = 4
+    searching = alpha == alpha
+    while searching and lane < 4096:  # one turn in twenty is rejected at most
+        radius = sqrt(-2.0 * log(1.0 - word_pair(seed, counter, lane)))
+        normal = radius * cos(6.283185307179586 * word_pair(seed, counter, lane + 2))
+        v = 1.0 + c * normal
+        if v > 0.0:
+            v = v * v * v
+            u = 1.0 - word_pair(seed, counter, lane + 4)
+            if log(u) < 0.5 * normal * normal + d - d * v + d * log(v):
+                value = d * v
+                searching = False
+        lane += 8
+    return value * scale if alpha > 0.0 else alpha * 0.0
+
+
+@scalar
+def gamma_slope(alpha, value):
+    """-(dP/d alpha) / p for the distribution function P and its density p, P = sum of value^(alpha+n) e^-value / Gamma(alpha+n+1), term by term."""
+    if not (alpha > 0.0 and value > 0.0):
+        return 0.0 * alpha * value
+    if alpha > 1000.0:  # where the distribution is normal to many digits: Wilson and Hilferty's cube, at a fixed normal quantile
+        root = (value / alpha) ** 0.3333333333333333
+        return root * root * (1.5 - 0.5 * root + 0.16666666666666666 / alpha)
+    logarithm = log(value) - digamma(alpha + 1.0)
+    term = 1.0 / alpha
+    total = term * logarithm
+    n = 1.0
+    while n < 20000.0:
+        term = term * value / (alpha + n)
+        logarithm -= 1.0 / (alpha + n)
+        total += term * logarithm
+        n = 1e9 if alpha + n > value and term * fabs(logarithm) < 1e-17 * fabs(total) else n + 1.0
+    return -value * total
+
+
+@scalar
+def poisson_variate(seed, counter, rate):
+    """Below 10 by multiplying uniform numbers (Knuth); else Hörmann, The transformed rejection method for generating Poisson random variables, 1993."""
+    if not rate > 0.0:
+        return rate * 0.0
+    lane = 0
+    value = 0.0
+    if rate < 10.0:
+        least_product = exp(-rate)
+        product = 1.0 - word_pair(seed, counter, lane)
+        while product > least_product:
+            value += 1.0
+            lane += 2
+            product *= 1.0 - word_pair(seed, counter, lane)
+        return value
+    b = 0.931 + 2.53 * sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    bound = 0.9277 - 3.6224 / (b - 2.0)
+    searching = True
+    while searching and lane < 4096:
+        u = word_pair(seed, counter, lane) - 0.5
+        v = 1.0 - word_pair(seed, counter, lane + 2)
+        us = 0.5 - fabs(u)
+        value = floor((2.0 * a / us + b) * u + rate + 0.43) if us > 0.0 else -1.0
+        if us >= 0.07 and v <= bound:
+            searching = False
+        elif value >= 0.0 and not (us < 0.013 and v > us):
+            searching = log(v) + log(1.1239 + 1.1328 / (b - 3.4)) - log(a / (us * us) + b) > value * log(rate) - rate - lgamma(value + 1.0)
+        lane += 4
+    return value
+
+
+class Sample(Op):
+    """A random number for each element of a dense floating tensor, whose value is a parameter of its distribution."""
+
+    def __init__(self, name: str, kernel: Callable, of: str, gradient: Callable) -> None:
+        super().__init__(name)
+        self.inputs, self.kernel, self.gradients = (of, "seed", "offset"), kernel, {of: gradient}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        return _plan(self.name, self.kernel, arguments[0], 1, ", int64, int64")
+
+
+class GammaGradient(Op):
+    """How a gamma distributed number moves with its shape."""
+
+    inputs, differentiable = ("alpha", "value"), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        return _plan(self.name, standard_gamma_gradient_kernel, arguments[0], 2, "")
+
+
+def _plan(name: str, kernel: Callable, like: Layout, inputs: int, numbers: str) -> Plan:
+    out = layout(like.shape, like.dtype, like.device)
+    if out.size == 0:
+        return Plan(out, lambda *_: None)
+    source = bind.source_of(kernel).replace("least", repr(float(dtypes.finfo(like.dtype).tiny)))
+    signature = ", ".join([f"{like.storage.name}[]"] * (inputs + 1)) + numbers + ", int64"
+    return Plan(out, bind.launcher(like.device, name, source, signature, dtypes.float64, 64 * out.size), (out.size,))
+
+
+standard_gamma = Sample("standard_gamma", standard_gamma_kernel, "alpha", lambda g, alpha, out: g * standard_gamma_gradient.apply((alpha, out)))
+standard_gamma_gradient = GammaGradient("standard_gamma_gradient")
+poisson = Sample("poisson", poisson_kernel, "rate", lambda g: g * 0.0)

@@ -1,0 +1,74 @@
+"""Products and extremes written to places: x with every source element folded into the element its index names. Sums are in `indexing`, means composed of them.
+
+Dense tensors seen as (outer, n, inner); indices int64, checked by the caller. Every column (outer, inner) is one task.
+"""
+
+from __future__ import annotations
+
+from ..device import Layout
+from ..device.layout import layout
+from ..kernel import bind
+from .op import Op, Plan, single_device
+from .softmax import split
+
+KINDS = {"prod": 0, "amax": 1, "amin": 2}
+
+
+def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, kind):
+    """out (outer, n, inner) = x with source (outer, m, inner) folded in at index (outer, m, inner) along n; NaN wins over extremes."""
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        column = (place // inner) * n * inner + place % inner
+        base = (place // inner) * m * inner + place % inner
+        for k in range(n):
+            out[uintp(column + k * inner)] = x[uintp(column + k * inner)]
+        for k in range(m):
+            target = column + index[uintp(base + k * inner)] * inner
+            value = source[uintp(base + k * inner)]
+            held = out[uintp(target)]
+            if kind == 0:
+                out[uintp(target)] = held * value
+            elif (value != value) | ((value > held) & (kind == 1)) | ((value < held) & (kind == 2)):
+                out[uintp(target)] = value
+
+
+def gradients(g: object, x: object, index: object, source: object, out: object, dim: int, reduce: str) -> tuple:
+    """Of a product: what multiplies each factor, zeros counted rather than divided by. Of an extreme: shared evenly between equal ones."""
+    if reduce == "prod":
+        return g * x.new_ones(x.shape).scatter_reduce(dim, index, source, "prod"), g.gather(dim, index) * _other_factors(x, index, source, out, dim)
+    from_x, from_source = (x == out).to(g.dtype), (source == out.gather(dim, index)).to(g.dtype)
+    share = g / from_x.scatter_add(dim, index, from_source)
+    return share * from_x, share.gather(dim, index) * from_source
+
+
+def _other_factors(x: object, index: object, source: object, out: object, dim: int) -> object:
+    """For each source element the product of x and the other elements that go where it goes."""
+    zero = source == 0
+    count = x.new_zeros(x.shape).scatter_add(dim, index, zero.to(x.dtype)).gather(dim, index)
+    ones = source.masked_fill(zero, 1)
+    without = x.scatter_reduce(dim, index, ones, "prod").gather(dim, index)
+    return (without / ones).masked_fill((count > zero.to(count.dtype)), 0)
+
+
+class ScatterReduce(Op):
+    """x with source folded in along parameter `dim`; parameter `reduce` is prod, amax or amin. One dtype."""
+
+    inputs, parameters = ("x", "index", "source"), ("dim", "reduce")
+    gradients = {("x", "source"): gradients}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x, index, source), (dim, reduce) = arguments, parameters
+        out = layout(tuple(x.shape), x.dtype, single_device(self.name, [x, index, source]))
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        array = f"{x.storage.name}[]"
+        signature = f"{array}, int64[], {array}, {array}, int64, int64, int64, int64, int64"
+        launch = bind.launcher(x.device, self.name, bind.source_of(scatter_reduce_kernel), signature, x.dtype, x.size + source.size)
+        return Plan(out, launch, (*split(x.shape, dim), _length(source, dim), KINDS[reduce]))
+
+
+def _length(source: Layout, dim: int) -> int:
+    return source.shape[dim] if source.ndim else 1
+
+
+scatter_reduce = ScatterReduce("scatter_reduce")

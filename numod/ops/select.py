@@ -1,0 +1,101 @@
+"""Selecting along the last dimension of a dense tensor, seen as (rows, n): the k-th, the k first, the median. Not sorting: that is `sort`.
+
+Digits of the keys (`keys`) are counted from the highest until the key at the wanted rank is known; then the elements are picked as they stand.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import dtypes
+from ..device.layout import layout
+from ..kernel.scalar import scalar
+from .keys import TASKS, digits, key_storage, keyed_launcher, scatter_back
+from .op import Op, Plan
+
+RANK, FIRST, MEDIAN, NANMEDIAN = range(4)  # what to select
+_THREADS = 1024  # tasks on a GPU
+
+
+def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, flip, aim):
+    """values, indices (rows, m) = the element at `rank` of each row of x (rows, n), or for `aim` FIRST the m = rank + 1 first, in the order they stand.
+
+    For `aim` MEDIAN it is the middle one, or the first NaN where there is one; for NANMEDIAN the middle of the others. keys (rows, n) and
+    counts (tasks, 2^digit) are scratch.
+    """
+    for place in parallel_range(tasks):
+        task = int64(place)
+        for row in range(task, rows, tasks):
+            base = row * n
+            missing = int64(0)
+            for k in range(n):
+                value = x[uintp(base + k)]
+                missing += int64(value != value)
+                keys[uintp(base + k)] = key_of(value) ^ (uint64(0) - uint64(flip))
+            prefix, equals = key_at_rank(keys, counts, base, n, task << digit, rank_for(aim, rank, n, missing), digit, passes)
+            filled = int64(0)
+            for k in range(n):
+                key = uint64(keys[uintp(base + k)])
+                if (key < prefix and aim == 1) or (key == prefix and filled < m and equals >= 0):
+                    equals -= int64(key == prefix)
+                    indices[uintp(row * m + filled)] = k
+                    values[uintp(row * m + filled)] = x[uintp(base + k)]
+                    filled += 1
+
+
+@scalar
+def rank_for(aim, rank, n, missing):
+    """Which rank is meant in a row of n, of which `missing` are NaN and so the greatest."""
+    if aim < 2:
+        return rank
+    if missing == 0 or (aim == 3 and missing < n):
+        return (n - missing - 1) // 2
+    return n - missing
+
+
+@scalar
+def key_at_rank(keys, counts, base, n, first, rank, digit, passes):
+    """The key at a rank of a row, and how many equal ones rank before it."""
+    prefix = uint64(0)
+    for step in range(passes):
+        shift = uint64((passes - 1 - step) * digit)
+        for k in range(int64(1) << digit):
+            counts[uintp(first + k)] = 0
+        for k in range(n):
+            part = uint64(keys[uintp(base + k)]) >> shift
+            if part >> uint64(digit) == prefix:
+                counts[uintp(first + (int64(part) & ((int64(1) << digit) - 1)))] += 1
+        chosen = int64(0)
+        while rank >= counts[uintp(first + chosen)]:
+            rank -= counts[uintp(first + chosen)]
+            chosen += 1
+        prefix = (prefix << uint64(digit)) | uint64(chosen)
+    return prefix, rank
+
+
+class Select(Op):
+    """Of each row the elements parameter `aim` names, and where they are: (rows, n) -> (rows, m). Parameters `m`, `rank`, `descending`, `aim`."""
+
+    inputs, parameters, outputs = ("x",), ("m", "rank", "descending", "aim"), ("values", "indices")
+    gradients = {"x": scatter_back}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,), (m, rank, descending, aim) = arguments, parameters
+        shape = (*x.shape[:-1], m)
+        results = layout(shape, x.dtype, x.device), layout(shape, dtypes.int64, x.device)
+        if results[0].size == 0:
+            return Plan(results, lambda *_: None)
+        n = x.shape[-1]
+        rows, flat, key = x.size // n, x.device.backend.FLAT, key_storage(x.dtype)
+        tasks, (digit, passes) = min(rows, _THREADS if flat else TASKS), digits(x.dtype, 0 if flat else n)  # short digits: each thread has counts of its own
+        arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], int64[]"
+        run = keyed_launcher(x, "select", select_kernel, arrays, 9, x.size * 4 if rows > 1 else 1)
+        empty = x.device.empty
+
+        def launch(x_data: object, values: object, indices: object) -> None:
+            run(x_data, values, indices, empty(rows * n, key), empty(tasks << digit, np.dtype(np.int64)), rows, n, tasks, m, rank, digit, passes, int(descending), aim)
+
+        return Plan(results, launch)
+
+
+select = Select("select")

@@ -1,0 +1,264 @@
+"""Random programs for the graph's tests: Python text of a few lines over tensors, each line tried eagerly as it is made. Not the tests themselves.
+
+A program is a list of lines over the inputs `x0 ...`, the parameters `p0 ...` and results `t0 ...`. It runs as a function of its inputs in one of three
+modes: "forward" (no gradients), "backward" (its results are differentiated outside), "train" (loss, backward and an optimizer's step inside).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import numod
+from numod.nn import functional as F
+
+UNARY = """tanh({a})|sigmoid({a})|sin({a})|{a}.abs()|-{a}|relu({a})|{a}.square()|{a}.clamp(-1, 1)|{a}.abs().sqrt()|F.gelu({a})|F.silu({a})|{a}.abs().log1p()|{a}.clamp(max=3).exp()|
+{a}.floor()|{a}.sign()|F.leaky_relu({a}, {s})|{a}.nan_to_num()|{a}.isnan()|{a}.logical_not()""".split("|")
+SCALAR = "{a} * {s}|{s} - {a}|{a} / {s}|{a} ** 2|{a} + {i}|{a} > {s}|{a} // 2|{a} % 3|{a}.pow({s})|{a} == {i}|torch.add({a}, 2, alpha=3)".split("|")
+BINARY = """{a} + {b}|{a} - {b}|{a} * {b}|{a} / ({b}.abs() + 1)|torch.maximum({a}, {b})|torch.minimum({a}, {b})|torch.where({a} > {b}, {a}, {b})|{a} < {b}|torch.where({m}, {a}, {b})|
+torch.lerp({a}, {b}, {s})|torch.addcmul({a}, {b}, {b})|torch.atan2({a}, {b})|F.mse_loss({a}, {b})|{a}.masked_fill({m}, {s})|torch.where({m}, {a}, {s})""".split("|")
+REDUCTION = """{a}.sum()|{a}.sum({d})|{a}.sum({d}, keepdim=True)|{a}.mean()|{a}.mean({d}, keepdim=True)|{a}.amax({d})|{a}.max()|{a}.prod({d})|{a}.var({d}, unbiased=False)|{a}.logsumexp({d})|
+{a}.argmax({d})|{a}.cumsum({d})|{a}.norm()|{a}.any({d})|{a}.all()|{a}.std()|F.softmax({a}, {d})|F.log_softmax({a}, {d})|{a}.cumprod({d})|{a}.sum((0, -1))""".split("|")
+VIEW = """{a}.t()|{a}.transpose(0, -1)|{a}.reshape(-1)|{a}[{i}]|{a}[{i}:]|{a}[::2]|{a}.expand(2, *{a}.shape)|{a}.unsqueeze({d})|{a}.squeeze()|{a}.diagonal()|{a}.flatten()|{a}[..., {i}]|
+{a}.movedim(0, -1)|{a}.narrow({d}, 0, 2)|{a}.select({d}, {i})|{a}[None]|{a}[:, 1:]|{a}.view(-1)|{a}.expand_as({b})|{a}.detach()|{a}.contiguous()|{a}.clone()|{a}.flip({d})|{a}.tril()""".split("|")
+PRODUCT = "{a} @ {b}|{a} @ {b}.t()|F.linear({a}, {b})|F.linear({a}, p0, p1)|torch.matmul({a}.t(), {b})".split("|")
+WRITE = """{c}.add_({b})|{c}.mul_({s})|{c}.copy_({b})|{c}.fill_({s})|{c}.zero_()|{c}[{i}] = {b}|{c}[..., {i}] = {s}|{c}[1:] += {b}|{c}.clamp_(-1, 1)|{c}.relu_()|{c}.masked_fill_({m}, {s})|{c}.t().add_({b})|
+{c}.sub_({c})|{c}.add_({c}.t())|{c}[1:].copy_({c}[:-1])|{c}.mul_({b}).add_({s})|{c}.diagonal().fill_({s})|{c}[{n}] = {s}|{c}[{m}] = {s}|{c}.index_add_(0, {n}, {b})|{c}.uniform_(0, 1)|{c} += {b}|{c} *= {s}|
+{c}.transpose(0, -1)[{i}].tanh_()|{c}.view(-1)[1:3].mul_(2)|{c}.scatter_({d}, {n}, {s})""".split("|")
+INDEX = """{a}.index_select(0, {n})|{a}[{n}]|torch.gather({a}, {d}, {n})|torch.cat(({a}, {b}))|torch.cat(({a}, {a}), {d})|torch.stack(({a}, {b}), {d})|{a}[:, {n}]|F.embedding({n}, {b})|torch.take_along_dim({a}, {n}, {d})|
+F.cross_entropy({a}, {n})|F.one_hot({n}, 5)|torch.roll({a}, 1, {d})|{a}.scatter_add({d}, {n}, {a})""".split("|")
+DRAW = "F.dropout({a}, 0.4)|torch.rand_like({a})|torch.randn(2, 3)|torch.bernoulli({a}.sigmoid())|F.dropout({a}, 0.5, training=False)|torch.rand(3)|torch.randint(0, 3, (3,))".split("|")
+KIND = "{a}.double()|{a}.float()|{a}.long()|{a}.bool()|{a}.to({b}.dtype)|{a}.half()|{a}.type_as({b})|{a}.int()".split("|")
+MADE = "torch.zeros(2, 3)|torch.ones_like({a})|torch.arange(3)|torch.full((3,), {s})|torch.eye(3)|{a}.new_zeros(3)|torch.zeros_like({a}, dtype=torch.float64)|torch.linspace(0, 1, 3)".split("|")
+SEVERAL = "torch.max({a}, {d})|torch.sort({a}, {d})|{a}.split([1, 2], {d})|torch.var_mean({a}, {d})|{a}.chunk(2, {d})|torch.topk({a}, 2, {d})|{a}.min({d})".split("|")
+KINDS = [UNARY, SCALAR, BINARY, BINARY, REDUCTION, VIEW, VIEW, PRODUCT, WRITE, WRITE, INDEX, DRAW, KIND, MADE, SEVERAL]
+
+
+@dataclass
+class Program:
+    """Lines, what they return, and under which mode they run."""
+
+    seed: int
+    mode: str
+    lines: list[str]
+    results: list[str]
+    overlap: bool = False  # whether x1 is a view of x0
+
+    def text(self) -> str:
+        """The function as text."""
+        return "\n".join(["def program(x0, x1, x2, x3, x4):", *(f"    {line}" for line in self.lines), f"    return ({''.join(f'{each}, ' for each in self.results)})"])
+
+    def function(self, parameters: list[numod.Tensor]) -> Callable:
+        """The function, over these parameters."""
+        space = _space(parameters)
+        exec(compile(self.text(), f"<program {self.seed}>", "exec"), space)  # noqa: S102  our own text
+        return space["program"]
+
+
+@dataclass
+class World:
+    """Everything a program touches, made anew from a seed."""
+
+    program: Program
+    wrap: Callable = lambda function: function
+    kept: list = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        numod.manual_seed(self.program.seed)
+        trained = self.program.mode != "forward"
+        self.parameters = [numod.nn.Parameter(numod.randn(*shape), requires_grad=trained) for shape in ((2, 3), (2,), (3, 3))]
+        function = self.program.function(self.parameters)
+        if self.program.mode == "train":
+            function = self._step(function)
+        self.function = self.wrap(function)
+
+    def _step(self, function: Callable) -> Callable:
+        optimizer = numod.optim.SGD(self.parameters, lr=0.01, momentum=0.9)
+
+        def step(*inputs: numod.Tensor) -> tuple:
+            optimizer.zero_grad()
+            results = function(*inputs)
+            loss = _loss(results, [*self.parameters])
+            loss.backward()
+            optimizer.step()
+            return (loss, *[each.detach() for each in results])
+
+        return step
+
+    def inputs(self, turn: int) -> list[numod.Tensor]:
+        """Fresh inputs, the same for the same turn."""
+        numod.manual_seed(1000 * self.program.seed + turn)
+        x = [numod.randn(2, 3), numod.randn(3), numod.randn(3, 3), numod.randint(0, 2, (3,)), numod.rand(2, 3) > 0.5]
+        if self.program.overlap:
+            x[1] = x[0][1]
+        if self.program.mode == "backward":
+            x[2].requires_grad_()
+            if not self.program.overlap:
+                x[0].requires_grad_()
+        return x
+
+    def call(self, turn: int) -> list[np.ndarray | None]:
+        """All that one call leaves: results, inputs, gradients, parameters, the random stream's place."""
+        x = self.inputs(turn)
+        with numod.set_grad_enabled(self.program.mode != "forward"):
+            results = self.function(*x)
+        if self.program.mode == "backward":
+            for each in (*x, *self.parameters):
+                each.grad = None
+            _loss(results, self.parameters).backward()
+        seen = [*results, *x, *self.parameters, *[each.grad for each in (*x, *self.parameters)]]
+        self.kept += [(each, values(each)) for each in results]
+        return [*map(values, seen), np.array(numod.default_generator._offset)]
+
+
+def _loss(results: tuple, parameters: list[numod.Tensor]) -> numod.Tensor:
+    floating = [each.float() for each in results if each.dtype.is_floating_point and each.requires_grad]
+    return sum(((each.tanh() * 0.5).sum() for each in floating), (parameters[0].sum() * 0.1))
+
+
+def values(tensor: numod.Tensor | None) -> np.ndarray | None:
+    """A copy of a tensor's values."""
+    return None if tensor is None else tensor.detach().to(tensor.dtype.compute).numpy().copy()
+
+
+def _space(parameters: list[numod.Tensor]) -> dict:
+    space = {"torch": numod, "F": F, "tanh": numod.tanh, "sigmoid": numod.sigmoid, "sin": numod.sin, "relu": numod.relu}
+    return space | {f"p{k}": each for k, each in enumerate(parameters)}
+
+
+def generate(seed: int, mode: str, length: int = 10) -> Program:
+    """A program whose every line runs, and which as a whole runs eagerly. Another is tried until one does."""
+    source = random.Random(f"{mode} {seed}")
+    while True:
+        program = _attempt(source, seed, mode, source.randint(1, length))
+        if program is not None and _runs(program):
+            return program
+
+
+def _runs(program: Program) -> bool:
+    try:
+        world = World(program)
+        for turn in range(3):
+            world.call(turn)
+    except Exception:  # noqa: BLE001  whatever PyTorch's rules forbid is no program
+        return False
+    return True
+
+
+def _attempt(source: random.Random, seed: int, mode: str, length: int) -> Program | None:
+    program = Program(seed, mode, [], [], source.random() < 0.15)
+    world = World(program)
+    space = _space(world.parameters) | {f"x{k}": each for k, each in enumerate(world.inputs(0))}
+    tries = 0
+    with numod.set_grad_enabled(mode != "forward"):
+        while len(program.lines) < length and tries < 20 * length:
+            tries += 1
+            _extend(source, program, space)
+    names = [name for name in space if re.fullmatch(r"[xpt]\d+", name)]
+    made = [name for name in names if name[0] == "t"]
+    if not made:
+        return None
+    program.results = list(dict.fromkeys([made[-1], *source.sample(names, min(len(names), source.randint(0, 3)))]))
+    return program
+
+
+def _extend(source: random.Random, program: Program, space: dict) -> None:
+    kind = source.choice(KINDS)
+    line = _filled(source, source.choice(kind).strip(), space)
+    if line is None:
+        return
+    number = sum(name[0] == "t" and name[1:].isdigit() for name in space)
+    if kind is SEVERAL:
+        line = f"t{number}, t{number + 1} = {line}"
+    elif kind is not WRITE:
+        line = f"t{number} = {line}"
+    before = dict(space)
+    try:
+        with np.errstate(all="ignore"):
+            exec(line, space)  # noqa: S102  our own text
+        if any(isinstance(each, numod.Tensor) and each.numel() > 200 for each in space.values()):
+            raise ValueError
+    except Exception:  # noqa: BLE001  not for these shapes
+        space.clear()
+        space.update(before)
+        return
+    program.lines.append(line)
+
+
+def _filled(source: random.Random, template: str, space: dict) -> str | None:
+    names = [name for name in space if re.fullmatch(r"[xpt]\d+", name)]
+    of = {
+        "a": names, "b": names, "c": [name for name in names if name[0] != "p"],
+        "m": [name for name in names if space[name].dtype is numod.bool], "n": [name for name in names if space[name].dtype is numod.int64],
+    }
+
+    def recent(pool: list[str]) -> str:
+        return source.choice(pool[-4:] if source.random() < 0.6 else pool)
+
+    filled = {key: recent(pool) for key, pool in of.items() if pool}
+    filled |= {"s": source.choice([0.5, -1.5, 2.0, 3]), "i": source.choice([0, 1, -1]), "d": source.choice([0, -1, 1])}
+    try:
+        return template.format(**filled)
+    except KeyError:
+        return None
+
+
+def difference(program: Program, wrap: Callable, turns: int = 3, exact: bool = False) -> str | None:
+    """How the program wrapped differs from the program as it is over several calls, or None."""
+    eager, other = World(program), World(program, wrap)
+    for turn in range(turns):
+        expected = eager.call(turn)
+        try:
+            found = other.call(turn)
+        except Exception as error:  # noqa: BLE001  to be told with the program
+            return f"call {turn}: {type(error).__name__}: {error}"
+        names = [*(f"result {name}" for name in (["loss"] if program.mode == "train" else []) + program.results), *(f"x{k}" for k in range(5)), *(f"p{k}" for k in range(3))]
+        names += [f"gradient of {name}" for name in names[-8:]] + ["random stream"]
+        for name, a, b in zip(names, expected, found, strict=True):
+            if not _same(a, b, exact):
+                return f"call {turn}: {name} is {b}, expected {a}"
+    for number, (tensor, before) in enumerate(other.kept):
+        mine = eager.kept[number]
+        if not _same(values(mine[0]), values(tensor), exact):
+            return f"result {number} of an earlier call changed from {before} to {values(tensor)}"
+    return None
+
+
+def _same(a: np.ndarray | None, b: np.ndarray | None, exact: bool) -> bool:
+    if a is None or b is None:
+        return a is b
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if exact or a.dtype.kind != "f":
+        return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    return np.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def shrink(program: Program, wrap: Callable, exact: bool = False) -> Program:
+    """A smaller program that still differs: lines are left out, with what needs them."""
+    changed = True
+    while changed:
+        changed = False
+        for number in range(len(program.lines)):
+            smaller = _without(program, number)
+            if smaller is not None and _runs(smaller) and difference(smaller, wrap, exact=exact) is not None:
+                program, changed = smaller, True
+                break
+    return program
+
+
+def _without(program: Program, number: int) -> Program | None:
+    gone = set(re.findall(r"\bt\d+\b", program.lines[number].split(" = ")[0])) if re.match(r"t\d+(, t\d+)* = ", program.lines[number]) else set()
+    lines = program.lines[:number]
+    for line in program.lines[number + 1 :]:
+        if gone & set(re.findall(r"\bt\d+\b", line)):
+            made = re.match(r"(t\d+(?:, t\d+)*) = ", line)
+            gone |= set(made[1].split(", ")) if made else set()
+        else:
+            lines.append(line)
+    results = [each for each in program.results if each not in gone] or ["x0"]
+    return Program(program.seed, program.mode, lines, results, program.overlap)

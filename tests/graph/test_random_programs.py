@@ -1,0 +1,65 @@
+"""Random programs: compiled they give what they give eagerly, over several calls, as one native function or as kernels in turn."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from numod.graph import compile, section
+
+_spec = importlib.util.spec_from_file_location("programs", Path(__file__).with_name("programs.py"))
+programs = importlib.util.module_from_spec(_spec)
+sys.modules[_spec.name] = programs
+_spec.loader.exec_module(programs)
+
+MODES = ("forward", "backward", "train")
+
+
+def in_turn(function: object) -> object:
+    """Compiled as a list of kernels."""
+    return compile(function, dynamic=True)
+
+
+def check(seed: int, mode: str, wrap: object) -> None:
+    """Compare, and tell the smallest program found that differs. Kernels in turn are those of eager ops, so their results are the same to the bit."""
+    program, exact = programs.generate(seed, mode), wrap is in_turn and mode == "forward"
+    if programs.difference(program, wrap, exact=exact) is not None:
+        program = programs.shrink(program, wrap, exact)
+        pytest.fail(f"seed {seed}, {mode}{', x1 a view of x0' if program.overlap else ''}:\n{program.text()}\n{programs.difference(program, wrap, exact=exact)}")
+
+
+@pytest.mark.filterwarnings("ignore:compile")  # a check that changes with every input ends eagerly
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("first", range(0, 50, 10))
+def test_kernels_in_turn(mode: str, first: int) -> None:
+    for seed in range(first, first + 10):
+        check(seed, mode, in_turn)
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("mode", MODES)
+def test_one_native_function(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(section, "LINKED_WORK", 1 << 40)
+    for seed in range(100, 102):
+        check(seed, mode, compile)
+
+
+@pytest.mark.fuzz
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("first", range(1000, 1700, 50))
+def test_many_kernels_in_turn(mode: str, first: int) -> None:
+    for seed in range(first, first + 50):
+        check(seed, mode, in_turn)
+
+
+@pytest.mark.fuzz
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("first", range(2000, 2100, 10))
+def test_many_native_functions(mode: str, first: int) -> None:
+    for seed in range(first, first + 10):
+        check(seed, mode, compile)

@@ -1,0 +1,80 @@
+"""Gamma and Poisson numbers: their moments, the slope of gamma numbers, reproducibility and the corners of the parameters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import numod
+from numod.core.apply import apply
+from numod.ops import sampling
+
+COUNT = 40000
+
+
+def check_moments(found, mean, variance):
+    """Within five standard errors of the mean, and a tenth of the variance."""
+    assert abs(found.mean() - mean) < 5 * math.sqrt(variance / found.size)
+    assert abs(found.var() / variance - 1) < 0.1
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 7.5, 3000.0])
+def test_gamma_moments(alpha):
+    found = numod._standard_gamma(numod.full((COUNT,), alpha, dtype=numod.float64), numod.Generator().manual_seed(1)).numpy()
+    assert (found > 0).all()
+    check_moments(found, alpha, alpha)
+
+
+@pytest.mark.parametrize("rate", [0.3, 4.0, 12.0, 5000.0])
+def test_poisson_moments(rate):
+    found = numod.poisson(numod.full((COUNT,), rate, dtype=numod.float64), numod.Generator().manual_seed(1)).numpy()
+    assert (found >= 0).all() and (found == np.floor(found)).all()
+    check_moments(found, rate, rate)
+
+
+def test_poisson_frequencies_below_and_above_the_change_of_method():
+    for rate in (9.5, 10.5):
+        found = numod.poisson(numod.full((COUNT,), rate), numod.Generator().manual_seed(2)).numpy()
+        for k in range(4, 18):
+            chance = math.exp(k * math.log(rate) - rate - math.lgamma(k + 1))
+            assert abs((found == k).mean() - chance) < 5 * math.sqrt(chance / COUNT)
+
+
+def distribution(alpha, value):
+    """P(alpha, value), by the trapezoidal rule in the logarithm of the variable."""
+    u = np.linspace(math.log(value) - 60 / min(alpha, 1.0), math.log(value), 400001)
+    return np.trapezoid(np.exp(alpha * u - np.exp(u) - math.lgamma(alpha)), u)
+
+
+@pytest.mark.parametrize("alpha, value", [(0.4, 0.02), (0.4, 1.5), (1.0, 0.7), (3.0, 1.0), (3.0, 6.0), (30.0, 36.0), (1200.0, 1180.0)])
+def test_slope_of_gamma_numbers(alpha, value):
+    step = 1e-4 * alpha
+    density = math.exp((alpha - 1) * math.log(value) - value - math.lgamma(alpha))
+    expected = -(distribution(alpha + step, value) - distribution(alpha - step, value)) / (2 * step) / density
+    found = apply(sampling.standard_gamma_gradient, (numod.tensor(alpha, dtype=numod.float64), numod.tensor(value, dtype=numod.float64))).item()
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_gradient_reaches_the_shape():
+    alpha = numod.tensor([0.5, 2.0, 9.0], dtype=numod.float64, requires_grad=True)
+    sample = numod._standard_gamma(alpha)
+    sample.backward(numod.tensor([1.0, 2.0, 3.0], dtype=numod.float64))
+    slope = apply(sampling.standard_gamma_gradient, (alpha.detach(), sample.detach()))
+    assert alpha.grad.tolist() == (slope * numod.tensor([1.0, 2.0, 3.0], dtype=numod.float64)).tolist()
+
+
+def test_the_same_seed_gives_the_same_numbers_in_any_layout():
+    rates = numod.rand(6, 5) * 20
+    for make in (numod._standard_gamma, numod.poisson, numod._sample_dirichlet):
+        first, second = (make(each, numod.Generator().manual_seed(4)) for each in (rates, rates.t().contiguous().t()))
+        assert first.equal(second) and not first.equal(make(rates, numod.Generator().manual_seed(5)))
+
+
+def test_corners():
+    nan = float("nan")
+    assert numod.poisson(numod.tensor([0.0, nan])).isnan().tolist() == [False, True]
+    assert numod._standard_gamma(numod.tensor([1e-6])).item() > 0
+    assert numod._sample_dirichlet(numod.tensor([[0.1, 2.0, 5.0]])).sum().item() == pytest.approx(1, abs=1e-6)
+    assert numod.poisson(numod.zeros(0)).shape == (0,)

@@ -1,0 +1,77 @@
+"""Sorting and selecting against NumPy: every dtype and length of row, both ways of sorting, ties, NaN, layouts; gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numod
+from numod.autograd import gradcheck, gradgradcheck
+from numod.core.apply import apply
+from numod.ops import select, sort
+
+KINDS = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "bool"]
+
+
+def sample(shape, kind):
+    """Values with many ties; floats have NaN, infinities and both zeros among them."""
+    x = (np.random.default_rng(0).standard_normal(shape) * 30).astype(kind)
+    if x.dtype.kind == "f":
+        for k, value in enumerate([np.nan, np.inf, -np.inf, 0.0, -0.0, np.nan]):
+            x.ravel()[k :: 9 + k] = value
+    return x
+
+
+def expected_order(x, descending):
+    """A stable order: NumPy's, with NaN greatest; downwards that of the reversed ranks."""
+    ranks = np.unique(x, return_inverse=True)[1].reshape(x.shape)  # equal elements (NaN too) have equal ranks
+    return np.argsort(-ranks if descending else ranks, -1, kind="stable")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(7,), (3, 40), (2, 200), (2, 5000)], ids=str)
+def test_rows_in_order(shape, kind):
+    x = sample(shape, kind)
+    for descending in (False, True):
+        values, indices = apply(sort.sort, (numod.from_numpy(x.copy()),), (descending,))
+        order = expected_order(x, descending)
+        np.testing.assert_array_equal(indices.numpy(), order)
+        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, order, -1))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 64, 100])
+def test_merging_in_rounds_gives_the_same(n):
+    x = sample((3, n), "float32")
+    y = numod.from_numpy(x.copy())
+    values, indices = numod.zeros_like(y), numod.zeros(3, n, dtype=numod.int64)
+    sort._merging(y._layout, n, 1)(*(each._storage.data for each in (y, values, indices)))
+    np.testing.assert_array_equal(indices.numpy(), expected_order(x, True))
+    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, expected_order(x, True), -1))
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64"])
+@pytest.mark.parametrize("n", [9, 5000])
+def test_selecting(n, kind):
+    x = sample((4, n), kind)
+    y, ordered = numod.from_numpy(x.copy()), np.sort(x, -1)
+    for rank in (0, n // 3, n - 1):
+        values, indices = apply(select.select, (y,), (1, rank, False, select.RANK))
+        np.testing.assert_array_equal(values.numpy()[:, 0], ordered[:, rank])
+        np.testing.assert_array_equal(np.take_along_axis(x, indices.numpy(), -1), values.numpy())
+    values, indices = apply(select.select, (y,), (3, 2, True, select.FIRST))
+    np.testing.assert_array_equal(indices.numpy(), np.sort(expected_order(x, True)[:, :3], -1))  # the first of equal ones, as they stand
+    np.testing.assert_array_equal(np.take_along_axis(x, indices.numpy(), -1), values.numpy())
+
+
+def test_medians():
+    x = numod.tensor([[5.0, 1.0, 3.0, 2.0], [float("nan"), 4.0, float("nan"), 0.0], [float("nan")] * 4])
+    assert x.median(1).indices.tolist() == [3, 0, 0]
+    assert x.nanmedian(1).values.tolist()[:2] == [2.0, 0.0] and x.nanmedian(1).indices.tolist() == [3, 3, 0]
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.sort(0).values, lambda x: x.topk(2, 1, largest=False).values, lambda x: x.kthvalue(2).values, lambda x: x.median(), lambda x: x.quantile(0.3, 1)]
+)
+def test_gradients(function):
+    x = numod.tensor(np.random.default_rng(0).permutation(20).reshape(4, 5) / 7.0).requires_grad_()
+    assert gradcheck(function, (x,)) and gradgradcheck(function, (x,))
