@@ -32,4 +32,9 @@ from .backends.switches import (  # noqa: E402
     are_deterministic_algorithms_enabled, get_deterministic_debug_mode, get_float32_matmul_precision, is_deterministic_algorithms_warn_only_enabled,
     set_deterministic_debug_mode, set_float32_matmul_precision, use_deterministic_algorithms,
 )
+from .nn.functional import (  # noqa: E402
+    adaptive_avg_pool1d, alpha_dropout, avg_pool1d, bilinear, celu, channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
+    cosine_similarity, dropout, feature_alpha_dropout, group_norm, hardshrink, hinge_embedding_loss, layer_norm, margin_ranking_loss, max_pool1d, max_pool2d, max_pool3d,
+    pairwise_distance, pixel_shuffle, pixel_unshuffle, poisson_nll_loss, prelu, rms_norm, rrelu, selu, threshold,
+)
 from .serialization import load, save  # noqa: E402

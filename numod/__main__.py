@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from numod import demo
+from numod import demo, inventory
 
-COMMANDS = (demo,)
+COMMANDS = (demo, inventory)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -40,7 +40,7 @@ class Node:
                 raise stale(each, version, each._node)
         pool = [grads if self.op.outputs else grads[0], *(self._linked(kept) if waist.state.grad_enabled else kept)]
         if recipe.keep_out:
-            pool.append(self._result())
+            pool += self._results()
         if recipe.wide:
             pool += [*self.parameters, *self.layouts, self.layouts, recipe.wanted, waist.state.grad_enabled]
         found = []
@@ -67,16 +67,17 @@ class Node:
                 raise stale(each, version, each._node)
         return self.kept
 
-    def _result(self) -> Tensor | tuple[Tensor, ...]:
+    def _results(self) -> list:
+        """The kept results as the gradients get them; all of several results also as a tuple."""
         results = []
-        for number, (result, version) in enumerate(self.out):
+        for number, (result, version) in zip(self.recipe.keep_out, self.out):
             if result._storage.version != version:
                 raise stale(result, version, self)
             fresh = result._alias()  # the result itself would keep this node, and the node it, alive
             if result._layout.dtype.is_floating_point:
                 fresh._node, fresh._output, fresh._requires_grad = self, number, True
             results.append(fresh)
-        return tuple(results) if self.op.outputs else results[0]
+        return [*results, tuple(results)] if self.recipe.together else results
 
     def release(self) -> None:
         """Free what was kept. A node that kept nothing can be walked again."""
@@ -223,7 +224,7 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
         if each._layout.dtype.is_floating_point:
             each._node, each._output, each._requires_grad = node, number, True
     if node.recipe.keep_out:
-        node.out = tuple((each.detach(), each._storage.version) for each in results)
+        node.out = tuple([(results[k].detach(), results[k]._storage.version) for k in node.recipe.keep_out])
 
 
 def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, target: Tensor) -> Node:

@@ -79,7 +79,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     if plan is None:
         plan = op.plan(key, layouts, parameters, tuple(target._layout for target in targets), over)
     node = None
-    if state.grad_enabled and op.differentiable:
+    if state.grad_enabled and op.differentiable and targets[0]._layout.dtype.is_floating_point:
         concerned = (*inputs, *targets, *[each._base for each in targets])
         if any([isinstance(each, Tensor) and each.requires_grad for each in concerned]):
             node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while its inputs have the history they had

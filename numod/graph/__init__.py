@@ -1,8 +1,28 @@
-"""Graphs of ops: recorded at the waist (`trace`), lowered to kernel calls, linked into native functions, run under guards (`compile`)."""
+"""Graphs of ops: what a function did, recorded at the waist, and run again as native code. For `numod.compile`, the exporter, and whoever wants to look inside.
+
+**The parts of a program** (`trace.py`). A `Program` has `inputs` (values each run is given), `held` (values that are tensors which existed before:
+parameters, buffers, an optimizer's state), `steps`, `gradients` (the leaves whose `.grad` a run sets, or with None drops) and `outputs` (values in
+nested tuples, lists and dicts, among constants). A `Value` is a number; `layouts` says its shape, dtype, strides and device. There are two kinds of step:
+
+- `Step`: one op of `numod.ops` with its inputs (values, numbers, None), parameters and results. `in_place`: the results are values that were there
+  before. An op with `is_view` gives the memory of its input; `EMPTY` gives memory without values; an `Update` is an optimizer's step, whose numbers
+  are asked for at every run; a `Draw` among the inputs is a random stream's offset, drawn anew at every run.
+- `Check`: a value the library looked at (whether indices are in range, say) and what it found. A run that finds another value stops.
+
+**The life of a program.** `trace` (or `compile`, with guards) records it while the function runs eagerly. `lower` runs every op's own launch with
+spans of memory for arrays and so gets kernel calls. `order` puts checks first, so that a run which stops has changed nothing. `memory` lays values in
+between in one arena. `section` makes the calls one native function (`link`), or launches them in turn. `run` and `differentiable` are the forms that
+are called, `caller` writes the short way into the first. `guards` and `reach` know what a record took for granted; `gradients` what it found in `.grad`.
+
+**What an exporter may rely on.** `verify(program)` holds for every recorded program: each value is made once, before its use; the layouts are those the ops
+plan; what is not in `inputs` or `held` is made inside. Calling the program runs it op by op, which is its meaning. `lower(program)` gives calls of
+kernels that neither allocate nor raise nor touch Python, except calls with `host`.
+"""
 
 from __future__ import annotations
 
 from .compile import compile  # noqa: A004
 from .trace import Program, trace
+from .verify import verify
 
-__all__ = ["Program", "compile", "trace"]
+__all__ = ["Program", "compile", "trace", "verify"]

@@ -6,6 +6,7 @@ A small network's native step takes a tenth of a microsecond; without this the P
 from __future__ import annotations
 
 import sys
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ class _Writer:
     def function(self) -> Callable:
         """Write the text and make it a function."""
         given = ", ".join(self.arguments)
-        head = [f"def call({given}):", "    try:", f"        same = {self._same()}", "    except AttributeError:", f"        return slow({given})"]
+        head = [f"def call({given}):", "    try:", f"        same = {self._same()}", "    except (AttributeError, LookupError):", f"        return slow({given})"]
         head += ["    if not same:", f"        return slow({given})"]
         text = "\n".join(head + [f"    {line}" for line in self._body()])
         self.text = text
@@ -115,7 +116,7 @@ class _Writer:
     def _gradient_memory(self, buffer: Buffer, name: str) -> list[str]:
         """The last call's memory, unless somebody beside the parameter holds it, or its tensor: references are ours, the name's and the question's."""
         owner = next(owner for owner, value in self.executable.gradients if value is not None and self.executable.lowered.places[value].buffer is buffer)
-        target = self.arguments[self.executable.program.inputs.index(owner)] if isinstance(owner, Value) else self._name(owner, "parameter")
+        target = self._owner(owner)
         new = f"Storage(empty({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
         holder = self._name([Storage(buffer.device.empty(buffer.size, buffer.storage))], "holder")
         return [
@@ -124,11 +125,15 @@ class _Writer:
             f"    {name} = {holder}[0] = {new}",
         ]
 
+    def _owner(self, owner: Tensor | Value) -> str:
+        """The expression of a leaf that has a gradient."""
+        return self.arguments[self.executable.program.inputs.index(owner)] if isinstance(owner, Value) else self._name(owner, "parameter")
+
     def _set_gradients(self) -> list[str]:
         """A gradient whose memory is the last call's is still in its place."""
         lines = []
         for owner, value in self.executable.gradients:
-            target = self.arguments[self.executable.program.inputs.index(owner)] if isinstance(owner, Value) else self._name(owner, "parameter")
+            target = self._owner(owner)
             if value is None:
                 lines.append(f"{target}._grad = None")
                 continue
@@ -161,7 +166,7 @@ class _Writer:
 
     def _results(self) -> list[str]:
         lines: list[str] = []
-        made: dict[Value, str] = {}
+        made = {value: f"{self._owner(owner)}._grad" for owner, value in self.executable.gradients if value is not None}
 
         def text(each: Any) -> str:
             if isinstance(each, Value):
@@ -174,6 +179,12 @@ class _Writer:
                 return f"({inner})" if type(each) is tuple else f"[{inner}]"
             if type(each) is dict:
                 return "{" + ", ".join(f"{self._name(key, 'key')}: {text(part)}" for key, part in each.items()) + "}"
+            if type(each) is OrderedDict:
+                pairs = "".join(f"({self._name(key, 'key')}, {text(part)}), " for key, part in each.items())
+                return f"{self._name(OrderedDict, 'kind')}([{pairs}])"
+            if isinstance(each, tuple):
+                inner = "".join(f"{text(part)}, " for part in each)
+                return f"{self._name(type(each), 'kind')}({inner if hasattr(each, '_fields') else f'[{inner}]'})"
             return self._name(each, "constant")
 
         result = text(self.executable.program.outputs)
@@ -181,4 +192,4 @@ class _Writer:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and (a == b or (a != a and b != b))
+    return type(a) is type(b) and ((a == b and (a or repr(a) == repr(b))) or (a != a and b != b))

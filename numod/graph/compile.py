@@ -161,18 +161,20 @@ class Version:
 
 def record(function: Callable, arguments: tuple, named: dict, name: str, dynamic: bool) -> tuple[Any, Version | None, str | None]:
     """Run a call for real while recording it: (its result, the version for later calls or None, what the call changed in Python)."""
-    before = list(guards.picture(function))
+    roots = _objects((arguments, named))
+    before = list(guards.picture(function, roots))
     tensors = describe(arguments, named)[1]
     storages = {id(thing) for _, kind, thing in before if kind == "is"}
     if any(id(each._storage) in storages for each in tensors):
         return function(*arguments, **named), None, None  # a parameter given as an argument: which of the two a later call means is not known
     recorder = Recorder(tensors, {id(thing) for _, kind, thing in before if kind == "is" and isinstance(thing, Tensor)})
     owned = Gradients(function, before, tensors)
-    stream, histories = _stream(), [each.grad_fn for each in tensors]
+    stream, histories, settings = _stream(), [each.grad_fn for each in tensors], _settings(before)
     waist.listeners.append(recorder)
     try:
         outputs = function(*arguments, **named)
-        change = guards.compare(before, list(guards.picture(function))) or _unseen(recorder, tensors, stream, histories)
+        change = guards.compare(before, list(guards.picture(function, roots))) or _unseen(recorder, tensors, stream, histories)
+        change = change or (None if _settings(before) == settings else "a setting of an optimizer's param_groups changes")
         joint = None if change or recorder.made_state else _differentiate(recorder, tensors, outputs)
     finally:
         waist.listeners.remove(recorder)
@@ -186,7 +188,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, dynamic
     else:
         boundary, differentiated, wanted, gradients = joint
         executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, linked)
-    picture = guards.Picture(function, owned.guards)
+    picture = guards.Picture(function, roots, owned.guards)
     executable.counting = picture.counting
     return outputs, Version(executable, picture, owned.inputs_without), None
 
@@ -200,6 +202,12 @@ def _unseen(recorder: Recorder, tensors: tuple[Tensor, ...], stream: tuple, hist
     if _stream() != (seed, offset + sum(each.count for each in draws.values() if each.generator is default_generator)):
         return "the random stream is begun anew or used outside tensors' operations"
     return None
+
+
+def _settings(entries: list[guards.Entry]) -> list[dict]:
+    """The numbers in the groups of all optimizers that the function reaches. Programs read them anew at every run, but do not write them."""
+    optimizers = [thing for _, kind, thing in entries if kind == "is" and hasattr(thing, "param_groups")]
+    return [{key: each for key, each in group.items() if isinstance(each, (bool, int, float, tuple))} for each in optimizers for group in each.param_groups]
 
 
 def _stream() -> tuple[int, int]:
@@ -270,7 +278,7 @@ def _key(each: Any, tensors: list[Tensor]) -> Any:
         tensors.append(each)
         return (each._layout, each.requires_grad) if state.grad_enabled else each._layout
     if isinstance(each, guards.SIMPLE):
-        return type(each), each
+        return type(each), each or repr(each)  # 0.0 and -0.0 are two numbers
     if isinstance(each, (list, tuple)):
         return type(each), *[_key(part, tensors) for part in each]
     if isinstance(each, dict):
@@ -280,6 +288,13 @@ def _key(each: Any, tensors: list[Tensor]) -> Any:
 
 def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
     return next(k for k, each in enumerate(tensors) if each is tensor)
+
+
+def _objects(each: Any) -> list:
+    """The arguments that are known by identity: modules, optimizers, plain objects."""
+    if isinstance(each, (list, tuple, dict)):
+        return [found for part in (each.values() if isinstance(each, dict) else each) for found in _objects(part)]
+    return [] if isinstance(each, (Tensor, *guards.SIMPLE)) else [each]
 
 
 class _Same:

@@ -45,9 +45,8 @@ class Differentiable(Executable):
         arena, memory_of = np.empty(max(self.arena_size, 1), np.uint8), {}
         values = self._begin(arena, inputs, memory_of)
         self._count_writes(inputs)
-        self._set_gradients(inputs, memory_of)
+        tensors = self._set_gradients(inputs, memory_of)
         node = CompiledNode(self, inputs, arena, memory_of, values)
-        tensors: dict[Value, Tensor] = {}
 
         def build(each: Any) -> Any:
             if not isinstance(each, Value):

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..core.tensor import Tensor
-from .guards import Entry, Guard, mentions
+from .guards import Entry
+from .reach import Guard, mentions
 from .trace import Recorder
 
 
 class Gradients:
     """The gradients of leaves before a call. `settle`, after it, gives the conditions under which the program does what the function would do.
 
-    A function that neither changes nor mentions gradients does not concern itself with them. A gradient that was there and was not looked at is one the function drops, so anything may be there. One that it used must be the same
-    memory at every run; and where there was none there must be none.
+    A function that neither changes nor mentions gradients does not concern itself with them. A gradient that was there and was not looked at
+    is one the function drops, so anything may be there. One that it used must be the same memory at every run; and where there was none there
+    must be none.
     """
 
     def __init__(self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...]) -> None:

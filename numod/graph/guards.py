@@ -7,66 +7,65 @@ are dicts of an optimizer's state, which must be the same objects.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from .. import dtypes
 from ..core import changes
+from ..core.random import Generator
 from ..core.tensor import Tensor
-from ..device import Size
-from ..device.device import Device
+from . import reach
+from .reach import SIMPLE, Guard, is_module, is_optimizer, names_of
 
 dtypes.on_default_change.append(changes.note)
-SIMPLE = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, Device, Size, slice, type(Ellipsis))
 _DEPTH = 6  # of plain objects and containers
 _PACKAGE = __name__.partition(".")[0]
 Entry = tuple[str, str, Any]
 
 
-@dataclass
-class Guard:
-    """A condition that is tested at every call, as an expression over objects: "{0}.cell_contents is {1}"."""
-
-    name: str
-    text: str
-    objects: tuple
-
-    def expression(self, space: dict[str, Any]) -> str:
-        """The condition with names for its objects, which are put into `space`."""
-        names = []
-        for each in self.objects:
-            names.append(f"thing{len(space)}")
-            space[names[-1]] = each
-        return self.text.format(*names)
-
-
 class Picture:
     """How things were when a program was recorded. `difference()` names what changed since, or is None."""
 
-    def __init__(self, function: Callable, more: Iterable[Guard] = ()) -> None:
-        self.function = function
-        self.entries = list(picture(function))
+    def __init__(self, function: Callable, roots: Sequence = (), more: Iterable[Guard] = ()) -> None:
+        self.function, self.roots = function, roots
+        self.entries = list(picture(function, roots))
         self.count = changes.count
-        self.guards = [*quick(function), *more]
+        self.guards = [*reach.quick(function, roots), *more]
         for _, kind, thing in self.entries:
             if kind == "is" and isinstance(thing, Tensor):
                 thing._pictured = True
         self.counting = [thing for _, kind, thing in self.entries if kind == "state" and any(type(each) in (int, float) for each in thing.values())]
         space: dict[str, Any] = {"equal": _equal}
-        self.holds = eval("lambda: " + conditions(self.guards, space), space)  # noqa: S307  our own text over our own objects
+        self.all_hold = eval("lambda: " + conditions(self.guards, space), space)  # noqa: S307  our own text over our own objects
 
     def difference(self) -> str | None:
         """What changed. The whole picture is taken again only where something noted a change."""
-        if not self.holds():
-            space: dict[str, Any] = {"equal": _equal}
-            return next(each.name for each in self.guards if not eval(each.expression(space), space))  # noqa: S307
+        broken = self._broken()
+        if broken is not None:
+            return broken
         if changes.count == self.count:
             return None
-        found = compare(self.entries, list(picture(self.function)))
+        found = compare(self.entries, list(picture(self.function, self.roots)))
         if found is None:
             self.count = changes.count
         return found
+
+
+    def _broken(self) -> str | None:
+        """The name of the first guard that does not hold."""
+        try:
+            if self.all_hold():
+                return None
+        except (AttributeError, LookupError):
+            pass  # one is gone; which, is found below
+        for each in self.guards:
+            space: dict[str, Any] = {"equal": _equal}
+            try:
+                if not eval(each.expression(space), space):  # noqa: S307  our own text over our own objects
+                    return each.name
+            except (AttributeError, LookupError):
+                return each.name
+        return None
 
 
 def conditions(guards: list[Guard], space: dict[str, Any]) -> str:
@@ -87,7 +86,7 @@ def compare(before: list[Entry], after: list[Entry]) -> str | None:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and (a == b or (a != a and b != b))
+    return type(a) is type(b) and ((a == b and (a or repr(a) == repr(b))) or (a != a and b != b))
 
 
 def _told(name: str, before: Any, now: Any) -> str:
@@ -96,78 +95,14 @@ def _told(name: str, before: Any, now: Any) -> str:
     return f"{name} is another {type(now).__name__}"
 
 
-def quick(function: Callable) -> Iterator[Guard]:
-    """Conditions on what can change without a note: closure cells and globals that hold numbers, tensors, modules, optimizers or containers."""
-    for text, owner, name, value in names_of(function):
-        if owner is None:
-            pass  # the function's own object is the one it was bound to
-        elif isinstance(value, SIMPLE):
-            yield Guard(name, f"{text} is {{1}} or equal({text}, {{1}})", (owner, value))
-        elif _is_module(value) or not isinstance(value, (types.ModuleType, type)) and not callable(value):
-            yield Guard(name, f"{text} is {{1}}", (owner, value))
-        if _is_optimizer(value):
-            yield from _quick_optimizer(name, value)
-        elif isinstance(value, (list, dict)):
-            yield Guard(f"len({name})", "len({0}) == {1}", (value, len(value)))
-            for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-                yield Guard(f"{name}[{key!r}]", "{0}[{1}] is {2}" + (" or equal({0}[{1}], {2})" if isinstance(each, SIMPLE) else ""), (value, key, each))
-
-
-def _quick_optimizer(name: str, optimizer: Any) -> Iterator[Guard]:
-    """Tensors of its state, and of its groups' settings what a step branches on: flags, and whether numbers are zero."""
-    for state in optimizer.state.values():
-        for key, each in state.items():
-            if isinstance(each, Tensor):
-                yield Guard(f"{name}'s state {key!r}", "{0}.get({1}) is {2}", (state, key, each))
-    yield Guard(f"{name}'s state", "len({0}.state) == {1}", (optimizer, len(optimizer.state)))
-    for group in optimizer.param_groups:
-        for key, each in group.items():
-            if key not in ("params", "lr", "initial_lr") and isinstance(each, (bool, int, float, type(None))):
-                yield Guard(f"{name}'s {key}", "{0}[{1}]" if each else "not {0}[{1}]", (group, key))
-
-
-def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
-    """(expression, its object {0}, name, value) of everything a function's code can reach by name: its object, closure, globals, defaults."""
-    owner = getattr(function, "__self__", None)
-    if owner is not None and not isinstance(owner, types.ModuleType):
-        yield "", None, "self", owner
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return
-    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
-        try:
-            yield "{0}.cell_contents", cell, name, cell.cell_contents
-        except ValueError:
-            pass  # not yet assigned
-    space = function.__globals__
-    for name in _global_names(code):
-        if name in space:
-            yield f"{{0}}.get({name!r})", space, name, space[name]
-    for k, value in enumerate(function.__defaults__ or ()):
-        yield f"{{0}}.__defaults__[{k}]", function, f"default {k}", value
-
-
-def mentions(function: Callable, part: str) -> bool:
-    """Whether a name in the function's own code has `part` in it."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code is not None and any(part in name for name in _global_names(code))
-
-
-def _global_names(code: types.CodeType) -> list[str]:
-    found = dict.fromkeys(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found.update(dict.fromkeys(_global_names(constant)))
-    return list(found)
-
-
-def picture(function: Callable) -> Iterator[Entry]:
-    """All that `function` reaches by name, looked into."""
+def picture(function: Callable, roots: Sequence = ()) -> Iterator[Entry]:
+    """All that `function` reaches by name, and the objects it is given (`roots`), looked into."""
     seen: set[int] = set()
     yield "default dtype", "is", dtypes.get_default_dtype()
     for *_, name, value in names_of(function):
         yield from _look(name, value, seen, _DEPTH)
+    for k, each in enumerate(roots):
+        yield from _look(f"object {k} given", each, seen, _DEPTH)
 
 
 def _look(name: str, value: Any, seen: set[int], depth: int) -> Iterator[Entry]:
@@ -180,11 +115,12 @@ def _look(name: str, value: Any, seen: set[int], depth: int) -> Iterator[Entry]:
     if isinstance(value, Tensor):
         yield name, "is", value
         yield f"{name}'s memory", "is", value._storage
+        yield f"{name}'s bytes", "is", value._storage.data
         yield f"{name}.requires_grad", "equal", value.requires_grad
         yield f"{name}'s history", "is", value.grad_fn
-    elif _is_module(value):
+    elif is_module(value):
         yield from _look_at_module(name, value, seen, depth)
-    elif _is_optimizer(value):
+    elif is_optimizer(value):
         yield from _look_at_optimizer(name, value)
     elif isinstance(value, (types.FunctionType, types.MethodType)):
         if not (getattr(value, "__module__", None) or "").startswith(_PACKAGE):
@@ -194,6 +130,8 @@ def _look(name: str, value: Any, seen: set[int], depth: int) -> Iterator[Entry]:
         yield f"len({name})", "equal", len(value)
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _look(f"{name}[{key!r}]", each, seen, depth - 1)
+    elif isinstance(value, Generator):
+        yield name, "is", value  # its draws are recorded
     else:
         yield name, "is", value
         for key, each in list(getattr(value, "__dict__", {}).items()):
@@ -223,7 +161,7 @@ def _look_at_optimizer(name: str, optimizer: Any) -> Iterator[Entry]:
             if key == "params":
                 yield f"{name}: parameters of group {k}", "equal", len(each)
                 for n, parameter in enumerate(each):
-                    yield f"{name}: parameter {n} of group {k}", "is", parameter
+                    yield from _look(f"{name}: parameter {n} of group {k}", parameter, set(), 1)
             elif isinstance(each, (bool, type(None), str)):
                 yield f"{name}.param_groups[{k}][{key!r}]", "equal", each
             elif isinstance(each, (int, float)):
@@ -232,12 +170,4 @@ def _look_at_optimizer(name: str, optimizer: Any) -> Iterator[Entry]:
         yield f"{name}.state[{n}]", "state", state
         for key, each in state.items():
             if isinstance(each, Tensor):
-                yield f"{name}.state[{n}][{key!r}]", "is", each
-
-
-def _is_module(value: Any) -> bool:
-    return hasattr(value, "_modules") and hasattr(value, "_parameters")
-
-
-def _is_optimizer(value: Any) -> bool:
-    return hasattr(value, "param_groups") and hasattr(value, "state")
+                yield from _look(f"{name}.state[{n}][{key!r}]", each, set(), 1)

@@ -68,8 +68,7 @@ class Executable:
             if alone and not self.section.linked:
                 self.busy.release()
         self._count_writes(inputs)
-        self._set_gradients(inputs, memory_of)
-        return self._built(self.program.outputs, inputs, memory_of)
+        return self._built(self.program.outputs, inputs, memory_of, self._set_gradients(inputs, memory_of))
 
     def _begin(self, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> list:
         """Run the section and give the run-time numbers. A check that fails leaves memory, random streams and step counts as they were."""
@@ -108,14 +107,19 @@ class Executable:
         for number in self.inputs_written:
             inputs[number]._storage.version += 1
 
-    def _set_gradients(self, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> None:
+    def _set_gradients(self, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> dict[Value, Tensor]:
+        """Give the leaves their gradients, and give those by value."""
+        made: dict[Value, Tensor] = {}
         for owner, value in self.gradients:
             owner = inputs[self.program.inputs.index(owner)] if isinstance(owner, Value) else owner
-            owner._grad = None if value is None else self._tensor(value, inputs, memory_of)
+            if value is not None and value not in made:
+                made[value] = self._tensor(value, inputs, memory_of)
+            owner._grad = None if value is None else made[value]
+        return made
 
-    def _built(self, structure: Any, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> Any:
-        """A structure of values as tensors; one value is one tensor wherever it stands."""
-        tensors: dict[Value, Tensor] = {}
+    def _built(self, structure: Any, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any], tensors: dict[Value, Tensor] | None = None) -> Any:
+        """A structure of values as tensors; one value is one tensor wherever it stands. `tensors`: those that are there already."""
+        tensors = {} if tensors is None else tensors
 
         def build(each: Any) -> Any:
             if isinstance(each, Value):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
@@ -20,12 +21,15 @@ from ..core.creation import empty
 from ..core.random import Draw
 from ..core.tensor import Tensor
 from ..core.transfer import Move
-from ..device import Layout, Storage
+from ..device import Layout, Size, Storage
+from ..device.device import Device
+from ..dtypes import dtype
 from ..ops import table, view
 from ..ops.op import Op
 from ..ops.update import Update
 
 
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), dtype, Device, Size, slice)  # results that hold no tensor
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -238,7 +242,8 @@ class Recorder:
         program = self.program
         for value, tensor in [*program.held.items(), *((v, self.alive[v.number]) for v in program.inputs)]:
             if self.places[value.number] != _place(tensor):
-                raise RuntimeError(f"trace: the shape or memory of a {tuple(program.layouts[value].shape)} tensor from outside was changed, which a recorded program cannot repeat")
+                shape = tuple(program.layouts[value].shape)
+                raise RuntimeError(f"trace: the shape or memory of a {shape} tensor from outside was changed, which a recorded program cannot repeat")
             gradient = tensor._grad
             if gradient is not None and id(gradient) in self.numbers and self.numbers[id(gradient)] not in program.held:
                 program.gradients[value] = self.numbers[id(gradient)]
@@ -248,6 +253,8 @@ class Recorder:
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
+        if not isinstance(each, (Tensor, *_PLAIN)) and not callable(each):
+            raise RuntimeError(f"trace: the function returns a {type(each).__name__}, which may hold values of this run; return tensors in tuples, lists or dicts")
         if not isinstance(each, Tensor) or id(each) in self.outside:
             return each
         found = self._known(each)
@@ -307,10 +314,11 @@ def _line() -> str:
 
 def replace(structure: Any, function: Callable) -> Any:
     """`structure` (nested tuples, lists and dicts) with its leaves replaced."""
-    if isinstance(structure, dict):
-        return {key: replace(each, function) for key, each in structure.items()}
-    if isinstance(structure, (tuple, list)):
-        return type(structure)(replace(each, function) for each in structure)
+    if type(structure) in (dict, OrderedDict):
+        return type(structure)((key, replace(each, function)) for key, each in structure.items())
+    if isinstance(structure, tuple) or type(structure) is list:
+        parts = [replace(each, function) for each in structure]
+        return type(structure)(*parts) if hasattr(structure, "_fields") else type(structure)(parts)
     return function(structure)
 
 

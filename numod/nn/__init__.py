@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import functional, init, utils  # noqa: F401  public namespaces
 from .activation import *
+from .adaptive import *
 from .container import *
 from .convolution import *
 from .distance import *

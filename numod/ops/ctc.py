@@ -93,8 +93,8 @@ class Ctc(Op):
 
     inputs, parameters, outputs = ("x", "targets", "input_lengths", "target_lengths"), ("blank", "forgiving"), ("loss", "alpha")
     gradients = {
-        "x": lambda grads, x, targets, input_lengths, target_lengths, outs, blank, forgiving: ctc_gradient.apply(
-            (grads[0].contiguous(), x, targets, input_lengths, target_lengths, *outs), (blank, forgiving)
+        "x": lambda grads, x, targets, input_lengths, target_lengths, loss, alpha, blank, forgiving: ctc_gradient.apply(
+            (grads[0].contiguous(), x, targets, input_lengths, target_lengths, loss, alpha), (blank, forgiving)
         )
     }
 

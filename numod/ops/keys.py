@@ -68,6 +68,6 @@ def digits(dtype: DType, n: int) -> tuple[int, int]:
     return digit, -(-8 * max(dtype.itemsize, 4) // digit)
 
 
-def scatter_back(grads: tuple, outs: tuple, layout: Layout) -> object:
+def scatter_back(grads: tuple, indices: object, layout: Layout) -> object:
     """The gradient of rows whose elements were moved: each to where its value was."""
-    return grads[0].new_zeros(layout.shape).scatter_(-1, outs[1], grads[0])
+    return grads[0].new_zeros(layout.shape).scatter_(-1, indices, grads[0])

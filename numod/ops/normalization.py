@@ -208,17 +208,17 @@ class ChannelNormGradient(_Norm):
         return self._launch(channel_norm_gradient_kernel, x, arguments, results, 0, (*x.shape, int(isinstance(weight, Layout))), parameters[0])
 
 
-def _row_gradients(grads: list, x: object, weight: object, outs: tuple, eps: float, recording: bool) -> tuple:
+def _row_gradients(grads: list, x: object, weight: object, mean: object, rstd: object, eps: float, recording: bool) -> tuple:
     g = grads[0].contiguous()
     if not recording:
-        return row_norm_gradient.apply((g, x, weight, outs[1], outs[2]))
+        return row_norm_gradient.apply((g, x, weight, mean, rstd))
     return _composed(g, x, weight, eps, (1,), (0,), lambda each: each)
 
 
-def _channel_gradients(grads: list, x: object, weight: object, outs: tuple, eps: float, recording: bool) -> tuple:
+def _channel_gradients(grads: list, x: object, weight: object, mean: object, var: object, eps: float, recording: bool) -> tuple:
     g = grads[0].contiguous()
     if not recording:
-        return channel_norm_gradient.apply((g, x, weight, outs[1], outs[2]), (eps,))
+        return channel_norm_gradient.apply((g, x, weight, mean, var), (eps,))
     return _composed(g, x, weight, eps, (0, 2), (0, 2), lambda each: each.unsqueeze(1))
 
 

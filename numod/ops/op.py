@@ -2,7 +2,8 @@
 
 An op plans in layouts and runs on flat buffers. Its gradients are functions whose parameter names say what backward must keep:
 `g` the gradient of the result, `out` the result, an input's name the input, a parameter's name the parameter, `layout` the layout of the
-input the gradient is for, `layouts` those of all inputs. An op of several results has `grads` (None where no gradient came) and `outs` instead.
+input the gradient is for, `layouts` those of all inputs. An op of several results has `grads` (None where no gradient came) instead of g, and result by its name
+(or all as `outs`): what is named is kept, and may not be written to before backward.
 A gradient listed under several inputs' names gives a tuple, one for each; where it asks for `wanted` it is told whose are needed.
 `recording` tells whether the gradient will itself be differentiated.
 Those of a pointwise row are formulas; those of other ops are written in tensor operations, whichever tensor class calls them.
@@ -59,11 +60,12 @@ class Plan:
 class Recipe:
     """What a node keeps, and how it calls its gradients: (input position or positions, function, a getter of the arguments from the node's pool).
 
-    The pool is [g, *kept inputs], then the result where `keep_out`, then for `wide` recipes *parameters, *layouts, the list of layouts, `wanted` and `recording`.
+    The pool is [g, *kept inputs], then the results numbered in `keep_out` (and all of them as a tuple where `outs` is asked for), then for `wide` recipes *parameters, *layouts, the list of layouts, `wanted` and `recording`.
     """
 
     keep: list[int]
-    keep_out: bool
+    keep_out: tuple[int, ...]
+    together: bool
     wide: bool
     calls: list[tuple[int | tuple[int, ...], Callable, Callable]]
     wanted: tuple[str, ...]
@@ -127,8 +129,9 @@ class Op:
                 calls.append((tuple(map(self.inputs.index, names)), function, argument_names(function)))
         asked = [name for _, _, names in calls for name in names]
         keep = [k for k, name in enumerate(self.inputs) if name in asked]
-        g, out = ("grads", "outs") if self.outputs else ("g", "out")
-        pool = [g, *(self.inputs[k] for k in keep), *([out] if out in asked else [])]
+        results = self.outputs or ("out",)
+        kept_results = tuple(k for k, name in enumerate(results) if name in asked or "outs" in asked)
+        pool = ["grads" if self.outputs else "g", *(self.inputs[k] for k in keep), *(results[k] for k in kept_results), *(["outs"] if "outs" in asked else [])]
         wide = any(name not in pool for name in asked)
         pool += [*self.parameters, *range(count), "layouts", "wanted", "recording"] if wide else []
 
@@ -137,7 +140,7 @@ class Op:
             return itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
 
         names_wanted = tuple(self.inputs[k] for k in wanted) if self.inputs else ()
-        return Recipe(keep, out in asked, wide, [(k, function, getter(k, names)) for k, function, names in calls], names_wanted)
+        return Recipe(keep, kept_results, "outs" in asked, wide, [(k, function, getter(k, names)) for k, function, names in calls], names_wanted)
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

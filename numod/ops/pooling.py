@@ -129,7 +129,7 @@ class MaxPool(_Pool):
     """(values, indices) of dense x (planes, depth, height, width)."""
 
     inputs, outputs = ("x",), ("values", "indices")
-    gradients = {"x": lambda grads, outs, kernel, stride, padding, dilation, layout: place_gradient.apply((grads[0].contiguous(), outs[1]), (kernel, stride, padding, dilation, tuple(layout.shape[1:])))}
+    gradients = {"x": lambda grads, indices, kernel, stride, padding, dilation, layout: place_gradient.apply((grads[0].contiguous(), indices), (kernel, stride, padding, dilation, tuple(layout.shape[1:])))}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments

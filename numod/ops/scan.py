@@ -108,7 +108,7 @@ class RunningExtremum(Op):
     """The greatest or least element so far along parameter `dim`, and its place."""
 
     inputs, parameters, outputs = ("x",), ("dim",), ("values", "indices")
-    gradients = {"x": lambda grads, outs, layout, dim: grads[0].new_zeros(layout.shape).scatter_add_(dim, outs[1], grads[0])}
+    gradients = {"x": lambda grads, indices, layout, dim: grads[0].new_zeros(layout.shape).scatter_add_(dim, indices, grads[0])}
 
     def __init__(self, name: str, kernel: Callable, least: bool) -> None:
         super().__init__(name)

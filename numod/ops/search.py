@@ -36,7 +36,8 @@ class Searchsorted(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         array = f"{values.storage.name}[]"
-        launch = bind.launcher(out.device, self.name, bind.source_of(searchsorted_kernel), f"{array}, {array}, int64[], int64[]" + ", int64" * 6, values.dtype, out.size * 8)
+        signature = f"{array}, {array}, int64[], int64[]" + ", int64" * 6
+        launch = bind.launcher(out.device, self.name, bind.source_of(searchsorted_kernel), signature, values.dtype, out.size * 8)
         n, m = edges.shape[-1], values.shape[-1] if values.ndim else 1
         return Plan(out, launch, (out.size, m, n, 1 if edges.ndim == 1 else 2, int(right), int(sorted_by)))
 

@@ -93,7 +93,8 @@ class Select(Op):
         empty = x.device.empty
 
         def launch(x_data: object, values: object, indices: object) -> None:
-            run(x_data, values, indices, empty(rows * n, key), empty(tasks << digit, np.dtype(np.int64)), rows, n, tasks, m, rank, digit, passes, int(descending), aim)
+            keys, counts = empty(rows * n, key), empty(tasks << digit, np.dtype(np.int64))
+            run(x_data, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, int(descending), aim)
 
         return Plan(results, launch)
 

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections import OrderedDict, namedtuple
 
 import numpy as np
 import pytest
@@ -208,7 +209,8 @@ def test_numbers_in_closures_globals_and_arguments() -> None:
         return x**power * scale + GLOBAL["shift"]
 
     compiled = compile(function)
-    for scale in (2.0, 3.0, 3.0, -1.0):
+    for number in (2.0, 3.0, 3.0, -1.0):
+        scale = number
         for power in (1, 2):
             GLOBAL["shift"] += 1
             assert equal(compiled(X, power), function(X, power)) and equal(compiled(X, power=power), function(X, power=power))
@@ -217,6 +219,76 @@ def test_numbers_in_closures_globals_and_arguments() -> None:
 
 
 GLOBAL = {"shift": 0}
+
+
+class Settings:
+    """Numbers a function may use."""
+
+    shared = 1.0
+
+    def __init__(self) -> None:
+        self.own, self.nested, self.array = 1.0, {"a": [1.0]}, np.ones(1)
+
+    def scaled(self, x: numod.Tensor) -> numod.Tensor:
+        return x * self.own
+
+
+class Slots:
+    """The same without a dictionary."""
+
+    __slots__ = ("own",)
+
+    def __init__(self) -> None:
+        self.own = 1.0
+
+
+def helper(x: numod.Tensor) -> numod.Tensor:
+    """A function that another one calls."""
+    return x * GLOBAL["scale"]
+
+
+CHANGES = {
+    "attribute": (lambda s, x: x * s.own, lambda s: setattr(s, "own", 5.0)),
+    "slot": (lambda s, x: x * s.own, lambda s: setattr(s, "own", 5.0)),
+    "attribute in a method": (lambda s, x: s.scaled(x), lambda s: setattr(s, "own", 5.0)),
+    "class": (lambda s, x: x * s.shared, lambda s: setattr(type(s), "shared", type(s).shared + 1)),
+    "nested": (lambda s, x: x * s.nested["a"][0], lambda s: s.nested["a"].__setitem__(0, 5.0)),
+    "array": (lambda s, x: x * float(s.array[0]), lambda s: s.array.fill(5.0)),
+    "global of a helper": (lambda s, x: helper(x), lambda s: GLOBAL.update(scale=5.0)),
+    "a key that goes": (lambda s, x: x * s.nested.get("a", [7.0])[0], lambda s: s.nested.clear()),
+    "an attribute that goes": (lambda s, x: x * getattr(s, "own", 7.0) + (s.own if hasattr(s, "own") else 0), lambda s: delattr(s, "own")),
+}
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("name", CHANGES)
+def test_numbers_wherever_they_stand(name: str, dynamic: bool) -> None:
+    function, change = CHANGES[name]
+    settings = Slots() if name == "slot" else Settings()
+    GLOBAL["scale"] = 1.0
+    compiled = compiled_natively(lambda x: function(settings, x), dynamic=dynamic)
+    for _ in range(3):
+        assert equal(compiled(X), function(settings, X))
+    change(settings)
+    for _ in range(2):
+        assert equal(compiled(X), function(settings, X))
+
+
+def test_numbers_that_are_another_at_every_use_are_refused() -> None:
+    import random
+
+    numbers, source = iter([1.0, 2.0, 3.0]), random.Random(0)
+    for function in (lambda x: x * next(numbers), lambda x: x * source.random(), lambda x: x * random.random(), lambda x: x * float(np.random.rand())):
+        with pytest.raises(RuntimeError, match="another value at every use"):
+            compile(function)(X)
+
+
+def test_generators_draw_anew() -> None:
+    source, twin = numod.Generator(), numod.Generator()
+    function = lambda x, g: x + numod.rand(3, generator=g)  # noqa: E731
+    compiled = compile(lambda x: function(x, source))
+    for _ in range(4):
+        assert equal(compiled(X), function(X, twin))
 
 
 def test_a_default_dtype_that_changes() -> None:
@@ -522,6 +594,22 @@ def test_hyper_parameters_change_between_steps(optimizer: object) -> None:
     pair.run(8, 9)
 
 
+def test_settings_changed_inside_the_step_are_refused() -> None:
+    model = net()
+    optimizer = numod.optim.SGD(model.parameters(), lr=0.1)
+    plain = step_of(model, optimizer)
+
+    def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+        loss = plain(x, y)
+        optimizer.param_groups[0]["lr"] *= 0.9
+        return loss
+
+    compiled = compile(step)
+    with pytest.raises(RuntimeError, match="param_groups"):
+        for _ in range(3):
+            compiled(*batch(1))
+
+
 def test_momentum_that_begins_late() -> None:
     pair = Pair(optimizer=lambda p: numod.optim.SGD(p, lr=0.1))
     pair.run(1, 2, 3)
@@ -666,6 +754,51 @@ def test_structures_of_arguments_and_results() -> None:
             assert equal(compiled((X, X + 1), **named), function((X, X + 1), **named))
 
 
+Point = namedtuple("Point", "x y")
+
+
+class Holder:
+    """An object with tensors."""
+
+    def __init__(self, x: numod.Tensor) -> None:
+        self.x = x
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_types_of_results_are_kept(dynamic: bool) -> None:
+    def function(x: numod.Tensor) -> tuple:
+        return Point(x + 1, [x * 2]), x.max(1), OrderedDict(a=x - 1, b=x.shape), x.dtype
+
+    compiled = compiled_natively(function, dynamic=dynamic)
+    for k in range(4):
+        a, b = compiled(X + k), function(X + k)
+        assert equal(a[0], b[0]) and type(a[1]) is type(b[1]) and equal(a[1].values, b[1].values) and type(a[2]) is OrderedDict and equal(a[2]["a"], b[2]["a"]) and a[2]["b"] == b[2]["b"]
+    with pytest.raises(RuntimeError, match="returns a Holder"):
+        compiled_natively(lambda x: Holder(x * 2), dynamic=dynamic)(X)
+
+
+def test_objects_given_as_arguments() -> None:
+    model, holder = nn.Sequential(nn.Dropout(0.5), nn.Linear(3, 2)), Holder(X)
+    function = lambda model, holder, scale: model(holder.x) * scale  # noqa: E731
+    compiled = compile(function)
+
+    def check(scale: float = 1.0) -> None:
+        for _ in range(2):
+            numod.manual_seed(0)
+            found = compiled(model, holder, scale)
+            numod.manual_seed(0)
+            assert equal(found, function(model, holder, scale))
+
+    check()
+    model.eval()
+    check()
+    holder.x = X * 2
+    check()
+    model[1] = nn.Linear(3, 4)
+    check()
+    assert compiled(model, holder, 0.0).signbit().tolist() != compiled(model, holder, -0.0).signbit().tolist()
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool"])
 @pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 0, 3), (2, 3)])
 def test_dtypes_and_shapes(dtype: str, shape: tuple) -> None:
@@ -778,3 +911,39 @@ def test_a_second_process_compiles_nothing(tmp_path: object) -> None:
     environment = {**os.environ, "NUMOD_CACHE_DIR": str(tmp_path)}
     outputs = [subprocess.run([sys.executable, "-c", NATIVE], capture_output=True, text=True, check=True, env=environment).stdout for _ in range(2)]
     assert int(outputs[0]) > 0 and int(outputs[1]) == 0
+
+
+def test_memory_that_moves_is_followed() -> None:
+    for dynamic in (True, False):
+        model = net()
+        compiled = compiled_natively(copy.deepcopy(model), dynamic=dynamic)
+        x = batch(1)[0]
+        with numod.no_grad():
+            for _ in range(3):
+                assert equal(compiled(x), model(x))
+            for each in (model, compiled):
+                each.share_memory()
+                each[0].weight.mul_(2)
+            assert equal(compiled(x), model(x)) and equal(compiled(x), model(x))
+    pair = Pair()
+    pair.run(1, 2, 3)
+    pair.both(lambda model, optimizer: setattr(optimizer.state[model[0].weight]["momentum_buffer"], "data", numod.ones(3, 4)))
+    pair.run(4, 5)
+
+
+def test_a_failed_check_of_a_native_function_changes_nothing() -> None:
+    numod.manual_seed(0)
+    models = [nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.Dropout(0.5)) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    optimizers = [numod.optim.Adam(each.parameters(), lr=0.1) for each in models]
+    eager, native = step_of(models[0], optimizers[0]), compiled_natively(step_of(models[1], optimizers[1]))
+    for target in ([0, 1], [1, 0], [1, 1], [0, 2], [1, -100], [0, 1], [-1, 0], [0, 0]):
+        outcomes = []
+        for step in (eager, native):
+            numod.manual_seed(1)
+            try:
+                outcomes.append((step(X, numod.tensor(target)), numod.default_generator._offset))
+            except IndexError as error:
+                outcomes.append((str(error), numod.default_generator._offset))
+        assert equal(*outcomes) and equal(dict(models[0].state_dict()), dict(models[1].state_dict()))
+    assert native.recorded == 2

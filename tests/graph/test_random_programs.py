@@ -6,9 +6,11 @@ import importlib.util
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from numod.graph import compile, section
+import numod
+from numod.graph import compile, section, trace, verify
 
 _spec = importlib.util.spec_from_file_location("programs", Path(__file__).with_name("programs.py"))
 programs = importlib.util.module_from_spec(_spec)
@@ -45,6 +47,25 @@ def test_one_native_function(mode: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(section, "LINKED_WORK", 1 << 40)
     for seed in range(100, 102):
         check(seed, mode, compile)
+
+
+@pytest.mark.parametrize("seed", range(200, 230))
+def test_interpreted_and_verified(seed: int) -> None:
+    program = programs.generate(seed, "forward")
+    world, again = programs.World(program), programs.World(program)
+    with numod.no_grad():
+        recorded = verify(trace(world.function, *world.inputs(0)))
+        for turn in (0, 1):
+            x, y = world.inputs(turn), again.inputs(turn)
+            numod.manual_seed(turn)
+            try:
+                found = recorded(*x)
+            except RuntimeError as error:
+                assert "a check found" in str(error)
+                continue
+            numod.manual_seed(turn)
+            for a, b in zip((*found, *x), (*again.function(*y), *y), strict=True):
+                assert np.array_equal(programs.values(a), programs.values(b), equal_nan=a.dtype.is_floating_point)
 
 
 @pytest.mark.fuzz

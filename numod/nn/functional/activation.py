@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from ...core import functions as f, random
-from ...core.apply import apply
+from ...core.apply import apply, apply_into
 from ...core.tensor import Tensor
 from ...ops import table as t
 
@@ -31,7 +31,8 @@ def _activation(row: object, *defaults: object) -> object:
         if named:
             raise TypeError(f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; it takes {', '.join((*names, 'inplace'))}")
         if inplace:
-            return f.copy_(input, row(input, *numbers))
+            apply_into(row, (input, *numbers), (input,))
+            return input
         return row(input, *numbers)
 
     function.__name__ = function.__qualname__ = row.name
@@ -79,8 +80,10 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:  # noqa: A002
     """leaky_relu with a random slope per element in training, the mean slope otherwise."""
     slope = random.rand(input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower if training else (lower + upper) / 2
-    result = t.leaky_relu(input, slope)
-    return f.copy_(input, result) if inplace else result
+    if inplace:
+        apply_into(t.leaky_relu, (input, slope), (input,))
+        return input
+    return t.leaky_relu(input, slope)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:  # noqa: A002
@@ -126,7 +129,7 @@ def _over_input(function: object) -> object:
     """The function with its result written over its input."""
 
     def in_place(input: Tensor, *values: object, **named: object) -> Tensor:  # noqa: A002
-        return f.copy_(input, function(input, *values, **named))
+        return function(input, *values, **named, inplace=True)
 
     in_place.__name__ = in_place.__qualname__ = f"{function.__name__}_"
     in_place.__doc__ = f"{function.__name__}, written over its input."

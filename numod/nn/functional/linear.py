@@ -9,7 +9,7 @@ from ...core.apply import apply
 from ...core.tensor import Tensor
 from ...ops import matmul as mm
 
-__all__ = ["linear"]
+__all__ = ["bilinear", "linear"]
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:  # noqa: A002
@@ -25,3 +25,15 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise RuntimeError(f"linear: expected input (..., in) and weight (out, in), got {tuple(input.shape)} and {tuple(weight.shape)}")
     rows = f.reshape(input, (prod(input.shape[:-1]), input.shape[-1]))
     return f.reshape(linear(rows, weight, bias), (*input.shape[:-1], weight.shape[0]))
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input1 (..., a) and input2 (..., b) with weight (out, a, b): sums of weight[k, i, j] input1[i] input2[j] -> (..., out)."""
+    if input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {tuple(input1.shape)} and {tuple(input2.shape)}")
+    if weight.ndim != 3 or input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:
+        raise RuntimeError(f"bilinear(): weight {tuple(weight.shape)} (out, in1, in2) does not fit inputs {tuple(input1.shape)} and {tuple(input2.shape)}")
+    rows, (out, first, second) = prod(input1.shape[:-1]), weight.shape
+    left = f.matmul(f.reshape(input1, (rows, first)), f.reshape(f.transpose(weight, 0, 1), (first, out * second)))
+    result = f.reshape(f.sum(f.reshape(left, (rows, out, second)) * f.reshape(input2, (rows, 1, second)), 2), (*input1.shape[:-1], out))
+    return result if bias is None else result + bias

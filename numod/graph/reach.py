@@ -1,0 +1,261 @@
+"""The guards that are tested at every call: whatever of Python a function's code can reach by name and that changes without a note.
+
+Attributes of modules, parameters and buffers note their changes (`core.changes`); closures, globals, containers, plain objects, classes and
+helper functions do not, so each of their values that the code may use has a condition of its own here. What cannot be tested, such as the next
+value of an iterator, is refused.
+"""
+
+from __future__ import annotations
+
+import dis
+import random
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..core.tensor import Tensor
+from ..device import Size
+from ..device.device import Device
+
+SIMPLE = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, Device, Size, slice, type(Ellipsis))
+_UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+_NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
+_PACKAGE = __name__.partition(".")[0]
+_LIBRARIES = {*sys.stdlib_module_names, _PACKAGE, "numpy", "numba", "builtins"}
+
+
+@dataclass
+class Guard:
+    """A condition that is tested at every call, as an expression over objects: "{0}.cell_contents is {1}"."""
+
+    name: str
+    text: str
+    objects: tuple
+
+    def expression(self, space: dict[str, Any]) -> str:
+        """The condition with names for its objects, which are put into `space`."""
+        names = []
+        for each in self.objects:
+            names.append(f"thing{len(space)}")
+            space[names[-1]] = each
+        return self.text.format(*names)
+
+
+def quick(function: Callable, roots: Sequence = ()) -> list[Guard]:
+    """The guards of a function and of objects it is given (`roots`). Raises RuntimeError for what it uses and no guard can hold."""
+    walk = _Walk()
+    walk.function(function, "")
+    for k, each in enumerate(roots):
+        walk.visit(f"object {k} given", each)
+    return walk.guards
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.guards: list[Guard] = []
+        self.seen: set[int] = set()
+        self.mentioned: set[str] = set()
+
+    def function(self, function: Callable, prefix: str) -> None:
+        """Everything the code of a function reaches."""
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        self.mentioned.update(global_names(code) if code is not None else ())
+        for text, owner, name, value in names_of(function):
+            name = prefix + name
+            if owner is None:
+                self.visit(name, value)  # the function's own object is the one it was bound to
+            elif not _fixed(value):
+                self.value(name, text, (owner,), value)
+
+    def value(self, name: str, text: str, objects: tuple, value: Any) -> None:
+        """A guard that `text` over `objects` gives this value, and those of what lies in it."""
+        place = f"{{{len(objects)}}}"
+        if isinstance(value, SIMPLE):
+            self.guards.append(Guard(name, f"{text} is {place} or equal({text}, {place})", (*objects, value)))
+            return
+        self.guards.append(Guard(name, f"{text} is {place}", (*objects, value)))
+        self.visit(name, value)
+
+    def visit(self, name: str, value: Any) -> None:
+        """What lies in a thing that is known to be the same object."""
+        if id(value) in self.seen or isinstance(value, (*SIMPLE, Tensor)):
+            return
+        self.seen.add(id(value))
+        if isinstance(value, types.ModuleType):
+            self.namespace(name, value)
+        elif isinstance(value, (types.FunctionType, types.MethodType)):
+            if not _ours(value):
+                self.function(value, f"{name}: ")
+        elif isinstance(value, (list, tuple, dict)):
+            self.container(name, value)
+        elif isinstance(value, (set, frozenset)):
+            self.guards.append(Guard(name, "{0} == {1}", (value, frozenset(value))))
+        elif isinstance(value, np.ndarray):
+            self.guards.append(Guard(name, "{0}.tobytes() == {1}", (value, value.tobytes())))
+        elif is_optimizer(value):
+            self.optimizer(name, value)
+        elif isinstance(value, (random.Random, np.random.Generator, np.random.RandomState)) or hasattr(value, "__next__"):
+            raise _another(name)
+        elif isinstance(value, type):
+            self.attributes(name, value, value)
+        elif not isinstance(value, types.BuiltinFunctionType):
+            self.thing(name, value)
+
+    def namespace(self, name: str, module: types.ModuleType) -> None:
+        """Those of an imported module's names that the code mentions."""
+        root = module.__name__.partition(".")[0]
+        if root in _UNTRACKED or (root == "numpy" and "random" in self.mentioned):
+            raise _another(module.__name__)
+        if root not in _LIBRARIES:
+            self.attributes(name, module, module)
+
+    def container(self, name: str, value: list | tuple | dict) -> None:
+        """The length and the items of a container."""
+        fixed = isinstance(value, tuple)
+        if not fixed:
+            self.guards.append(Guard(f"len({name})", "len({0}) == {1}", (value, len(value))))
+        for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            if fixed:
+                self.visit(f"{name}[{key}]", each)
+            else:
+                self.value(f"{name}[{key!r}]", "{0}[{1}]", (value, key), each)
+
+    def thing(self, name: str, value: Any) -> None:
+        """The parts of a module that do not note changes, or the attributes of a plain object."""
+        fields = getattr(value, "__dict__", {})
+        if is_module(value):
+            for key, each in list(fields.items()):
+                if key in _REGISTRIES:
+                    for inner, part in list(each.items()):
+                        self.visit(f"{name}.{inner}", part)
+                elif "_hooks" not in key and key != _NOTED:
+                    self.visit(f"{name}.{key}", each)
+        self.attributes(name, value, type(value))
+
+    def attributes(self, name: str, value: Any, kind: type | types.ModuleType) -> None:
+        """Attributes that the code mentions: values are guarded, the code of methods is looked into."""
+        if _ours(kind):
+            return
+        known: set[str] = set()
+        while found := [each for each in (self.mentioned | {"forward", "__call__"}) - known if not each.startswith("__") or each == "__call__"]:
+            known.update(found)
+            for key in sorted(found):
+                self.attribute(name, value, kind, key)
+
+    def attribute(self, name: str, value: Any, kind: type | types.ModuleType, key: str) -> None:
+        descriptor = _found(kind, key)
+        if isinstance(descriptor, property):
+            descriptor = descriptor.fget
+        if isinstance(descriptor, (types.FunctionType, staticmethod, classmethod)):
+            self.visit(f"{name}.{key}", getattr(descriptor, "__func__", descriptor))
+            return
+        own = is_module(value) and (key in value.__dict__ or any(key in value.__dict__[each] for each in _REGISTRIES))
+        if own or not (descriptor is not None or key in getattr(value, "__dict__", ())):
+            return
+        try:
+            each = getattr(value, key)
+        except AttributeError:
+            return
+        if not _fixed(each):
+            self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
+
+    def optimizer(self, name: str, optimizer: Any) -> None:
+        """Tensors of an optimizer's state, and of its groups' settings what a step branches on: flags, and whether numbers are zero."""
+        for state in optimizer.state.values():
+            for key, each in state.items():
+                if isinstance(each, Tensor):
+                    self.guards.append(Guard(f"{name}'s state {key!r}", "{0}.get({1}) is {2}", (state, key, each)))
+        self.guards.append(Guard(f"{name}'s state", "len({0}.state) == {1}", (optimizer, len(optimizer.state))))
+        for group in optimizer.param_groups:
+            for key, each in group.items():
+                if key not in ("params", "lr", "initial_lr") and isinstance(each, (bool, int, float, type(None))):
+                    self.guards.append(Guard(f"{name}'s {key}", "{0}[{1}]" if each else "not {0}[{1}]", (group, key)))
+
+
+def _another(name: str) -> RuntimeError:
+    return RuntimeError(
+        f"compile: {name} gives another value at every use, which a compiled function cannot repeat; draw with numod.rand, or give the value as an argument"
+    )
+
+
+def _found(kind: type | types.ModuleType, key: str) -> Any:
+    """A class's attribute as it stands there, or a module's name."""
+    if isinstance(kind, types.ModuleType):
+        return vars(kind).get(key)
+    return next((vars(each)[key] for each in kind.__mro__ if key in vars(each) and not _ours(each)), None)
+
+
+def _ours(thing: Any) -> bool:
+    """Whether it is part of a library whose code holds no state that a function could see change."""
+    return (getattr(thing, "__module__", None) or getattr(thing, "__name__", "")).partition(".")[0] in _LIBRARIES
+
+
+def _fixed(value: Any) -> bool:
+    """Whether it is a library's function, class or module, which nobody puts another in the place of."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in _LIBRARIES - set(_UNTRACKED) - {"numpy"}
+    return isinstance(value, types.BuiltinFunctionType) or (isinstance(value, (type, types.FunctionType)) and _ours(value))
+
+
+def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
+    """(expression, its object {0}, name, value) of everything a function's code can reach by name: its object, closure, globals, defaults."""
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        yield "", None, "self", owner
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+        try:
+            yield "{0}.cell_contents", cell, name, cell.cell_contents
+        except ValueError:
+            pass  # not yet assigned
+    space = function.__globals__
+    for name in loaded_globals(code):
+        if name in space:
+            yield f"{{0}}.get({name!r})", space, name, space[name]
+    for k, value in enumerate(function.__defaults__ or ()):
+        yield f"{{0}}.__defaults__[{k}]", function, f"default {k}", value
+
+
+@cache
+def loaded_globals(code: types.CodeType) -> tuple[str, ...]:
+    """Names that a code, and those it defines, look up as globals (not as attributes)."""
+    found = dict.fromkeys(each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.update(dict.fromkeys(loaded_globals(constant)))
+    return tuple(found)
+
+
+def global_names(code: types.CodeType) -> list[str]:
+    """Names, of globals and attributes, in a code and in those it defines."""
+    found = dict.fromkeys(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.update(dict.fromkeys(global_names(constant)))
+    return list(found)
+
+
+def mentions(function: Callable, part: str) -> bool:
+    """Whether a name in the function's own code has `part` in it."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is not None and any(part in name for name in global_names(code))
+
+
+def is_module(value: Any) -> bool:
+    """Whether it is a module of layers."""
+    return hasattr(value, "_modules") and hasattr(value, "_parameters")
+
+
+def is_optimizer(value: Any) -> bool:
+    """Whether it is an optimizer."""
+    return hasattr(value, "param_groups") and hasattr(value, "state")
