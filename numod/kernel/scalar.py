@@ -337,3 +337,9 @@ def log_add(a, b):
     high = max(a, b)
     low = min(a, b)
     return high if low == -1e400 else high + log1p(exp(low - high))
+
+
+@scalar
+def sigmoid_of(x):
+    """1 / (1 + exp(-x)), by the hyperbolic tangent."""
+    return 0.5 * tanh(0.5 * x) + 0.5

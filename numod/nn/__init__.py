@@ -19,6 +19,7 @@ from .normalization import *
 from .padding import *
 from .parameter import *
 from .pooling import *
+from .recurrent import *
 from .vision import *
 
 from . import modules  # noqa: E402, F401  last: it gives the files above other names

@@ -1,0 +1,317 @@
+"""Recurrent layers and cells: RNN, LSTM and GRU, in layers, both directions, over padded and packed sequences."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from ..core import Tensor, cat, empty, functions as f, zeros
+from ..ops import recurrent as op
+from . import functional as F
+from . import init
+from .module import Module
+from .parameter import Parameter
+from .utils.rnn import PackedSequence
+
+__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
+
+State = tuple[Tensor, ...]  # what a cell carries: (h,), or (h, c) of an LSTM
+
+
+def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+    """The next state from the input's gates (N, gates) and the state's own, weight (gates, H) and bias."""
+    inner = F.linear(state[0], weight, bias)
+    if mode == "LSTM":
+        return op.lstm_cell.apply((gates + inner, f.contiguous(state[1])))
+    if mode == "GRU":
+        return (op.gru_cell.apply((f.contiguous(gates), inner, f.contiguous(state[0]))),)
+    return ((gates + inner).relu() if mode == "RNN_RELU" else (gates + inner).tanh(),)
+
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+class RNNBase(Module):
+    """Layers of a recurrent cell. Parameters, per layer and direction: `weight_ih_l0` (gates, in), `weight_hh_l0` (gates, H), biases, and `weight_hr_l0`.
+
+    Input (T, N, in), (N, T, in) where `batch_first`, (T, in), or a PackedSequence; initial states (layers * directions, N, H), zeros where not given.
+    """
+
+    def __init__(
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = mode, input_size, hidden_size, num_layers, bias
+        self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
+        if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                f"dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
+                stacklevel=3,
+            )
+        if not isinstance(hidden_size, int):
+            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
+        if hidden_size <= 0:
+            raise ValueError("hidden_size must be greater than zero")
+        if num_layers <= 0:
+            raise ValueError("num_layers must be greater than zero")
+        if proj_size < 0:
+            raise ValueError("proj_size should be a positive integer or zero to disable projections")
+        if proj_size >= hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size")
+        self._make(device, dtype)
+        self.reset_parameters()
+
+    def _make(self, device: Any, dtype: Any) -> None:
+        rows, out = _GATES[self.mode] * self.hidden_size, self.proj_size or self.hidden_size
+        for layer, suffix in self._directions():
+            inner = self.input_size if layer == 0 else out * (2 if self.bidirectional else 1)
+            shapes = {"weight_ih": (rows, inner), "weight_hh": (rows, out)}
+            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)} if self.bias else {}
+            shapes |= {"weight_hr": (self.proj_size, self.hidden_size)} if self.proj_size else {}
+            for name, shape in shapes.items():
+                setattr(self, name + suffix, Parameter(empty(shape, device=device, dtype=dtype)))
+
+    def _directions(self) -> Iterator[tuple[int, str]]:
+        """(layer, what its parameters' names end in), in order."""
+        for layer in range(self.num_layers):
+            for direction in ("", "_reverse") if self.bidirectional else ("",):
+                yield layer, f"_l{layer}{direction}"
+
+    def reset_parameters(self) -> None:
+        """Draw new values, uniform in ±1/√hidden_size."""
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for each in self.parameters():
+            init.uniform_(each, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Nothing: parameters lie as they lie."""
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of each layer and direction."""
+        return [[getattr(self, name + suffix) for name in self._names()] for _, suffix in self._directions()]
+
+    @property
+    def _flat_weights(self) -> list[Parameter]:
+        return [each for part in self.all_weights for each in part]
+
+    @property
+    def _all_weights(self) -> list[list[str]]:
+        return [[name + suffix for name in self._names()] for _, suffix in self._directions()]
+
+    def _names(self) -> tuple[str, ...]:
+        return ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if self.bias else ()), *(("weight_hr",) if self.proj_size else ()))
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        text += f", proj_size={self.proj_size}" if self.proj_size else ""
+        text += f", num_layers={self.num_layers}" if self.num_layers != 1 else ""
+        text += f", bias={self.bias}" if self.bias is not True else ""
+        text += f", batch_first={self.batch_first}" if self.batch_first is not False else ""
+        text += f", dropout={self.dropout}" if self.dropout != 0 else ""
+        return text + (f", bidirectional={self.bidirectional}" if self.bidirectional is not False else "")
+
+    def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
+        if isinstance(input, PackedSequence):
+            return self._packed(input, hx)
+        if input.ndim not in (2, 3):
+            raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.ndim}D instead")
+        batched = input.ndim == 3
+        x = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
+        if x.shape[-1] != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}")
+        steps, batch = x.shape[:2]
+        states = self._initial(hx, batch, x, batched)
+        result, last = self._layers(f.reshape(x, (steps * batch, -1)), [batch] * steps, states)
+        result = f.reshape(result, (steps, batch, -1))
+        result = result.squeeze(1) if not batched else result.transpose(0, 1) if self.batch_first else result
+        return result, self._last(last if batched else [each.squeeze(1) for each in last])
+
+    def _packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        sizes = packed.batch_sizes.tolist()
+        states = self._initial(hx, sizes[0], packed.data, True)
+        if packed.sorted_indices is not None and hx is not None:
+            states = [each.index_select(1, packed.sorted_indices) for each in states]
+        data, last = self._layers(packed.data, sizes, states)
+        if packed.unsorted_indices is not None:
+            last = [each.index_select(1, packed.unsorted_indices) for each in last]
+        return PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices), self._last(last)
+
+    def _last(self, states: list[Tensor]) -> Any:
+        return tuple(states) if self.mode == "LSTM" else states[0]
+
+    def _initial(self, hx: Any, batch: int, x: Tensor, batched: bool) -> list[Tensor]:
+        """Checked initial states (layers * directions, N, size)."""
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        sizes = [self.proj_size or self.hidden_size, *([self.hidden_size] if self.mode == "LSTM" else [])]
+        if hx is None:
+            return [zeros((count, batch, size), dtype=x.dtype, device=x.device) for size in sizes]
+        given = list(hx) if self.mode == "LSTM" else [hx]
+        for name, each, size in zip(("hx", "cx") if self.mode == "LSTM" else ("hidden",), given, sizes):
+            if each.ndim != (3 if batched else 2):
+                raise RuntimeError(f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, {name} should also be {3 if batched else 2}-D but got {each.ndim}-D tensor")
+            wanted = (count, batch, size) if batched else (count, size)
+            if tuple(each.shape) != wanted:
+                raise RuntimeError(f"Expected {'hidden[0]' if name == 'hx' else 'hidden[1]' if name == 'cx' else name} size {wanted}, got {list(each.shape)}")
+        return given if batched else [each.unsqueeze(1) for each in given]
+
+    def _layers(self, x: Tensor, sizes: list[int], states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """All layers over rows x (total, in), `sizes` of them at each step: (results, last states)."""
+        last: list[State] = []
+        results: list[Tensor] = []
+        for place, (layer, suffix) in enumerate(self._directions()):
+            start = tuple(each[place] for each in states)
+            made, end = self._run(x, sizes, start, suffix, reverse=suffix.endswith("_reverse"))
+            results.append(made)
+            last.append(end)
+            if len(results) == (2 if self.bidirectional else 1):
+                x = cat(results, 1) if self.bidirectional else results[0]
+                if self.dropout and layer < self.num_layers - 1:
+                    x = F.dropout(x, self.dropout, self.training)
+                results = []
+        return x, [f.stack(list(each), 0) for each in zip(*last)]
+
+    def _run(self, x: Tensor, sizes: list[int], start: State, suffix: str, reverse: bool) -> tuple[Tensor, State]:
+        """One layer in one direction: all gates of the input at once, then step by step. Sequences end, or begin, as `sizes` change."""
+        weights = {name: getattr(self, name + suffix) for name in self._names()}
+        gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
+        offsets = [sum(sizes[:k]) for k in range(len(sizes))] if len(set(sizes)) > 1 else [k * sizes[0] for k in range(len(sizes))]
+        order = range(len(sizes) - 1, -1, -1) if reverse else range(len(sizes))
+        count = sizes[-1] if reverse else sizes[0]
+        state, ended, made = tuple(each[:count] for each in start) if count < start[0].shape[0] else start, [], {}
+        for step in order:
+            n = sizes[step]
+            if n < count:
+                ended.append(tuple(each[n:count] for each in state))
+                state = tuple(each[:n] for each in state)
+            elif n > count:
+                state = tuple(cat([each, first[count:n]], 0) for each, first in zip(state, start))
+            count = n
+            state = _step(self.mode, gates[offsets[step] : offsets[step] + n], state, weights["weight_hh"], weights.get("bias_hh"))
+            if self.proj_size:
+                state = (F.linear(state[0], weights["weight_hr"]), *state[1:])
+            made[step] = state[0]
+        if ended:
+            state = tuple(cat([each, *(part[k] for part in reversed(ended))], 0) for k, each in enumerate(state))
+        return cat([made[step] for step in range(len(sizes))], 0), state
+
+
+class RNN(RNNBase):
+    """h = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu. Elman, 1990."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False, device: Any = None, dtype: Any = None,
+    ) -> None:
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        self.nonlinearity = nonlinearity
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+
+
+class LSTM(RNNBase):
+    """Long short-term memory; `proj_size` projects h. Hochreiter and Schmidhuber, 1997; Sak et al., 2014. States (h, c)."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        proj_size: int = 0, device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype)
+
+
+class GRU(RNNBase):
+    """Gated recurrent unit. Cho et al., 2014, with the reset gate after the product."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
+
+
+class RNNCellBase(Module):
+    """One step. Parameters `weight_ih` (gates, in), `weight_hh` (gates, H) and biases."""
+
+    mode = ""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        rows = num_chunks * hidden_size
+        shapes = {"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size), "bias_ih": (rows,), "bias_hh": (rows,)}
+        for name, shape in shapes.items():
+            self.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if bias or "weight" in name else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values, uniform in ±1/√hidden_size."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for each in self.parameters():
+            init.uniform_(each, -bound, bound)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}" + (f", bias={self.bias}" if self.bias is not True else "")
+        return text + (f", nonlinearity={self.nonlinearity}" if getattr(self, "nonlinearity", "tanh") != "tanh" else "")
+
+    def _advance(self, input: Tensor, states: State | None, count: int) -> State:
+        if input.ndim not in (1, 2):
+            raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.ndim}D instead")
+        for each in states or ():
+            if each.ndim not in (1, 2):
+                raise ValueError(f"{self._get_name()}: Expected hidden to be 1D or 2D, got {each.ndim}D instead")
+        x = input if input.ndim == 2 else input.unsqueeze(0)
+        if x.shape[1] != self.input_size:
+            raise RuntimeError(f"input has inconsistent input_size: got {x.shape[1]} expected {self.input_size}")
+        if states is None:
+            states = (zeros((x.shape[0], self.hidden_size), dtype=x.dtype, device=x.device),) * count
+        else:
+            states = tuple(each if each.ndim == 2 else each.unsqueeze(0) for each in states)
+        result = _step(self.mode, F.linear(x, self.weight_ih, self.bias_ih), states, self.weight_hh, self.bias_hh)
+        return result if input.ndim == 2 else tuple(each.squeeze(0) for each in result)
+
+
+class RNNCell(RNNCellBase):
+    """One step of an RNN."""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    @property
+    def mode(self) -> str:
+        """The kind of cell."""
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        return f"RNN_{self.nonlinearity.upper()}"
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._advance(input, None if hx is None else (hx,), 1)[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of an LSTM: (h, c)."""
+
+    mode = "LSTM"
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        return self._advance(input, hx, 2)
+
+
+class GRUCell(RNNCellBase):
+    """One step of a GRU."""
+
+    mode = "GRU"
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        return self._advance(input, None if hx is None else (hx,), 1)[0]
