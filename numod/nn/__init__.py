@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import functional, init, utils  # noqa: F401  public namespaces
 from .activation import *
 from .adaptive import *
+from .attention import *
 from .container import *
 from .convolution import *
 from .distance import *
@@ -20,6 +21,7 @@ from .padding import *
 from .parameter import *
 from .pooling import *
 from .recurrent import *
+from .transformer import *
 from .vision import *
 
 from . import modules  # noqa: E402, F401  last: it gives the files above other names

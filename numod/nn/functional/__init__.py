@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .activation import *
+from .attention import *
 from .convolution import *
 from .ctc import *
 from .distance import *

@@ -1,0 +1,78 @@
+"""Multi-head attention as a layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import Tensor, empty
+from . import functional as F
+from . import init
+from .linear import Linear
+from .module import Module
+from .parameter import Parameter
+
+__all__ = ["MultiheadAttention"]
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear under the name PyTorch's repr shows here."""
+
+
+class MultiheadAttention(Module):
+    """`num_heads` attentions side by side, each over embed_dim / num_heads of the projected inputs. Vaswani et al., 2017.
+
+    Inputs (L, N, E), (S, N, kdim), (S, N, vdim), with N first where `batch_first`, or without N. Gives (result, weights or None).
+    """
+
+    def __init__(
+        self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
+        vdim: int | None = None, batch_first: bool = False, device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} instead")
+        self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
+        self.kdim, self.vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim
+        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
+        self.head_dim = embed_dim // num_heads
+        if self.head_dim * num_heads != embed_dim:
+            raise AssertionError("embed_dim must be divisible by num_heads")
+        make = lambda *shape: Parameter(empty(shape, device=device, dtype=dtype))  # noqa: E731
+        same = self._qkv_same_embed_dim
+        for name, shape in (("q_proj_weight", (embed_dim, embed_dim)), ("k_proj_weight", (embed_dim, self.kdim)), ("v_proj_weight", (embed_dim, self.vdim))):
+            self.register_parameter(name, None if same else make(*shape))
+        self.register_parameter("in_proj_weight", make(3 * embed_dim, embed_dim) if same else None)
+        self.register_parameter("in_proj_bias", make(3 * embed_dim) if bias else None)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.bias_k, self.bias_v = (make(1, 1, embed_dim), make(1, 1, embed_dim)) if add_bias_kv else (None, None)
+        self.add_zero_attn = add_zero_attn
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for each in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if each is not None:
+                init.xavier_uniform_(each)
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for each in (self.bias_k, self.bias_v):
+            if each is not None:
+                init.xavier_normal_(each)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = True, attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True, is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        turned = self.batch_first and query.ndim == 3
+        if turned:
+            moved = {id(each): each.transpose(0, 1) for each in (query, key, value)}  # the same tensor stays the same
+            query, key, value = (moved[id(each)] for each in (query, key, value))
+        separate = {} if self._qkv_same_embed_dim else {
+            "use_separate_proj_weight": True, "q_proj_weight": self.q_proj_weight, "k_proj_weight": self.k_proj_weight, "v_proj_weight": self.v_proj_weight,
+        }  # fmt: skip
+        result, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
+            self.out_proj.weight, self.out_proj.bias, training=self.training, key_padding_mask=key_padding_mask, need_weights=need_weights, attn_mask=attn_mask,
+            average_attn_weights=average_attn_weights, is_causal=is_causal, **separate,
+        )
+        return result.transpose(0, 1) if turned else result, weights
