@@ -11,6 +11,7 @@ from .shapes import squeeze, unsqueeze
 from .tensor import Tensor
 
 BOTH = "matmul bmm mv dot outer addmm softmax log_softmax mm=mm_"
+IN_PLACE = "addmm"
 OUT = "matmul bmm mv dot outer addmm softmax log_softmax mm"
 
 

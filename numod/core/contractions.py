@@ -1,0 +1,222 @@
+"""Sums of products over named or numbered dimensions: einsum, tensordot and their kin, by way of one batched matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from .elementwise import add
+from .products import bmm, matmul, mm_, outer
+from .reductions import sum as total
+from .shapes import diagonal, movedim, permute, reshape
+from .tensor import Tensor
+
+BOTH = "inner vdot kron cross addmv addr baddbmm addbmm ger=outer"
+FUNCTIONS = "einsum tensordot chain_matmul"
+IN_PLACE = "addmv addr baddbmm addbmm"
+OUT = "inner vdot kron cross addmv addr baddbmm addbmm ger tensordot"
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """The sum of products that `equation` names, as "bij,bjk->bik"; "..." stands for leading dimensions, a repeated letter for a diagonal.
+
+    Also einsum(tensor, [0, 1], tensor, [1, 2], [0, 2]). Raises RuntimeError for letters and sizes that do not fit.
+    """
+    if not isinstance(equation, str):
+        equation, operands = _of_lists((equation, *operands))
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = tuple(operands[0])
+    terms, result = _parsed(equation.replace(" ", ""), operands)
+    left, names = _simple(operands[0], terms[0])
+    for k, operand in enumerate(operands[1:], 1):
+        right, other = _simple(operand, terms[k])
+        needed = set(result).union(*terms[k + 1 :])
+        left, names = _contracted(left, names, right, other, needed)
+    gone = [d for d, name in enumerate(names) if name not in result]
+    if gone:
+        left, names = total(left, gone), [name for name in names if name in result]
+    return permute(left, [names.index(name) for name in result])
+
+
+def _of_lists(arguments: tuple) -> tuple[str, tuple]:
+    """The equation of einsum's other form: tensors and lists of dimension numbers in turn."""
+    operands, lists = arguments[0 : len(arguments) // 2 * 2 : 2], arguments[1::2]
+    write = lambda each: "".join("..." if n is Ellipsis else _LETTERS[n] for n in each)  # noqa: E731
+    equation = ",".join(map(write, lists))
+    return equation + (f"->{write(arguments[-1])}" if len(arguments) % 2 else ""), operands
+
+
+def _parsed(equation: str, operands: tuple) -> tuple[list[list], list]:
+    """Names of each operand's dimensions and of the result's; those of "..." are numbers counted from the right."""
+    inputs, arrow, output = equation.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(operands):
+        raise RuntimeError(f"einsum(): {'more' if len(operands) > len(terms) else 'fewer'} operands were provided than specified in the equation {equation!r}: {len(operands)} and {len(terms)}")
+    named, widest = [], 0
+    for term, operand in zip(terms, operands):
+        letters = term.replace("...", "")
+        if not all(each in _LETTERS for each in letters) or term.count("...") > 1:
+            raise RuntimeError(f"einsum(): invalid subscript given at {term!r}; subscripts must be in [a-zA-Z], with one ellipsis at most")
+        hidden = operand.ndim - len(letters)
+        if hidden < 0 or (hidden and "..." not in term):
+            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of dimensions ({operand.ndim}) of operand {term!r} and no ellipsis was given")
+        before, _, after = term.partition("...")
+        named.append([*before, *(range(-hidden, 0) if "..." in term else ()), *after])
+        widest = max(widest, hidden)
+    if arrow:
+        before, dots, after = output.partition("...")
+        result = [*before, *(range(-widest, 0) if dots else ()), *after]
+        for name in result:
+            if result.count(name) > 1:
+                raise RuntimeError(f"einsum(): output subscript {name} appears more than once in the output")
+            if isinstance(name, str) and not any(name in term for term in named):
+                raise RuntimeError(f"einsum(): output subscript {name} does not appear in the equation for any input operand")
+    else:
+        letters = sorted(name for term in named for name in term if isinstance(name, str))
+        result = [*range(-widest, 0), *(name for name in letters if letters.count(name) == 1)]
+    return named, result
+
+
+def _simple(x: Tensor, names: list) -> tuple[Tensor, list]:
+    """The operand with a repeated name as one dimension, its diagonal."""
+    names = list(names)
+    for name in dict.fromkeys(names):
+        while names.count(name) > 1:
+            first = names.index(name)
+            second = names.index(name, first + 1)
+            if x.shape[first] != x.shape[second]:
+                raise RuntimeError(f"einsum(): subscript {name} is repeated for operand but the sizes don't match, {x.shape[second]} != {x.shape[first]}")
+            x = diagonal(x, 0, first, second)
+            names = [each for d, each in enumerate(names) if d not in (first, second)] + [name]
+    return x, names
+
+
+def _contracted(a: Tensor, a_names: list, b: Tensor, b_names: list, needed: set) -> tuple[Tensor, list]:
+    """Two operands as one, summed over the names nobody needs: a batched product of matrices (batch, a's own, summed) and (batch, summed, b's own)."""
+    sizes: dict[Any, int] = {}
+    for names, x in ((a_names, a), (b_names, b)):
+        for name, n in zip(names, x.shape):
+            if sizes.get(name, 1) not in (1, n) and n != 1:
+                raise RuntimeError(f"einsum(): operands do not broadcast with remapped shapes: subscript {name} has size {n} where another operand has {sizes[name]}")
+            sizes[name] = max(sizes.get(name, 1), n) if n else 0
+    a, a_names = _summed(a, a_names, set(b_names) | needed)
+    b, b_names = _summed(b, b_names, set(a_names) | needed)
+    shared = [name for name in a_names if name in b_names]
+    batch, inner = [name for name in shared if name in needed], [name for name in shared if name not in needed]
+    left, right = [name for name in a_names if name not in shared], [name for name in b_names if name not in shared]
+    fit = lambda x, names, order: permute(x, [names.index(name) for name in order]).expand([sizes[name] for name in order])  # noqa: E731
+    size = lambda names: prod(sizes[name] for name in names)  # noqa: E731
+    x = reshape(fit(a, a_names, [*batch, *left, *inner]), (size(batch), size(left), size(inner)))
+    y = reshape(fit(b, b_names, [*batch, *inner, *right]), (size(batch), size(inner), size(right)))
+    product = matmul(x, y) if inner else x * y  # an outer product: (batch, left, 1) * (batch, 1, right)
+    return reshape(product, [sizes[name] for name in (*batch, *left, *right)]), [*batch, *left, *right]
+
+
+def _summed(x: Tensor, names: list, kept: set) -> tuple[Tensor, list]:
+    gone = [d for d, name in enumerate(names) if name not in kept]
+    return (total(x, gone), [name for name in names if name in kept]) if gone else (x, names)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor = 2) -> Tensor:
+    """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
+    if isinstance(dims, Tensor):
+        dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+        first, second = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    else:
+        first, second = ([d % x.ndim for d in ([each] if isinstance(each, int) else each)] for each, x in zip(dims, (a, b)))
+    if len(first) != len(second):
+        raise RuntimeError("both dimension lists should have same length")
+    if any(a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]) for i, j in zip(first, second)):
+        raise RuntimeError(f"contracted dimensions need to match, but first has sizes {[a.shape[i] for i in first]} and second {[b.shape[j] for j in second]}")
+    names = [f"a{d}" for d in range(a.ndim)]
+    others = [f"b{d}" for d in range(b.ndim)]
+    for i, j in zip(first, second):
+        others[j] = names[i]
+    kept = [name for d, name in enumerate(names) if d not in first] + [name for d, name in enumerate(others) if d not in second]
+    result, order = _contracted(a, names, b, others, set(kept))
+    return permute(result, [order.index(name) for name in kept])
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+    """Sums of products over the last dimension of both; a number multiplies."""
+    if input.ndim == 0 or other.ndim == 0:
+        return input * other
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}")
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def vdot(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+    """The product of two vectors."""
+    if input.ndim != 1 or other.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {other.ndim}D tensors")
+    return matmul(input, other)
+
+
+def kron(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+    """The Kronecker product: every element of `input` times all of `other`."""
+    ndim = max(input.ndim, other.ndim)
+    a, b = (reshape(each, (1,) * (ndim - each.ndim) + tuple(each.shape)) for each in (input, other))
+    spread = reshape(a, [n for size in a.shape for n in (size, 1)]) * reshape(b, [n for size in b.shape for n in (1, size)])
+    return reshape(spread, [m * n for m, n in zip(a.shape, b.shape)])
+
+
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:  # noqa: A002
+    """The vector product along a dimension of size 3; by default the first such."""
+    if dim is None:
+        dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
+        if dim is None:
+            raise RuntimeError("no dimension of size 3 in input")
+    if input.ndim != other.ndim or input.shape[dim] != 3 or other.shape[dim] != 3:
+        raise RuntimeError(f"inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}")
+    a, b = movedim(input, dim, -1), movedim(other, dim, -1)
+    return movedim(a.roll(-1, -1) * b.roll(1, -1) - a.roll(1, -1) * b.roll(-1, -1), -1, dim)
+
+
+def _added(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:  # noqa: A002
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else add(product, input if beta == 1 else input * beta)
+
+
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
+    """beta * input + alpha * mat @ vec."""
+    return _added(input, matmul(mat, vec), beta, alpha)
+
+
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
+    """beta * input + alpha * (the outer product of two vectors)."""
+    return _added(input, outer(vec1, vec2), beta, alpha)
+
+
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
+    """beta * input + alpha * batch1 @ batch2, batches of matrices."""
+    return _added(input, bmm(batch1, batch2), beta, alpha)
+
+
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
+    """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
+    return _added(input, total(bmm(batch1, batch2), 0), beta, alpha)
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of matrices, in the order that costs least."""
+    sizes = [matrices[0].shape[0], *(each.shape[1] for each in matrices)]
+    best: dict[tuple[int, int], tuple[float, int]] = {(k, k): (0.0, k) for k in range(len(matrices))}
+    for length in range(1, len(matrices)):
+        for i in range(len(matrices) - length):
+            j = i + length
+            best[i, j] = min((best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+
+    def product(i: int, j: int) -> Tensor:
+        return matrices[i] if i == j else mm_(product(i, best[i, j][1]), product(best[i, j][1] + 1, j))
+
+    return product(0, len(matrices) - 1)
+

@@ -1,0 +1,87 @@
+"""Triangles and diagonals of matrices: parts kept, and matrices made of a diagonal."""
+
+from __future__ import annotations
+
+from ..errors import normalize_dim
+from .creation import arange
+from .elementwise import masked_fill
+from .reductions import sum as total
+from .shapes import cat, diagonal, movedim, unsqueeze
+from .tensor import Tensor
+
+BOTH = "tril triu diag diag_embed diagflat trace"
+FUNCTIONS = "block_diag"
+IN_PLACE = "tril triu"
+OUT = "tril triu diag"
+
+
+def _distance(input: Tensor) -> Tensor:  # noqa: A002
+    """How far right of the diagonal each element of a matrix lies."""
+    rows, columns = input.shape[-2:]
+    return arange(columns, device=input.device) - unsqueeze(arange(rows, device=input.device), 1)
+
+
+def _expect_matrix(name: str, input: Tensor) -> None:  # noqa: A002
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got {input.ndim}")
+
+
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:  # noqa: A002
+    """Matrices (..., M, N) with 0 above a diagonal."""
+    _expect_matrix("tril", input)
+    return masked_fill(input, _distance(input) > diagonal, 0)
+
+
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:  # noqa: A002
+    """Matrices (..., M, N) with 0 below a diagonal."""
+    _expect_matrix("triu", input)
+    return masked_fill(input, _distance(input) < diagonal, 0)
+
+
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:  # noqa: A002
+    """The matrix of a vector on a diagonal, or a diagonal of a matrix."""
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return _diagonal(input, diagonal, 0, 1).clone()
+
+
+_diagonal = diagonal
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:  # noqa: A002
+    """Matrices, in dimensions dim1 and dim2 of the result, with the last dimension of `input` on a diagonal and 0 elsewhere."""
+    ndim = input.ndim + 1
+    first, second = normalize_dim(dim1, ndim), normalize_dim(dim2, ndim)
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    n = input.shape[-1] + abs(offset)
+    result = input.new_zeros((*input.shape[:-1], n, n))
+    _diagonal(result, offset, -2, -1).copy_(input)
+    return movedim(result, (-2, -1), (first, second))
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:  # noqa: A002
+    """The matrix with all elements of `input` on a diagonal."""
+    return diag_embed(input.reshape(-1), offset)
+
+
+def trace(input: Tensor) -> Tensor:  # noqa: A002
+    """The sum of the diagonal of a matrix."""
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return total(_diagonal(input, 0, 0, 1))
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """The matrix with matrices (vectors are rows) along its diagonal."""
+    blocks = [each if each.ndim == 2 else each.reshape(1, -1) for each in tensors]
+    if any(each.ndim > 2 for each in tensors):
+        raise RuntimeError("block_diag: Input tensors must have 2 or fewer dimensions")
+    width, offset, rows = sum(each.shape[1] for each in blocks), 0, []
+    for each in blocks:
+        left, right = each.new_zeros((each.shape[0], offset)), each.new_zeros((each.shape[0], width - offset - each.shape[1]))
+        rows.append(cat((left, each, right), 1))
+        offset += each.shape[1]
+    return cat(rows, 0)
