@@ -1,4 +1,4 @@
-"""Error texts used from more than one place. Not an exception hierarchy: numod raises PyTorch's exception types."""
+"""Error texts used from more than one place. Not an exception hierarchy: numod raises PyTorch's exception types, of which one is its own."""
 
 from __future__ import annotations
 
@@ -27,3 +27,7 @@ def normalize_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
     if len(set(result)) != len(result):
         raise RuntimeError(f"dims {tuple(dims)} name a dimension twice; each may appear once")
     return tuple(dim for dim in result if ndim)
+
+
+class LinAlgError(RuntimeError):
+    """A matrix without the factorisation asked for: singular, or not positive definite. `numod.linalg.LinAlgError`, as PyTorch has it."""
