@@ -25,7 +25,7 @@ globals().update(_methods.functions)
 newaxis = None
 globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16)
 
-from . import amp, backends, cuda, linalg, func, nn, optim, serialization, special, testing, utils  # noqa: E402
+from . import amp, backends, cuda, distributions, linalg, func, nn, optim, serialization, special, testing, utils  # noqa: E402
 from .amp import autocast  # noqa: E402
 from .cuda import amp as _  # noqa: E402  so that numod.cuda.amp is there
 from .backends.switches import (  # noqa: E402

@@ -1,8 +1,9 @@
-"""How losses are reduced: "mean", "sum" or "none", and the older spelling of that, which every loss still takes by name."""
+"""How losses are reduced: "mean", "sum" or "none", and the older spelling of that, which most losses still take."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable
 
@@ -28,13 +29,24 @@ def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
     return reduction
 
 
-def with_legacy(loss: Callable) -> Callable:
-    """A loss that also takes `size_average` and `reduce`, by name."""
+def with_legacy(loss: Callable, before: str = "reduction") -> Callable:
+    """A loss that also takes `size_average` and `reduce`, in PyTorch's places: the first stands before parameter `before`, the second before `reduction`."""
+    parameters = list(inspect.signature(loss).parameters.values())
+    for name, place in (("size_average", before), ("reduce", "reduction")):
+        at = [each.name for each in parameters].index(place)
+        parameters.insert(at, inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="bool | None"))
+    signature = inspect.Signature(parameters)
+    first = list(signature.parameters).index("size_average")
 
     @functools.wraps(loss)
-    def function(*arguments: object, size_average: bool | None = None, reduce: bool | None = None, **named: object) -> Tensor:
+    def function(*arguments: object, **named: object) -> Tensor:
+        if len(arguments) > first:
+            named = signature.bind(*arguments, **named).arguments
+            arguments = ()
+        size_average, reduce = named.pop("size_average", None), named.pop("reduce", None)
         if size_average is not None or reduce is not None:
             named["reduction"] = reduction_of(size_average, reduce)
         return loss(*arguments, **named)
 
+    function.__signature__ = signature
     return function

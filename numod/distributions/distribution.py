@@ -1,0 +1,189 @@
+"""The base of distributions: shapes, validation, sampling without gradients, and what follows from a subclass's few methods."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ..autograd import no_grad
+from ..core import Tensor, functions as f, tensor
+from ..device import Size
+from .. import dtypes
+from .constraints import Constraint, dependent
+
+
+class Distribution:
+    """`batch_shape` distributions side by side over events of `event_shape`. Subclasses define `sample` or `rsample`, `log_prob` and the rest they can.
+
+    Raises ValueError for parameters and values outside their constraints, unless `validate_args=False`.
+    """
+
+    has_rsample = False
+    has_enumerate_support = False
+    arg_constraints: dict[str, Constraint] = {}
+    support: Any = None
+    _validate_args = __debug__
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Whether distributions check what they are given."""
+        if value not in (True, False):
+            raise ValueError("set_default_validate_args expects True or False")
+        Distribution._validate_args = value
+
+    def __init__(self, batch_shape: tuple = Size(()), event_shape: tuple = Size(()), validate_args: bool | None = None) -> None:
+        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._validate_args:
+            for name, constraint in self.arg_constraints.items():
+                if constraint is dependent or name not in self.__dict__:
+                    continue
+                value = getattr(self, name)
+                if isinstance(value, Tensor) and not bool(constraint.check(value.detach()).all()):
+                    raise ValueError(
+                        f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy the constraint {constraint!r}, "
+                        f"but found invalid values:\n{value}"
+                    )
+
+    @property
+    def batch_shape(self) -> Size:
+        """The shape of the distributions side by side."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Size:
+        """The shape of one event."""
+        return self._event_shape
+
+    @property
+    def mean(self) -> Tensor:
+        """The expectation."""
+        raise NotImplementedError(f"{type(self).__name__} has no mean")
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest value."""
+        raise NotImplementedError(f"{type(self).__name__} has no mode")
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        raise NotImplementedError(f"{type(self).__name__} has no variance")
+
+    @property
+    def stddev(self) -> Tensor:
+        """The root of the variance."""
+        return self.variance.sqrt()
+
+    def sample(self, sample_shape: tuple = ()) -> Tensor:
+        """Values of shape sample_shape + batch_shape + event_shape, without gradients."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: tuple = ()) -> Tensor:
+        """Values whose gradients flow to the parameters."""
+        raise NotImplementedError(f"{type(self).__name__} has no rsample; use sample()")
+
+    def sample_n(self, n: int) -> Tensor:
+        """`n` values."""
+        warnings.warn("sample_n will be deprecated. Use .sample((n,)) instead", UserWarning, stacklevel=2)
+        return self.sample((n,))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the density or probability at `value`."""
+        raise NotImplementedError(f"{type(self).__name__} has no log_prob")
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of values up to `value`."""
+        raise NotImplementedError(f"{type(self).__name__} has no cdf")
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The value whose cdf is `value`."""
+        raise NotImplementedError(f"{type(self).__name__} has no icdf")
+
+    def entropy(self) -> Tensor:
+        """The entropy, in nats."""
+        raise NotImplementedError(f"{type(self).__name__} has no entropy")
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values of a finite discrete distribution."""
+        raise NotImplementedError(f"{type(self).__name__} has no finite support")
+
+    def perplexity(self) -> Tensor:
+        """exp(entropy)."""
+        return self.entropy().exp()
+
+    def expand(self, batch_shape: tuple, _instance: Any = None) -> Distribution:
+        """The same distribution with its parameters broadcast to another batch shape."""
+        batch_shape, result = Size(batch_shape), object.__new__(type(self))
+        result.__dict__.update(self.__dict__)
+        for name, value in list(self.__dict__.items()):
+            if isinstance(value, Tensor):
+                result.__dict__[name] = value.expand((*batch_shape, *value.shape[len(self._batch_shape) :]))
+            elif isinstance(value, Distribution):
+                result.__dict__[name] = value.expand((*batch_shape, *value.batch_shape[len(self._batch_shape) :]))
+        result._batch_shape = batch_shape
+        return result
+
+    def _extended_shape(self, sample_shape: tuple = ()) -> Size:
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    def _validate_sample(self, value: Tensor) -> None:
+        """Raise ValueError for a value of another shape, or outside the support."""
+        if not self._validate_args:
+            return
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        events = value.shape[value.ndim - len(self._event_shape) :]
+        if tuple(events) != tuple(self._event_shape):
+            raise ValueError(f"The right-most size of value must match event_shape: {value.shape} vs {self._event_shape}.")
+        for m, n in zip(reversed(value.shape), reversed(self._batch_shape + self._event_shape)):
+            if m != 1 and n != 1 and m != n:
+                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {self._batch_shape + self._event_shape}.")
+        support = self.support
+        if support is not None and not bool(support.check(value.detach()).all()):
+            raise ValueError(
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
+            )
+
+    def __repr__(self) -> str:
+        names = [name for name in self.arg_constraints if name in self.__dict__]
+        shown = [f"{name}: {getattr(self, name) if getattr(self, name).numel() == 1 else getattr(self, name).size()}" for name in names]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def broadcast(*values: Any) -> tuple[Tensor, ...]:
+    """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype."""
+    like = next((each for each in values if isinstance(each, Tensor)), None)
+    dtype = dtypes.get_default_dtype() if like is None else like.dtype if like.is_floating_point() else dtypes.get_default_dtype()
+    if any(not isinstance(each, (Tensor, int, float)) for each in values):
+        raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
+    made = [each if isinstance(each, Tensor) else tensor(float(each), dtype=dtype, device=None if like is None else like.device) for each in values]
+    return tuple(f.broadcast_tensors(*made))
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    """Probabilities of logits: a sigmoid, or a softmax along the last dimension."""
+    return logits.sigmoid() if is_binary else logits.softmax(-1)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """Logits of probabilities, kept away from 0 and 1 by the dtype's eps."""
+    eps = dtypes.finfo(probs.dtype).eps
+    kept = probs.clamp(eps, 1 - eps)
+    return kept.log() - (-kept).log1p() if is_binary else kept.log()
+
+
+class lazy_property:
+    """An attribute computed at its first use, then kept."""
+
+    def __init__(self, function: Any) -> None:
+        self.function, self.__doc__, self.name = function, function.__doc__, function.__name__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        value = self.function(instance)
+        instance.__dict__[self.name] = value
+        return value

@@ -1,0 +1,144 @@
+"""Kullback-Leibler divergences between pairs of distributions, by formula."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ..core import Tensor, functions as f
+from ..core.linear_algebra import solve_triangular
+from .composite import Dirichlet, Independent, LogNormal, MultivariateNormal, TransformedDistribution
+from .continuous import Beta, Exponential, Gamma, Laplace, Normal, Uniform
+from .discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
+from .distribution import Distribution
+
+_formulas: dict[tuple[type, type], Callable] = {}
+
+
+def register_kl(type_p: type, type_q: type) -> Callable[[Callable], Callable]:
+    """Decorator: the formula for a pair of distributions."""
+    if not (isinstance(type_p, type) and issubclass(type_p, Distribution)) or not (isinstance(type_q, type) and issubclass(type_q, Distribution)):
+        raise TypeError(f"Expected types to be Distribution subclasses but got {type_p} and {type_q}")
+
+    def keep(function: Callable) -> Callable:
+        _formulas[type_p, type_q] = function
+        return function
+
+    return keep
+
+
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
+    """The expectation under p of log p - log q. Raises NotImplementedError for pairs without a formula."""
+    found = [(type(p).__mro__.index(a) + type(q).__mro__.index(b), function) for (a, b), function in _formulas.items() if isinstance(p, a) and isinstance(q, b)]
+    if not found:
+        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}")
+    return min(found, key=lambda each: each[0])[1](p, q)
+
+
+@register_kl(Normal, Normal)
+def _normal(p: Normal, q: Normal) -> Tensor:
+    ratio = (p.scale / q.scale) ** 2
+    return 0.5 * (ratio + ((p.loc - q.loc) / q.scale) ** 2 - 1 - ratio.log())
+
+
+@register_kl(LogNormal, LogNormal)
+def _log_normal(p: LogNormal, q: LogNormal) -> Tensor:
+    return _normal(p.base_dist, q.base_dist)
+
+
+@register_kl(Laplace, Laplace)
+def _laplace(p: Laplace, q: Laplace) -> Tensor:
+    ratio, gap = p.scale / q.scale, (p.loc - q.loc).abs()
+    return -ratio.log() + gap / q.scale + ratio * (-gap / p.scale).exp() - 1
+
+
+@register_kl(Uniform, Uniform)
+def _uniform(p: Uniform, q: Uniform) -> Tensor:
+    result = ((q.high - q.low) / (p.high - p.low)).log()
+    return f.where((q.low > p.low) | (q.high < p.high), result.new_full((), math.inf), result)
+
+
+@register_kl(Exponential, Exponential)
+def _exponential(p: Exponential, q: Exponential) -> Tensor:
+    ratio = q.rate / p.rate
+    return -ratio.log() + ratio - 1
+
+
+@register_kl(Gamma, Gamma)
+def _gamma(p: Gamma, q: Gamma) -> Tensor:
+    a, b = p.concentration, q.concentration
+    return b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma() + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+
+
+@register_kl(Beta, Beta)
+def _beta(p: Beta, q: Beta) -> Tensor:
+    total_p, total_q = p.concentration1 + p.concentration0, q.concentration1 + q.concentration0
+    first = q.concentration1.lgamma() + q.concentration0.lgamma() + total_p.lgamma()
+    second = p.concentration1.lgamma() + p.concentration0.lgamma() + total_q.lgamma()
+    gaps = (p.concentration1 - q.concentration1) * p.concentration1.digamma() + (p.concentration0 - q.concentration0) * p.concentration0.digamma()
+    return first - second + gaps + (total_q - total_p) * total_p.digamma()
+
+
+@register_kl(Dirichlet, Dirichlet)
+def _dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
+    a, b = p.concentration, q.concentration
+    total = a.sum(-1)
+    first = total.lgamma() - b.sum(-1).lgamma() + (b.lgamma() - a.lgamma()).sum(-1)
+    return first + ((a - b) * (a.digamma() - total.digamma().unsqueeze(-1))).sum(-1)
+
+
+@register_kl(Bernoulli, Bernoulli)
+def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
+    one = f.where(p.probs == 0, p.probs.new_zeros(()), p.probs * (p.probs.log() - q.probs.log()))
+    other = f.where(p.probs == 1, p.probs.new_zeros(()), (1 - p.probs) * ((1 - p.probs).log() - (1 - q.probs).log()))
+    return one + other
+
+
+@register_kl(Binomial, Binomial)
+def _binomial(p: Binomial, q: Binomial) -> Tensor:
+    return p.total_count * (p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p())
+
+
+@register_kl(Geometric, Geometric)
+def _geometric(p: Geometric, q: Geometric) -> Tensor:
+    return -p.entropy() - (-q.probs).log1p() / p.probs - q.logits
+
+
+@register_kl(Poisson, Poisson)
+def _poisson(p: Poisson, q: Poisson) -> Tensor:
+    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+
+
+@register_kl(Categorical, Categorical)
+def _categorical(p: Categorical, q: Categorical) -> Tensor:
+    term = p.probs * (p.logits - q.logits)
+    term = f.where(q.probs == 0, term.new_full((), math.inf), term)
+    return f.where(p.probs == 0, term.new_zeros(()), term).sum(-1)
+
+
+@register_kl(OneHotCategorical, OneHotCategorical)
+def _one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
+    return _categorical(p._categorical, q._categorical)
+
+
+@register_kl(MultivariateNormal, MultivariateNormal)
+def _multivariate(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
+    a, b, k = p._unbroadcasted_scale_tril, q._unbroadcasted_scale_tril, p.event_shape[0]
+    half = b.diagonal(0, -2, -1).log().sum(-1) - a.diagonal(0, -2, -1).log().sum(-1)
+    spread = (solve_triangular(b, a, upper=False) ** 2).sum((-2, -1))
+    shift = (solve_triangular(b, (q.loc - p.loc).unsqueeze(-1), upper=False) ** 2).sum((-2, -1))
+    return half + 0.5 * (spread + shift - k)
+
+
+@register_kl(Independent, Independent)
+def _independent(p: Independent, q: Independent) -> Tensor:
+    if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
+        raise NotImplementedError("KL between Independent distributions needs the same reinterpreted_batch_ndims")
+    return p._sum(kl_divergence(p.base_dist, q.base_dist))
+
+
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
+    if [type(each) for each in p.transforms] != [type(each) for each in q.transforms] or p.event_shape != q.event_shape:
+        raise NotImplementedError("KL between TransformedDistributions needs the same transforms")
+    return kl_divergence(p.base_dist, q.base_dist)
