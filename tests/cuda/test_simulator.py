@@ -165,3 +165,41 @@ def test_sixteen_bit_floats(half: numod.dtype) -> None:
     x = numod.tensor([1.5, -2.25, 65519.0, 1e-7, float("inf"), float("nan"), 0.1]).to(half)
     same((x.cuda() + 1).float(), (x + 1).float())
     same(x.cuda()[:4].sum().float(), x[:4].sum().float())
+
+
+LAYERS = {
+    "conv2d": lambda x: F.conv2d(x, x[:2, :, :3, :2], padding=1, stride=2), "conv_transpose2d": lambda x: F.conv_transpose2d(x, x.transpose(0, 1)[:, :2, :2, :2], stride=2), "max_pool2d": lambda x: F.max_pool2d(x, 2, padding=1),
+    "avg_pool2d": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), "layer_norm": lambda x: F.layer_norm(x, (5,), x[0, 0, 0], x[0, 1, 0]), "batch_norm": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], None, True),
+    "embedding": lambda x: F.embedding((x[0, 0, 0] > 0).long(), x[0, 0]), "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_and_their_gradients(name: str) -> None:
+    numod.manual_seed(0)
+    values = numod.randn(3, 3, 4, 5)
+    here, there = values.clone().requires_grad_(), values.cuda().requires_grad_()
+    expected, found = LAYERS[name](here), LAYERS[name](there)
+    same(found, expected, 1e-4)
+    (expected * expected).sum().backward()
+    (found * found).sum().backward()
+    same(there.grad, here.grad, 1e-3)
+
+
+@pytest.mark.parametrize("name", ["LSTMCell", "GRUCell"])
+def test_recurrent_cells(name: str) -> None:
+    numod.manual_seed(0)
+    cell = getattr(nn, name)(3, 4)
+    moved = copy.deepcopy(cell).cuda()
+    x = numod.randn(5, 3)
+    expected, found = cell(x), moved(x.cuda())
+    for a, b in zip(*(each if isinstance(each, tuple) else (each,) for each in (found, expected))):
+        same(a, b, 1e-5)
+
+
+def test_ctc_loss() -> None:
+    numod.manual_seed(0)
+    x = numod.randn(5, 2, 4).log_softmax(2)
+    targets = numod.tensor([[1, 2], [3, 3]])
+    expected = F.ctc_loss(x, targets, [5, 4], [2, 1], reduction="none")
+    same(F.ctc_loss(x.cuda(), targets.cuda(), [5, 4], [2, 1], reduction="none"), expected, 1e-4)

@@ -45,7 +45,7 @@ def test_max_pool(ndim: int, kernel: int, stride: int | None, padding: int, dila
 @pytest.mark.parametrize("ndim, kernel, stride, padding, dilation, ceil", [case for case in WINDOWS if case[4] == 1], ids=str)
 def test_avg_and_lp_pool(ndim: int, kernel: int, stride: int | None, padding: int, dilation: int, ceil: bool) -> None:
     for count in (True, False):
-        compare(lambda t, x: getattr(t.nn, f"AvgPool{ndim}d")(kernel, stride, padding, ceil, count)(x), data(ndim))
+        compare(lambda t, x, count=count: getattr(t.nn, f"AvgPool{ndim}d")(kernel, stride, padding, ceil, count)(x), data(ndim))
     if ndim > 1:
         compare(lambda t, x: getattr(t.nn, f"AvgPool{ndim}d")(kernel, stride, padding, ceil, True, 5)(x), data(ndim))
     if not padding:
@@ -105,8 +105,8 @@ def test_reprs(make) -> None:
 @pytest.mark.parametrize("kind, ndim", list(itertools.product(("Zero", "Reflection", "Replication", "Circular"), (1, 2, 3))))
 def test_padding_layers(kind: str, ndim: int) -> None:
     for padding in (2, (1, 2, 0, 3, 1, 0)[: 2 * ndim]):
-        compare(lambda t, x: getattr(t.nn, f"{kind}Pad{ndim}d")(padding)(x), data(ndim))
-        compare(lambda t, x: getattr(t.nn, f"{kind}Pad{ndim}d")(padding)(x), data(ndim, (3,)))
+        compare(lambda t, x, padding=padding: getattr(t.nn, f"{kind}Pad{ndim}d")(padding)(x), data(ndim))
+        compare(lambda t, x, padding=padding: getattr(t.nn, f"{kind}Pad{ndim}d")(padding)(x), data(ndim, (3,)))
     if kind != "Reflection":
         compare(lambda t, x: t.nn.functional.pad(x, (-1, 2), {"Zero": "constant", "Replication": "replicate", "Circular": "circular"}[kind]), data(1))
     compare(lambda t, x: t.nn.ConstantPad1d((2, -1), 1.5)(x), data(1))

@@ -92,7 +92,7 @@ def test_cells(name: str, options: dict) -> None:
         return model(x, (h, c) if name == "LSTMCell" else h), [x, h, *([c] if name == "LSTMCell" else [])]
 
     run(made, call)
-    for t, model in made:
+    for _, model in made:
         model.zero_grad()
     run(made, lambda t, model: (lambda x: (model(x), [x]))(data(t, 4)))
 

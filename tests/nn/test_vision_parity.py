@@ -51,7 +51,7 @@ RESIZES = [(mode, ndim, corners) for mode, ndim in (("nearest", 1), ("nearest", 
 def test_interpolate(mode: str, ndim: int, corners: bool | None) -> None:
     x = data(2, 3, *(5, 6, 4)[:ndim])
     for options in ({"size": (8, 3, 7)[:ndim]}, {"scale_factor": 2}, {"scale_factor": 1.7}, {"scale_factor": 0.6, "recompute_scale_factor": True}):
-        compare(lambda t, x: t.nn.functional.interpolate(x, mode=mode, align_corners=corners, **options), x)
+        compare(lambda t, x, options=options: t.nn.functional.interpolate(x, mode=mode, align_corners=corners, **options), x)
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])

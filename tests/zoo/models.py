@@ -279,7 +279,7 @@ def actor_critic(torch):
             self.log_std = nn.Parameter(torch.zeros(1, act))
 
         @staticmethod
-        def init(layer, std=math.sqrt(2), bias_const=0.0):
+        def init(layer, std=1.4142135623730951, bias_const=0.0):
             torch.nn.init.orthogonal_(layer.weight, std)
             torch.nn.init.constant_(layer.bias, bias_const)
             return layer
