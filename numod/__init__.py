@@ -25,16 +25,33 @@ globals().update(_methods.functions)
 newaxis = None
 globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16)
 
-from . import amp, backends, cuda, distributions, linalg, func, nn, optim, serialization, special, testing, utils  # noqa: E402
-from .amp import autocast  # noqa: E402
-from .cuda import amp as _  # noqa: E402  so that numod.cuda.amp is there
-from .backends.switches import (  # noqa: E402
-    are_deterministic_algorithms_enabled, get_deterministic_debug_mode, get_float32_matmul_precision, is_deterministic_algorithms_warn_only_enabled,
-    set_deterministic_debug_mode, set_float32_matmul_precision, use_deterministic_algorithms,
-)
+from . import cuda, linalg, nn, special  # noqa: E402
 from .nn.functional import (  # noqa: E402
     adaptive_avg_pool1d, alpha_dropout, avg_pool1d, bilinear, celu, channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
     cosine_similarity, dropout, feature_alpha_dropout, group_norm, hardshrink, hinge_embedding_loss, layer_norm, margin_ranking_loss, max_pool1d, max_pool2d, max_pool3d,
     pairwise_distance, pixel_shuffle, pixel_unshuffle, poisson_nll_loss, prelu, rms_norm, rrelu, selu, threshold,
 )
-from .serialization import load, save  # noqa: E402
+
+_LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
+    **dict.fromkeys(("amp", "backends", "distributions", "func", "optim", "serialization", "testing", "utils")),
+    "autocast": "amp", "GradScaler": "amp", "load": "serialization", "save": "serialization",
+    **dict.fromkeys((
+        "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
+        "set_deterministic_debug_mode", "set_float32_matmul_precision", "use_deterministic_algorithms",
+    ), "backends.switches"),
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module 'numod' has no attribute '{name}'")
+    from importlib import import_module
+
+    home = _LATER[name]
+    value = import_module(f"numod.{name}") if home is None else getattr(import_module(f"numod.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

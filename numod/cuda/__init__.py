@@ -36,3 +36,11 @@ def get_device_name(device: Device | str | int | None = None) -> str:
     index = Device("cuda" if device is None else device).index
     name = getattr(cuda.gpus[index], "name", "CUDA simulator")
     return name.decode() if isinstance(name, bytes) else name
+
+
+def __getattr__(name: str) -> object:
+    if name != "amp":
+        raise AttributeError(f"module 'numod.cuda' has no attribute '{name}'")
+    from importlib import import_module
+
+    return import_module("numod.cuda.amp")
