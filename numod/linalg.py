@@ -1,12 +1,17 @@
-"""Linear algebra under PyTorch's names. Nothing is defined here: see `core.linear_algebra`."""
+"""Linear algebra under PyTorch's names, with `out`. Nothing is computed here: see `core.linear_algebra`, `core.decompositions` and `core.norms`."""
 
 from __future__ import annotations
 
-from .core.contractions import tensordot  # noqa: F401
-from .core.linear_algebra import (  # noqa: F401
-    cholesky, cholesky_ex, cond, cross, det, eig, eigh, eigvals, eigvalsh, householder_product, inv, lstsq, lu, lu_factor, lu_solve, matrix_exp, matrix_norm, matrix_power,
-    matrix_rank, multi_dot, norm, pinv, qr, slogdet, solve, solve_triangular, svd, svdvals, tensorinv, tensorsolve, vander, vecdot, vector_norm,
-)
-from .core.products import matmul  # noqa: F401
+from .core import contractions as _contractions, decompositions as _decompositions, linear_algebra as _linear_algebra, methods as _methods, norms as _norms
+from .core import products as _products
 from .core.shapes import diagonal  # noqa: F401
 from .errors import LinAlgError  # noqa: F401
+
+_HOMES = {
+    _linear_algebra: "cross det inv inv_ex lstsq lu_solve matrix_exp matrix_power multi_dot pinv slogdet solve solve_ex solve_triangular tensorinv tensorsolve vander vecdot",
+    _decompositions: "cholesky cholesky_ex eig eigh eigvals eigvalsh householder_product lu lu_factor lu_factor_ex qr svd svdvals",
+    _norms: "cond matrix_norm matrix_rank norm vector_norm",
+    _contractions: "tensordot",
+    _products: "matmul",
+}
+globals().update({name: _methods.with_out(getattr(home, name)) for home, names in _HOMES.items() for name in names.split()})

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from .elementwise import add
-from .products import bmm, matmul, mm_, outer
+from .products import add_product, bmm, matmul, mm_, mv, outer
 from .reductions import sum as total
 from .shapes import diagonal, movedim, permute, reshape
 from .tensor import Tensor
@@ -181,29 +180,24 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:  # no
     return movedim(a.roll(-1, -1) * b.roll(1, -1) - a.roll(1, -1) * b.roll(-1, -1), -1, dim)
 
 
-def _added(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:  # noqa: A002
-    product = product if alpha == 1 else product * alpha
-    return product if beta == 0 else add(product, input if beta == 1 else input * beta)
-
-
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
     """beta * input + alpha * mat @ vec."""
-    return _added(input, matmul(mat, vec), beta, alpha)
+    return add_product("addmv", input, mv(mat, vec), beta, alpha)
 
 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
     """beta * input + alpha * (the outer product of two vectors)."""
-    return _added(input, outer(vec1, vec2), beta, alpha)
+    return add_product("addr", input, outer(vec1, vec2), beta, alpha)
 
 
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
     """beta * input + alpha * batch1 @ batch2, batches of matrices."""
-    return _added(input, bmm(batch1, batch2), beta, alpha)
+    return add_product("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
     """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
-    return _added(input, total(bmm(batch1, batch2), 0), beta, alpha)
+    return add_product("addbmm", input, total(bmm(batch1, batch2), 0), beta, alpha)
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:

@@ -87,7 +87,7 @@ def _checked(name: str, function: Callable) -> Callable:
     return checked
 
 
-def _with_out(function: Callable) -> Callable:
+def with_out(function: Callable) -> Callable:
     """The function with `out`: a tensor, or as many as there are results, filled with what it computes."""
 
     @functools.wraps(function)
@@ -225,7 +225,7 @@ for _home in f.HOMES:
         functions[_name] = _functional(_name)
         setattr(Tensor, _name, functions[_name])
 for _home in f.HOMES:
-    functions |= {_name: _with_out(functions[_name]) for _name in getattr(_home, "OUT", "").split()}
+    functions |= {_name: with_out(functions[_name]) for _name in getattr(_home, "OUT", "").split()}
     for _name in getattr(_home, "AXIS", "").split():
         functions[_name] = _with_axis(functions[_name])
         setattr(Tensor, _name, _with_axis(getattr(Tensor, _name)))

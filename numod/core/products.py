@@ -7,7 +7,7 @@ from ..errors import normalize_dim
 from ..ops import matmul as mm, softmax as sm, table as t
 from .apply import apply
 from .elementwise import add, contiguous, to
-from .shapes import squeeze, unsqueeze
+from .shapes import expand, squeeze, unsqueeze
 from .tensor import Tensor
 
 BOTH = "matmul bmm mv dot outer addmm softmax log_softmax mm=mm_"
@@ -66,8 +66,19 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:  # noqa: A002
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
     """beta * input + alpha * mat1 @ mat2."""
-    product = mm_(mat1, mat2)
-    return add(product if alpha == 1 else product * alpha, input if beta == 1 else input * beta)
+    return add_product("addmm", input, mm_(mat1, mat2), beta, alpha)
+
+
+def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:  # noqa: A002
+    """beta * input + alpha * product, of product's shape; with beta 0 the input is not read, so that its NaN do not count."""
+    for label, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, float) and not product.is_floating_point():
+            raise RuntimeError(f"For integral input tensors, argument {label} must not be a floating point number.")
+    if input.dtype is not product.dtype:
+        raise RuntimeError(f"{name}: expected input and the matrices to have the same dtype, but got: {input.dtype} != {product.dtype}; convert one with .to()")
+    whole = expand(input, product.shape)
+    product = product if alpha == 1 else product * alpha
+    return product if beta == 0 else add(product, whole if beta == 1 else whole * beta)
 
 
 def _expect_ndim(name: str, ndim: int, *tensors: Tensor) -> None:

@@ -17,9 +17,9 @@ from .selection import gather
 from .shapes import squeeze
 from .tensor import Tensor
 
-BOTH = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp norm count_nonzero prod=prod_ any=any_ all=all_"
-OUT = "sum mean amax amin argmax argmin max min var std logsumexp norm prod any all"
-AXIS = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp norm count_nonzero prod any all"
+BOTH = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp count_nonzero prod=prod_ any=any_ all=all_"
+OUT = "sum mean amax amin argmax argmin max min var std logsumexp prod any all"
+AXIS = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp count_nonzero prod any all"
 
 Dims = int | Sequence[int] | None
 

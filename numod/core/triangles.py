@@ -6,11 +6,10 @@ from ..errors import normalize_dim
 from .creation import arange
 from .elementwise import masked_fill
 from .reductions import sum as total
-from .shapes import cat, diagonal, movedim, unsqueeze
+from .shapes import diagonal, movedim, unsqueeze
 from .tensor import Tensor
 
 BOTH = "tril triu diag diag_embed diagflat trace"
-FUNCTIONS = "block_diag"
 IN_PLACE = "tril triu"
 OUT = "tril triu diag"
 
@@ -72,16 +71,3 @@ def trace(input: Tensor) -> Tensor:  # noqa: A002
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     return total(_diagonal(input, 0, 0, 1))
-
-
-def block_diag(*tensors: Tensor) -> Tensor:
-    """The matrix with matrices (vectors are rows) along its diagonal."""
-    blocks = [each if each.ndim == 2 else each.reshape(1, -1) for each in tensors]
-    if any(each.ndim > 2 for each in tensors):
-        raise RuntimeError("block_diag: Input tensors must have 2 or fewer dimensions")
-    width, offset, rows = sum(each.shape[1] for each in blocks), 0, []
-    for each in blocks:
-        left, right = each.new_zeros((each.shape[0], offset)), each.new_zeros((each.shape[0], width - offset - each.shape[1]))
-        rows.append(cat((left, each, right), 1))
-        offset += each.shape[1]
-    return cat(rows, 0)

@@ -1,13 +1,16 @@
-"""What parameters and values may be: tests of tensors that say, per element or per event, whether they fit."""
+"""What parameters and values may be: objects whose `check` says, per element or per event, whether a tensor fits. They change nothing."""
 
 from __future__ import annotations
 
-from ..core import Tensor
+from collections.abc import Sequence
+from typing import Any
+
+from ..core import Tensor, full, functions as f
 
 __all__ = [
-    "Constraint", "boolean", "dependent", "greater_than", "greater_than_eq", "half_open_interval", "independent", "integer_interval", "interval", "less_than",
-    "lower_cholesky", "multinomial", "nonnegative", "nonnegative_integer", "one_hot", "positive", "positive_definite", "positive_integer", "real", "real_vector", "simplex",
-    "square", "symmetric", "unit_interval",
+    "Constraint", "MixtureSameFamilyConstraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than", "greater_than_eq", "half_open_interval", "independent",
+    "integer_interval", "interval", "is_dependent", "less_than", "lower_cholesky", "lower_triangular", "multinomial", "nonnegative", "nonnegative_integer", "one_hot",
+    "positive", "positive_definite", "positive_integer", "positive_semidefinite", "real", "real_vector", "simplex", "square", "stack", "symmetric", "unit_interval",
 ]  # fmt: skip
 
 
@@ -18,93 +21,327 @@ class Constraint:
     event_dim = 0
 
     def check(self, value: Tensor) -> Tensor:
-        """Where the value fits. To be defined."""
+        """Where the value fits, of the value's shape without its event dimensions."""
         raise NotImplementedError(f"{type(self).__name__} must define check(value)")
 
     def __repr__(self) -> str:
-        return type(self).__name__[1:] + "()"
-
-
-class _Test(Constraint):
-    """A constraint made of a function."""
-
-    def __init__(self, name: str, test: object, event_dim: int = 0, discrete: bool = False) -> None:
-        self.name, self.test, self.event_dim, self.is_discrete = name, test, event_dim, discrete
-
-    def check(self, value: Tensor) -> Tensor:
-        """Where the value fits."""
-        return self.test(value)
-
-    def __repr__(self) -> str:
-        return self.name
+        return type(self).__name__.removeprefix("_") + "()"
 
 
 def _all_last(test: Tensor, dims: int = 1) -> Tensor:
-    for _ in range(dims):
-        test = test.all(-1)
-    return test
+    """Whether a test holds for all elements of the last dimensions."""
+    return test.flatten(-dims).all(-1) if dims else test
 
 
-real = _Test("Real()", lambda x: x == x)
-real_vector = _Test("IndependentConstraint(Real(), 1)", lambda x: _all_last(x == x), 1)
-boolean = _Test("Boolean()", lambda x: (x == 0) | (x == 1), discrete=True)
-positive = _Test("GreaterThan(lower_bound=0.0)", lambda x: x > 0)
-nonnegative = _Test("GreaterThanEq(lower_bound=0.0)", lambda x: x >= 0)
-unit_interval = _Test("Interval(lower_bound=0.0, upper_bound=1.0)", lambda x: (x >= 0) & (x <= 1))
-nonnegative_integer = _Test("IntegerGreaterThan(lower_bound=0)", lambda x: (x % 1 == 0) & (x >= 0), discrete=True)
-positive_integer = _Test("IntegerGreaterThan(lower_bound=1)", lambda x: (x % 1 == 0) & (x >= 1), discrete=True)
-simplex = _Test("Simplex()", lambda x: _all_last(x >= 0) & ((x.sum(-1) - 1).abs() < 1e-6), 1)
-one_hot = _Test("OneHot()", lambda x: _all_last((x == 0) | (x == 1)) & (x.sum(-1) == 1), 1, True)
-square = _Test("Square()", lambda x: x[..., 0, 0] == x[..., 0, 0] if x.shape[-1] == x.shape[-2] else x[..., 0, 0] != x[..., 0, 0], 2)
-symmetric = _Test("Symmetric()", lambda x: _all_last((x - x.mT).abs() <= 1e-6 * (1 + x.abs()), 2), 2)
-lower_cholesky = _Test("LowerCholesky()", lambda x: _all_last(x.tril() == x, 2) & _all_last(x.diagonal(0, -2, -1) > 0), 2)
+# ---- constraints that depend on other parameters
 
 
-def _is_positive_definite(x: Tensor) -> Tensor:
-    from ..core.linear_algebra import eigvalsh
+class _Dependent(Constraint):
+    """Known only beside other parameters; cannot be checked."""
 
-    return symmetric.check(x) & (eigvalsh(x.detach()).amin(-1) > 0)
+    def __init__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> None:
+        self._known = {"is_discrete": is_discrete, "event_dim": event_dim}
 
+    def _determined(self, name: str) -> Any:
+        if self._known[name] is None:
+            raise NotImplementedError(f".{name} cannot be determined statically")
+        return self._known[name]
 
-positive_definite = _Test("PositiveDefinite()", _is_positive_definite, 2)
-dependent = _Test("Dependent()", lambda x: x == x)
+    is_discrete = property(lambda self: self._determined("is_discrete"))
+    event_dim = property(lambda self: self._determined("event_dim"))
 
+    def __call__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> _Dependent:
+        """The same with other properties."""
+        given = {"is_discrete": is_discrete, "event_dim": event_dim}
+        return _Dependent(**{name: self._known[name] if value is None else value for name, value in given.items()})
 
-def multinomial(upper: int) -> Constraint:
-    """Counts that sum to at most `upper`."""
-    return _Test("Multinomial()", lambda x: _all_last(x >= 0) & (x.sum(-1) <= upper), 1, True)
-
-
-def interval(lower: object, upper: object) -> Constraint:
-    """From `lower` to `upper`, both included."""
-    return _Test(f"Interval(lower_bound={lower}, upper_bound={upper})", lambda x: (lower <= x) & (x <= upper))
-
-
-def half_open_interval(lower: object, upper: object) -> Constraint:
-    """From `lower`, included, to `upper`."""
-    return _Test(f"HalfOpenInterval(lower_bound={lower}, upper_bound={upper})", lambda x: (lower <= x) & (x < upper))
-
-
-def integer_interval(lower: object, upper: object) -> Constraint:
-    """Whole numbers from `lower` to `upper`."""
-    return _Test(f"IntegerInterval(lower_bound={lower}, upper_bound={upper})", lambda x: (x % 1 == 0) & (lower <= x) & (x <= upper), discrete=True)
+    def check(self, value: Tensor) -> Tensor:
+        """Raises ValueError: there is no answer."""
+        raise ValueError("Cannot determine validity of dependent constraint")
 
 
-def greater_than(lower: object) -> Constraint:
-    """Above `lower`."""
-    return _Test(f"GreaterThan(lower_bound={lower})", lambda x: x > lower)
+class dependent_property(property, _Dependent):  # noqa: N801
+    """A property that gives a constraint on an instance, and is a dependent constraint on its class."""
+
+    def __init__(self, fn: Any = None, *, is_discrete: bool | None = None, event_dim: int | None = None) -> None:
+        property.__init__(self, fn)
+        _Dependent.__init__(self, is_discrete=is_discrete, event_dim=event_dim)
+
+    def __call__(self, fn: Any) -> dependent_property:
+        return dependent_property(fn, **self._known)
 
 
-def greater_than_eq(lower: object) -> Constraint:
-    """Not below `lower`."""
-    return _Test(f"GreaterThanEq(lower_bound={lower})", lambda x: x >= lower)
+def is_dependent(constraint: object) -> bool:
+    """Whether a constraint cannot be checked by itself."""
+    return isinstance(constraint, _Dependent)
 
 
-def less_than(upper: object) -> Constraint:
-    """Below `upper`."""
-    return _Test(f"LessThan(upper_bound={upper})", lambda x: x < upper)
+# ---- bounds of elements
 
 
-def independent(base: Constraint, dims: int) -> Constraint:
-    """`base` for all elements of the last `dims` dimensions."""
-    return _Test(f"IndependentConstraint({base!r}, {dims})", lambda x: _all_last(base.check(x), dims), base.event_dim + dims, base.is_discrete)
+class _Bounded(Constraint):
+    """A constraint by bounds, which its repr shows."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value}" for name, value in vars(self).items())
+        return f"{type(self).__name__.removeprefix('_')}({shown})"
+
+
+class _Above(_Bounded):
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+
+class _Below(_Bounded):
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+
+class _Between(_Bounded):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+
+class _GreaterThan(_Above):
+    """Above a bound."""
+
+    def check(self, value: Tensor) -> Tensor:
+        return value > self.lower_bound
+
+
+class _GreaterThanEq(_Above):
+    """Not below a bound."""
+
+    def check(self, value: Tensor) -> Tensor:
+        return value >= self.lower_bound
+
+
+class _LessThan(_Below):
+    """Below a bound."""
+
+    def check(self, value: Tensor) -> Tensor:
+        return value < self.upper_bound
+
+
+class _Interval(_Between):
+    """From the lower bound to the upper, both included."""
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value >= self.lower_bound) & (value <= self.upper_bound)
+
+
+class _HalfOpenInterval(_Between):
+    """From the lower bound, included, to the upper."""
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value >= self.lower_bound) & (value < self.upper_bound)
+
+
+class _IntegerInterval(_Between):
+    """Whole numbers from the lower bound to the upper, both included."""
+
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value % 1 == 0) & (value >= self.lower_bound) & (value <= self.upper_bound)
+
+
+class _IntegerGreaterThan(_Above):
+    """Whole numbers from the lower bound."""
+
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value % 1 == 0) & (value >= self.lower_bound)
+
+
+class _Real(Constraint):
+    """Anything but nan."""
+
+    def check(self, value: Tensor) -> Tensor:
+        return value == value
+
+
+class _Boolean(Constraint):
+    """0 or 1."""
+
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value == 0) | (value == 1)
+
+
+# ---- vectors
+
+
+class _Simplex(Constraint):
+    """Nonnegative numbers whose sum is 1."""
+
+    event_dim = 1
+
+    def check(self, value: Tensor) -> Tensor:
+        return _all_last(value >= 0) & ((value.sum(-1) - 1).abs() < 1e-6)
+
+
+class _OneHot(Constraint):
+    """One 1 among zeros."""
+
+    is_discrete, event_dim = True, 1
+
+    def check(self, value: Tensor) -> Tensor:
+        return _all_last((value == 0) | (value == 1)) & (value.sum(-1) == 1)
+
+
+class _Multinomial(Constraint):
+    """Counts whose sum is not above a bound."""
+
+    is_discrete, event_dim = True, 1
+
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+    def check(self, value: Tensor) -> Tensor:
+        return _all_last(value >= 0) & (value.sum(-1) <= self.upper_bound)
+
+
+# ---- matrices
+
+
+class _Square(Constraint):
+    """As many rows as columns."""
+
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        return full(value.shape[:-2], value.shape[-1] == value.shape[-2])
+
+
+class _Symmetric(_Square):
+    """Equal to its transpose."""
+
+    def check(self, value: Tensor) -> Tensor:
+        fits = super().check(value)
+        return _all_last(f.isclose(value, value.mT, atol=1e-6), 2) if bool(fits.all()) else fits
+
+
+class _PositiveDefinite(_Symmetric):
+    """Symmetric with positive eigenvalues."""
+
+    def check(self, value: Tensor) -> Tensor:
+        fits = super().check(value)
+        return _has_eigenvalues(value, lambda least: least > 0) if bool(fits.all()) else fits
+
+
+class _PositiveSemidefinite(_Symmetric):
+    """Symmetric with no negative eigenvalue."""
+
+    def check(self, value: Tensor) -> Tensor:
+        fits = super().check(value)
+        return _has_eigenvalues(value, lambda least: least >= 0) if bool(fits.all()) else fits
+
+
+def _has_eigenvalues(value: Tensor, fits: Any) -> Tensor:
+    from ..core.decompositions import eigvalsh  # LAPACK is needed here only
+
+    return fits(eigvalsh(value.detach()).amin(-1))
+
+
+class _LowerTriangular(Constraint):
+    """Zeros above the diagonal."""
+
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        return _all_last(value.tril() == value, 2)
+
+
+class _LowerCholesky(_LowerTriangular):
+    """Zeros above a positive diagonal."""
+
+    def check(self, value: Tensor) -> Tensor:
+        return super().check(value) & _all_last(value.diagonal(0, -2, -1) > 0)
+
+
+class _CorrCholesky(_LowerCholesky):
+    """A lower Cholesky factor whose rows have length 1."""
+
+    def check(self, value: Tensor) -> Tensor:
+        from ..dtypes import finfo
+
+        tolerance = finfo(value.dtype).eps * value.shape[-1] * 10  # ten times the rounding of a sum of squares
+        return super().check(value) & _all_last((value.norm(dim=-1) - 1).abs() < tolerance)
+
+
+# ---- constraints of constraints
+
+
+class _IndependentConstraint(Constraint):
+    """A constraint for all elements of some dimensions at the right."""
+
+    def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
+        self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
+        self.is_discrete, self.event_dim = base_constraint.is_discrete, base_constraint.event_dim + reinterpreted_batch_ndims
+
+    def check(self, value: Tensor) -> Tensor:
+        if value.ndim < self.event_dim:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.ndim}")
+        return _all_last(self.base_constraint.check(value), self.reinterpreted_batch_ndims)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__[1:]}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
+
+
+class _Parts(Constraint):
+    """Constraints of the parts of a tensor along a dimension."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
+        self.cseq, self.dim = list(cseq), dim
+        self.is_discrete, self.event_dim = any(each.is_discrete for each in self.cseq), max(each.event_dim for each in self.cseq)
+
+
+class _Cat(_Parts):
+    """Parts of given lengths."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
+        super().__init__(cseq, dim)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+
+    def check(self, value: Tensor) -> Tensor:
+        return f.cat([each.check(part) for each, part in zip(self.cseq, value.split(self.lengths, self.dim))], self.dim)
+
+
+class _Stack(_Parts):
+    """Parts of length 1, without the dimension."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
+        super().__init__(cseq, dim)
+        self.event_dim += self.dim + self.event_dim < 0  # the stacked dimension is then one of the event's
+
+    def check(self, value: Tensor) -> Tensor:
+        return f.stack([each.check(value.select(self.dim, place)) for place, each in enumerate(self.cseq)], self.dim)
+
+
+class MixtureSameFamilyConstraint(Constraint):
+    """A constraint of a mixture's components, all of which must allow a value (..., without the components' dimension)."""
+
+    def __init__(self, base_constraint: Constraint) -> None:
+        self.base_constraint = base_constraint
+        self.is_discrete, self.event_dim = base_constraint.is_discrete, base_constraint.event_dim
+
+    def check(self, value: Tensor) -> Tensor:
+        return self.base_constraint.check(value.unsqueeze(-1 - self.event_dim)).all(-1)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_constraint!r})"
+
+
+dependent = _Dependent()
+independent, cat, stack, multinomial = _IndependentConstraint, _Cat, _Stack, _Multinomial
+greater_than, greater_than_eq, less_than = _GreaterThan, _GreaterThanEq, _LessThan
+interval, half_open_interval, integer_interval = _Interval, _HalfOpenInterval, _IntegerInterval
+real, boolean, simplex, one_hot = _Real(), _Boolean(), _Simplex(), _OneHot()
+real_vector = independent(real, 1)
+positive, nonnegative, unit_interval = greater_than(0.0), greater_than_eq(0.0), interval(0.0, 1.0)
+nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
+square, symmetric, positive_definite, positive_semidefinite = _Square(), _Symmetric(), _PositiveDefinite(), _PositiveSemidefinite()
+lower_triangular, lower_cholesky, corr_cholesky = _LowerTriangular(), _LowerCholesky(), _CorrCholesky()

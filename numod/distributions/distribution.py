@@ -6,10 +6,10 @@ import warnings
 from typing import Any
 
 from ..autograd import no_grad
-from ..core import Tensor, functions as f, tensor
+from ..core import Tensor
 from ..device import Size
-from .. import dtypes
-from .constraints import Constraint, dependent
+from .constraints import Constraint, is_dependent
+from .utils import lazy_property
 
 
 class Distribution:
@@ -28,7 +28,7 @@ class Distribution:
     def set_default_validate_args(value: bool) -> None:
         """Whether distributions check what they are given."""
         if value not in (True, False):
-            raise ValueError("set_default_validate_args expects True or False")
+            raise ValueError(f"set_default_validate_args expects True or False, got {value!r}")
         Distribution._validate_args = value
 
     def __init__(self, batch_shape: tuple = Size(()), event_shape: tuple = Size(()), validate_args: bool | None = None) -> None:
@@ -37,8 +37,8 @@ class Distribution:
             self._validate_args = validate_args
         if self._validate_args:
             for name, constraint in self.arg_constraints.items():
-                if constraint is dependent or name not in self.__dict__:
-                    continue
+                if is_dependent(constraint) or name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
+                    continue  # a lazy one is computed from what is checked
                 value = getattr(self, name)
                 if isinstance(value, Tensor) and not bool(constraint.check(value.detach()).all()):
                     raise ValueError(
@@ -116,6 +116,10 @@ class Distribution:
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> Distribution:
         """The same distribution with its parameters broadcast to another batch shape."""
+        return self._expanded(batch_shape)
+
+    def _expanded(self, batch_shape: tuple) -> Any:
+        """A copy whose tensors and distributions have another batch shape; nothing is checked again."""
         batch_shape, result = Size(batch_shape), object.__new__(type(self))
         result.__dict__.update(self.__dict__)
         for name, value in list(self.__dict__.items()):
@@ -151,39 +155,3 @@ class Distribution:
         names = [name for name in self.arg_constraints if name in self.__dict__]
         shown = [f"{name}: {getattr(self, name) if getattr(self, name).numel() == 1 else getattr(self, name).size()}" for name in names]
         return f"{type(self).__name__}({', '.join(shown)})"
-
-
-def broadcast(*values: Any) -> tuple[Tensor, ...]:
-    """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype."""
-    like = next((each for each in values if isinstance(each, Tensor)), None)
-    dtype = dtypes.get_default_dtype() if like is None else like.dtype if like.is_floating_point() else dtypes.get_default_dtype()
-    if any(not isinstance(each, (Tensor, int, float)) for each in values):
-        raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
-    made = [each if isinstance(each, Tensor) else tensor(float(each), dtype=dtype, device=None if like is None else like.device) for each in values]
-    return tuple(f.broadcast_tensors(*made))
-
-
-def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities of logits: a sigmoid, or a softmax along the last dimension."""
-    return logits.sigmoid() if is_binary else logits.softmax(-1)
-
-
-def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Logits of probabilities, kept away from 0 and 1 by the dtype's eps."""
-    eps = dtypes.finfo(probs.dtype).eps
-    kept = probs.clamp(eps, 1 - eps)
-    return kept.log() - (-kept).log1p() if is_binary else kept.log()
-
-
-class lazy_property:
-    """An attribute computed at its first use, then kept."""
-
-    def __init__(self, function: Any) -> None:
-        self.function, self.__doc__, self.name = function, function.__doc__, function.__name__
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None:
-            return self
-        value = self.function(instance)
-        instance.__dict__[self.name] = value
-        return value

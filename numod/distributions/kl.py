@@ -7,10 +7,27 @@ from collections.abc import Callable
 
 from ..core import Tensor, functions as f
 from ..core.linear_algebra import solve_triangular
-from .composite import Dirichlet, Independent, LogNormal, MultivariateNormal, TransformedDistribution
-from .continuous import Beta, Exponential, Gamma, Laplace, Normal, Uniform
-from .discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
+from .bernoulli import Bernoulli
+from .beta import Beta
+from .binomial import Binomial
+from .categorical import Categorical
+from .cauchy import Cauchy
+from .dirichlet import Dirichlet
 from .distribution import Distribution
+from .exponential import Exponential
+from .gamma import Gamma
+from .geometric import Geometric
+from .gumbel import EULER, Gumbel
+from .half_normal import HalfNormal
+from .independent import Independent
+from .laplace import Laplace
+from .log_normal import LogNormal
+from .multivariate_normal import MultivariateNormal
+from .normal import Normal
+from .one_hot_categorical import OneHotCategorical
+from .poisson import Poisson
+from .transformed_distribution import TransformedDistribution
+from .uniform import Uniform
 
 _formulas: dict[tuple[type, type], Callable] = {}
 
@@ -50,6 +67,56 @@ def _log_normal(p: LogNormal, q: LogNormal) -> Tensor:
 def _laplace(p: Laplace, q: Laplace) -> Tensor:
     ratio, gap = p.scale / q.scale, (p.loc - q.loc).abs()
     return -ratio.log() + gap / q.scale + ratio * (-gap / p.scale).exp() - 1
+
+
+@register_kl(HalfNormal, HalfNormal)
+def _half_normal(p: HalfNormal, q: HalfNormal) -> Tensor:
+    return _normal(p.base_dist, q.base_dist)
+
+
+@register_kl(Cauchy, Cauchy)
+def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
+    return ((p.scale + q.scale) ** 2 + (p.loc - q.loc) ** 2).log() - (4 * p.scale * q.scale).log()
+
+
+@register_kl(Gumbel, Gumbel)
+def _gumbel(p: Gumbel, q: Gumbel) -> Tensor:
+    ratio, gap = p.scale / q.scale, (p.loc - q.loc) / q.scale
+    return -ratio.log() + gap + ratio * EULER + (-gap + (1 + ratio).lgamma()).exp() - (1 + EULER)
+
+
+@register_kl(Normal, Laplace)
+def _normal_laplace(p: Normal, q: Laplace) -> Tensor:
+    gap = (p.loc - q.loc) / p.scale
+    distance = math.sqrt(2 / math.pi) * p.scale * (-0.5 * gap**2).exp() + (p.loc - q.loc) * (math.sqrt(0.5) * gap).erf()  # the mean of |x - q.loc|
+    return distance / q.scale + (2 * q.scale).log() - p.entropy()
+
+
+@register_kl(Laplace, Normal)
+@register_kl(Uniform, Normal)
+@register_kl(Gamma, Normal)
+@register_kl(Exponential, Normal)
+@register_kl(Beta, Normal)
+@register_kl(Gumbel, Normal)
+def _to_normal(p: Distribution, q: Normal) -> Tensor:
+    return -p.entropy() + 0.5 * (2 * math.pi * q.variance).log() + 0.5 * (p.variance + (p.mean - q.loc) ** 2) / q.variance
+
+
+@register_kl(Exponential, Gamma)
+def _exponential_gamma(p: Exponential, q: Gamma) -> Tensor:
+    ratio = q.rate / p.rate
+    return -q.concentration * ratio.log() + ratio + q.concentration.lgamma() + q.concentration * EULER - (1 + EULER)
+
+
+@register_kl(Gamma, Exponential)
+@register_kl(Beta, Exponential)
+def _to_exponential(p: Distribution, q: Exponential) -> Tensor:
+    return -p.entropy() - q.rate.log() + q.rate * p.mean
+
+
+@register_kl(Bernoulli, Poisson)
+def _bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
+    return -p.entropy() - (p.probs * q.rate.log() - q.rate)
 
 
 @register_kl(Uniform, Uniform)
@@ -96,7 +163,10 @@ def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
 
 @register_kl(Binomial, Binomial)
 def _binomial(p: Binomial, q: Binomial) -> Tensor:
-    return p.total_count * (p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p())
+    if bool((p.total_count < q.total_count).any()):
+        raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented")
+    found = p.total_count * (p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p())
+    return f.where(p.total_count > q.total_count, found.new_full((), math.inf), found)
 
 
 @register_kl(Geometric, Geometric)
@@ -142,3 +212,16 @@ def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tens
     if [type(each) for each in p.transforms] != [type(each) for each in q.transforms] or p.event_shape != q.event_shape:
         raise NotImplementedError("KL between TransformedDistributions needs the same transforms")
     return kl_divergence(p.base_dist, q.base_dist)
+
+
+def _infinite(p: Distribution, q: Distribution) -> Tensor:
+    """p has values that q cannot have."""
+    return p.mean.new_full(p.batch_shape, math.inf)
+
+
+for _type, _narrower in {
+    Normal: (Beta, Exponential, Gamma, Uniform), Laplace: (Beta, Exponential, Gamma, Uniform), Gumbel: (Beta, Exponential, Gamma, Uniform),
+    Exponential: (Beta, Uniform), Gamma: (Beta, Uniform), Poisson: (Bernoulli, Binomial),
+}.items():  # fmt: skip
+    for _other in _narrower:
+        register_kl(_type, _other)(_infinite)

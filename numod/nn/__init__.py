@@ -14,6 +14,7 @@ from .embedding import *
 from .hooks import *
 from .lazy import *
 from .linear import *
+from .linear_cross_entropy import *
 from .loss import *
 from .module import *
 from .normalization import *

@@ -135,7 +135,7 @@ class SiLU(_Activation):
         super().__init__(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.silu(input, inplace=self.inplace)
+        return F.silu(input, self.inplace)
 
 
 class Mish(_Activation):
@@ -145,7 +145,7 @@ class Mish(_Activation):
         super().__init__(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.mish(input, inplace=self.inplace)
+        return F.mish(input, self.inplace)
 
 
 class Hardswish(_Activation):

@@ -180,10 +180,7 @@ class ConvTranspose3d(_ConvTranspose):
 
 
 class _LazyConvolution(LazyModuleMixin):
-    """A convolution whose `in_channels` are those of its first input. Its constructor takes the other arguments."""
-
-    def __init__(self, out_channels: int, *args: Any, **kwargs: Any) -> None:
-        super().__init__(0, out_channels, *args, **kwargs)
+    """A convolution whose `in_channels` are those of its first input."""
 
     def _make(self, bias: bool, device: Any, dtype: Any) -> None:
         self.weight = UninitializedParameter(device=device, dtype=dtype)
@@ -209,10 +206,30 @@ class _LazyConvolution(LazyModuleMixin):
             self.reset_parameters()
 
 
+class _LazyConv(_LazyConvolution):
+    """The arguments of a convolution without `in_channels`."""
+
+    def __init__(
+        self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size | str = 0, dilation: Size = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__(0, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+
+
+class _LazyConvTranspose(_LazyConvolution):
+    """The arguments of a transposed convolution without `in_channels`."""
+
+    def __init__(
+        self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: int = 1, bias: bool = True, dilation: int = 1,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:
+        super().__init__(0, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)
+
+
 def _lazy(cls: type) -> type:
     """The lazy form of a convolution class."""
     members = {"cls_to_become": cls, "__doc__": f"A {cls.__name__} whose `in_channels` are those of its first input.", "__module__": __name__}
-    return type(f"Lazy{cls.__name__}", (_LazyConvolution, cls), members)
+    return type(f"Lazy{cls.__name__}", (_LazyConvTranspose if cls.transposed else _LazyConv, cls), members)
 
 
 LazyConv1d, LazyConv2d, LazyConv3d = map(_lazy, (Conv1d, Conv2d, Conv3d))

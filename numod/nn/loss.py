@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 
 from ..core import Tensor
@@ -156,15 +157,19 @@ class BCEWithLogitsLoss(_Loss):
 class NLLLoss2d(NLLLoss):
     """NLLLoss under an older name."""
 
+    def __init__(
+        self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean"
+    ) -> None:
+        warnings.warn("NLLLoss2d has been deprecated. Please use NLLLoss instead, which takes any number of dimensions.", FutureWarning, stacklevel=2)
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
+
 
 class _MarginLoss(_Loss):
     """A loss with a margin, in PyTorch's order of arguments."""
 
-    default = 0.0
-
-    def __init__(self, margin: float | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__(size_average, reduce, reduction)
-        self.margin = self.default if margin is None else margin
+        self.margin = margin
 
 
 class MarginRankingLoss(_MarginLoss):
@@ -177,7 +182,8 @@ class MarginRankingLoss(_MarginLoss):
 class HingeEmbeddingLoss(_MarginLoss):
     """The distance where target is 1, max(0, margin - distance) where it is -1."""
 
-    default = 1.0
+    def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
+        super().__init__(margin, size_average, reduce, reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.hinge_embedding_loss(input, target, self.margin, reduction=self.reduction)
@@ -267,7 +273,7 @@ class PoissonNLLLoss(_Loss):
         self.log_input, self.full, self.eps = log_input, full, eps
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.poisson_nll_loss(input, target, self.log_input, self.full, self.eps, reduction=self.reduction)
+        return F.poisson_nll_loss(input, target, self.log_input, self.full, eps=self.eps, reduction=self.reduction)
 
 
 class GaussianNLLLoss(_Loss):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -148,8 +149,11 @@ class _InstanceNorm(_Norm):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         batched = input.ndim == max(self.dims)
-        if input.shape[1 if batched else 0] != self.num_features and self.affine:
-            raise ValueError(f"expected input's size at dim={1 if batched else 0} to match num_features ({self.num_features}), but got: {input.shape[1 if batched else 0]}.")
+        at = 1 if batched else 0
+        if input.shape[at] != self.num_features:
+            if self.affine:
+                raise ValueError(f"expected input's size at dim={at} to match num_features ({self.num_features}), but got: {input.shape[at]}.")
+            warnings.warn(f"input's size at dim={at} does not match num_features ({self.num_features}), which is not used because affine=False.", stacklevel=2)
         own = self.training or not self.track_running_stats
         result = F.instance_norm(
             input if batched else input.unsqueeze(0), self.running_mean, self.running_var, self.weight, self.bias, own, self.momentum if self.momentum is not None else 0.0, self.eps

@@ -136,6 +136,15 @@ class _FractionalMaxPool(_Pool):
         return getattr(F, f"fractional_max_pool{self.ndim}d")(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
 
 
+class AvgPool1d(_AvgPool):
+    """The mean of each window; borders count as 0 unless `count_include_pad` is False. Over 1 spatial dimension."""
+
+    ndim = 1
+
+    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> None:
+        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
 def _of(base: type, ndim: int) -> type:
     """The layer of `ndim` dimensions."""
     name = f"{base.__name__[1:]}{ndim}d"
@@ -144,7 +153,7 @@ def _of(base: type, ndim: int) -> type:
 
 MaxPool1d, MaxPool2d, MaxPool3d = (_of(_MaxPool, ndim) for ndim in (1, 2, 3))
 MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = (_of(_MaxUnpool, ndim) for ndim in (1, 2, 3))
-AvgPool1d, AvgPool2d, AvgPool3d = (_of(_AvgPool, ndim) for ndim in (1, 2, 3))
+AvgPool2d, AvgPool3d = (_of(_AvgPool, ndim) for ndim in (2, 3))
 LPPool1d, LPPool2d, LPPool3d = (_of(_LPPool, ndim) for ndim in (1, 2, 3))
 AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = (_of(_AdaptiveMaxPool, ndim) for ndim in (1, 2, 3))
 AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = (_of(_AdaptiveAvgPool, ndim) for ndim in (1, 2, 3))

@@ -1,6 +1,6 @@
 """Reading and writing by index tensors along one dimension. Dense tensors seen as (outer, n, inner); indices int64, checked by the caller.
 
-Advanced indexing of several dimensions becomes these by linear indices (`core.indexing`). Every column (outer, inner) is one task, so that
+Advanced indexing of several dimensions becomes these by linear indices (`core.indexing`). No column (outer, inner) is shared between tasks, so that
 writes to the same element are made in order, the same on every device.
 """
 
@@ -33,14 +33,17 @@ def index_select_kernel(x, index, out, outer, n, inner, m):
             out[uintp(row * inner + k)] = x[uintp(source + k)]
 
 
-def index_add_kernel(x, index, source, outer, n, inner, m):
-    """x (outer, n, inner) += source (outer, m, inner) at index (m) along n."""
-    for task in parallel_range(outer * inner):
-        place = int64(task)
-        column = (place // inner) * n * inner + place % inner
-        base = (place // inner) * m * inner + place % inner
+def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
+    """x (outer, n, inner) += source (outer, m, inner) at index (m) along n; each task has one of `blocks` runs of `width` columns."""
+    for task in parallel_range(outer * blocks):
+        row = int64(task) // blocks
+        first = (int64(task) % blocks) * width
+        last = min(first + width, inner)
         for k in range(m):
-            x[uintp(column + index[uintp(k)] * inner)] += source[uintp(base + k * inner)]
+            target = (row * n + index[uintp(k)]) * inner
+            base = (row * m + k) * inner
+            for j in range(first, last):
+                x[uintp(target + j)] += source[uintp(base + j)]
 
 
 def index_copy_kernel(x, index, source, outer, n, inner, m):
@@ -123,9 +126,13 @@ class Write(Op):
             return Plan(into[0], lambda *_: None)
         outer, n, inner = split(x.shape, dim)
         array = f"{x.storage.name}[]"
-        signature = f"{array}, int64[], {array}, int64, int64, int64, int64"
+        sizes = outer, n, inner, source.shape[dim] if source.ndim else 1
+        if self.kernel is index_add_kernel:
+            width = _columns(x, inner)
+            sizes += width, -(-inner // width)
+        signature = ", ".join([array, "int64[]", array, *["int64"] * len(sizes)])
         launch = bind.launcher(x.device, self.name, bind.source_of(self.kernel), signature, x.dtype, source.size)
-        return Plan(into[0], launch, (outer, n, inner, source.shape[dim] if source.ndim else 1))
+        return Plan(into[0], launch, sizes)
 
 
 class Nonzero(Op):
@@ -140,6 +147,11 @@ class Nonzero(Op):
             return Plan(out, lambda *_: None)
         launch = bind.launcher(mask.device, self.name, bind.source_of(nonzero_kernel), "uint8[], int64[], int64[], int64", dtypes.float64, mask.size)
         return Plan(out, launch, (mask.size,))
+
+
+def _columns(x: Layout, inner: int) -> int:
+    """Columns for one task: on the CPU a run of memory, in at most 16 parts; on a GPU neighbouring threads have neighbouring columns."""
+    return max(64, -(-inner // 16)) if x.device.type == "cpu" else 1
 
 
 def _check_index(name: str, index: Layout) -> None:

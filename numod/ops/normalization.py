@@ -23,18 +23,26 @@ def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, 
         scale = real(1.0 / sqrt(row_squares(x, base, n, middle) / float64(n) + eps))
         mean[uintp(row)] = middle
         rstd[uintp(row)] = scale
-        for k in range(n):
-            out[uintp(base + k)] = (x[uintp(base + k)] - middle) * scale
-        if scaled != 0:
+        if scaled * shifted != 0:
             for k in range(n):
-                out[uintp(base + k)] *= weight[uintp(k)]
-        if shifted != 0:
+                out[uintp(base + k)] = (x[uintp(base + k)] - middle) * scale * weight[uintp(k)] + bias[uintp(k)]
+        else:
             for k in range(n):
-                out[uintp(base + k)] += bias[uintp(k)]
+                out[uintp(base + k)] = (x[uintp(base + k)] - middle) * scale
+            if scaled != 0:
+                for k in range(n):
+                    out[uintp(base + k)] *= weight[uintp(k)]
+            if shifted != 0:
+                for k in range(n):
+                    out[uintp(base + k)] += bias[uintp(k)]
 
 
-def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, d_weight, d_bias, partial, rows, n, scaled, workers):
-    """out = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)) with gw = g * weight; d_weight, d_bias (n) are sums over rows, by `workers` parts."""
+def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, scaled, summed, workers):
+    """out (rows, n) = rstd * (gw - mean(gw) - xhat * mean(gw * xhat)) with gw = g * weight.
+
+    If `summed`, partial (workers, 2, n) = g * xhat and g, each summed over every `workers`-th row. Loops that write are kept short: with more
+    arrays in one, LLVM would not check that they lie apart, and not vectorise.
+    """
     for task in parallel_range(workers):
         mine = int64(task) * 2 * n
         for k in range(2 * n):
@@ -43,37 +51,33 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, d_weight, d_bias, pa
             base = row * n
             middle = mean[uintp(row)]
             scale = rstd[uintp(row)]
-            if scaled != 0:
-                for k in range(n):
-                    out[uintp(base + k)] = g[uintp(base + k)] * weight[uintp(k)]
-            else:
-                for k in range(n):
-                    out[uintp(base + k)] = g[uintp(base + k)]
             first = float64(0)
             second = float64(0)
             for low in range(0, n, 512):
                 a = x[0] * 0
                 b = x[0] * 0
-                for k in range(low, min(low + 512, n)):
-                    a += out[uintp(base + k)]
-                    b += out[uintp(base + k)] * (x[uintp(base + k)] - middle)
+                if scaled != 0:
+                    for k in range(low, min(low + 512, n)):
+                        a += g[uintp(base + k)] * weight[uintp(k)]
+                        b += g[uintp(base + k)] * weight[uintp(k)] * (x[uintp(base + k)] - middle)
+                else:
+                    for k in range(low, min(low + 512, n)):
+                        a += g[uintp(base + k)]
+                        b += g[uintp(base + k)] * (x[uintp(base + k)] - middle)
                 first += float64(a)
                 second += float64(b)
             level = real(first / float64(n))
             slope = real(second * float64(scale) * float64(scale) / float64(n))
-            for k in range(n):
-                out[uintp(base + k)] = scale * (out[uintp(base + k)] - level - (x[uintp(base + k)] - middle) * slope)
-            for k in range(n):
-                partial[uintp(mine + k)] += g[uintp(base + k)] * (x[uintp(base + k)] - middle) * scale
-                partial[uintp(mine + n + k)] += g[uintp(base + k)]
-    for k in range(n):
-        a = partial[uintp(k)]
-        b = partial[uintp(n + k)]
-        for task in range(1, workers):
-            a += partial[uintp(task * 2 * n + k)]
-            b += partial[uintp(task * 2 * n + n + k)]
-        d_weight[uintp(k)] = a
-        d_bias[uintp(k)] = b
+            if scaled != 0:
+                for k in range(n):
+                    out[uintp(base + k)] = scale * (g[uintp(base + k)] * weight[uintp(k)] - level - (x[uintp(base + k)] - middle) * slope)
+            else:
+                for k in range(n):
+                    out[uintp(base + k)] = scale * (g[uintp(base + k)] - level - (x[uintp(base + k)] - middle) * slope)
+            if summed != 0:
+                for k in range(n):
+                    partial[uintp(mine + k)] += g[uintp(base + k)] * (x[uintp(base + k)] - middle) * scale
+                    partial[uintp(mine + n + k)] += g[uintp(base + k)]
 
 
 def channel_norm_kernel(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps):
@@ -134,20 +138,18 @@ class _Norm(Op):
 
     parameters = ("eps",)
 
-    def _launch(self, kernel: Callable, x: Layout, arguments: tuple, results: tuple[Layout, ...], scratch: int, numbers: tuple, eps: float | None) -> Plan:
-        """A plan whose missing tensors are empty arrays."""
-        if x.size == 0:
-            return Plan(results, lambda *_: None)
+    def _launch(self, kernel: Callable, x: Layout, arguments: tuple, results: tuple[Layout, ...], numbers: tuple, eps: float | None) -> Plan:
+        """A plan whose missing tensors are arrays nobody reads."""
         array = f"{x.storage.name}[]"
         tail = () if eps is None else (float(eps),)
-        signature = ", ".join([array] * (len(arguments) + len(results) + (scratch > 0)) + ["int64"] * len(numbers) + ["float64"] * len(tail))
+        signature = ", ".join([array] * (len(arguments) + len(results)) + ["int64"] * len(numbers) + ["float64"] * len(tail))
         run = bind.launcher(x.device, self.name, bind.source_of(kernel), signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
         there, empty, storage = [isinstance(each, Layout) for each in arguments], x.device.empty, x.storage
 
         def launch(*buffers: object) -> None:
             given, made = iter(buffers[: sum(there)]), buffers[sum(there) :]
             inputs = [next(given) if each else empty(1, storage) for each in there]
-            run(*inputs, *made, *([empty(scratch, storage)] if scratch else []), *numbers, *tail)
+            run(*inputs, *made, *numbers, *tail)
 
         return Plan(results, launch)
 
@@ -169,20 +171,22 @@ class RowNorm(_Norm):
         self._check(x, weight, bias)
         rows, n = x.shape
         results = (layout(x.shape, x.dtype, x.device), *[layout((rows,), x.dtype, x.device)] * 2)
-        return self._launch(row_norm_kernel, x, arguments, results, 0, (rows, n, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0])
+        if x.size == 0:
+            return Plan(results, lambda *_: None)
+        return self._launch(row_norm_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0])
 
 
 class RowNormGradient(_Norm):
-    """(dx, dweight, dbias) of RowNorm."""
+    """(dx, partial) of RowNorm: partial (workers, 2, n) holds parts of dweight and dbias, if parameter `summed`, else zeros."""
 
-    inputs, outputs, parameters, differentiable = ("given", "x", "weight", "mean", "rstd"), ("dx", "dweight", "dbias"), (), False
+    inputs, outputs, parameters, differentiable = ("given", "x", "weight", "mean", "rstd"), ("dx", "partial"), ("summed",), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
         rows, n = x.shape
-        workers = max(1, min(16, rows // 8))
-        results = (layout(x.shape, x.dtype, x.device), *[layout((n,), x.dtype, x.device)] * 2)
-        return self._launch(row_norm_gradient_kernel, x, arguments, results, 2 * n * workers, (rows, n, int(isinstance(weight, Layout)), workers), None)
+        workers = max(1, min(16 if x.device.type == "cpu" else 1024, rows // 8))
+        results = layout(x.shape, x.dtype, x.device), layout((workers, 2, n), x.dtype, x.device)
+        return self._launch(row_norm_gradient_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(parameters[0]), workers), None)
 
 
 class ChannelNorm(_Norm):
@@ -194,7 +198,7 @@ class ChannelNorm(_Norm):
         x, weight, bias = arguments
         self._check(x, weight, bias)
         results = (layout(x.shape, x.dtype, x.device), *[layout((x.shape[1],), x.dtype, x.device)] * 2)
-        return self._launch(channel_norm_kernel, x, arguments, results, 0, (*x.shape, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0])
+        return self._launch(channel_norm_kernel, x, arguments, results, (*x.shape, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0])
 
 
 class ChannelNormGradient(_Norm):
@@ -205,14 +209,16 @@ class ChannelNormGradient(_Norm):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
         results = (layout(x.shape, x.dtype, x.device), *[layout((x.shape[1],), x.dtype, x.device)] * 2)
-        return self._launch(channel_norm_gradient_kernel, x, arguments, results, 0, (*x.shape, int(isinstance(weight, Layout))), parameters[0])
+        return self._launch(channel_norm_gradient_kernel, x, arguments, results, (*x.shape, int(isinstance(weight, Layout))), parameters[0])
 
 
-def _row_gradients(grads: list, x: object, weight: object, mean: object, rstd: object, eps: float, recording: bool) -> tuple:
+def _row_gradients(grads: list, x: object, weight: object, mean: object, rstd: object, eps: float, wanted: tuple, recording: bool) -> tuple:
     g = grads[0].contiguous()
-    if not recording:
-        return row_norm_gradient.apply((g, x, weight, mean, rstd))
-    return _composed(g, x, weight, eps, (1,), (0,), lambda each: each)
+    if recording:
+        return _composed(g, x, weight, eps, (1,), (0,), lambda each: each)
+    summed = "weight" in wanted or "bias" in wanted
+    d_x, partial = row_norm_gradient.apply((g, x, weight, mean, rstd), (summed,))
+    return (d_x, *partial.sum(0).unbind()) if summed else (d_x, None, None)
 
 
 def _channel_gradients(grads: list, x: object, weight: object, mean: object, var: object, eps: float, recording: bool) -> tuple:

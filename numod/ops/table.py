@@ -178,11 +178,12 @@ softplus = pointwise("softplus", lambda x, beta=1.0, threshold=20.0: where(x * b
                      dx=lambda g, x, beta, threshold: where(x * beta > threshold, g, g * sigmoid(x * beta)), accepts=FLOAT)
 mish = pointwise("mish", lambda x: x * tanh(softplus(x, 1.0, 20.0)), accepts=FLOAT)
 logsigmoid = pointwise("logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(x))), dx=lambda g, x: g * sigmoid(-x), accepts=FLOAT)
-softsign = pointwise("softsign", lambda x: x / (1.0 + abs(x)), accepts=FLOAT)
-tanhshrink = pointwise("tanhshrink", lambda x: x - tanh(x), accepts=FLOAT)
+softsign = pointwise("softsign", lambda x: x / (1.0 + abs(x)), result="float")
+tanhshrink = pointwise("tanhshrink", lambda x: x - tanh(x), result="float")
 softshrink = pointwise("softshrink", lambda x, lambd=0.5: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, 0.0 * x)),
-                       dx=lambda g, x, lambd: where((x >= -lambd) & (x <= lambd), 0.0, g), accepts=FLOAT)
-hardshrink = pointwise("hardshrink", lambda x, lambd=0.5: where((x >= -lambd) & (x <= lambd), 0.0, x), accepts=FLOAT)
+                       dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0), accepts=FLOAT)
+hardshrink = pointwise("hardshrink", lambda x, lambd=0.5: where((x >= -lambd) & (x <= lambd), 0.0, x),
+                       dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0), accepts=FLOAT)
 threshold = pointwise("threshold", lambda x, threshold, value: where(x <= threshold, value, x), accepts=NUMBER)
 hardsigmoid = pointwise("hardsigmoid", lambda x: minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0,
                         dx=lambda g, x: where((x > -3.0) & (x < 3.0), g / 6.0, 0.0), accepts=FLOAT)

@@ -10,7 +10,7 @@ import pytest
 import numod
 from numod import config, dtypes
 from numod.device.layout import layout
-from numod.ops import distance, indexing, join, matmul, pointwise, reduction, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
+from numod.ops import ctc, distance, indexing, join, matmul, normalization, pointwise, reduction, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -138,6 +138,19 @@ def test_distances_and_random_numbers(compiled: list[str]) -> None:
         sampling.standard_gamma.prepare((on_gpu(7, dtype=kind), int, int), ())
         sampling.standard_gamma_gradient.prepare((on_gpu(7, dtype=kind), on_gpu(7, dtype=kind)), ())
         sampling.poisson.prepare((on_gpu(7, dtype=kind), int, int), ())
+    check(compiled)
+
+
+def test_norms_and_alignments(compiled: list[str]) -> None:
+    for kind in (dtypes.float32, dtypes.float64):
+        rows, images, vector, n = on_gpu(7, 5, dtype=kind), on_gpu(2, 5, 3, dtype=kind), on_gpu(5, dtype=kind), on_gpu(7, dtype=kind)
+        normalization.row_norm.prepare((rows, vector, vector), (1e-5,))
+        normalization.row_norm_gradient.prepare((rows, rows, vector, n, n), (True,))
+        normalization.channel_norm.prepare((images, vector, vector), (1e-5,))
+        normalization.channel_norm_gradient.prepare((images, images, vector, vector, vector), (1e-5,))
+        lengths, labels, scores = on_gpu(5, dtype=dtypes.int64), on_gpu(5, 3, dtype=dtypes.int64), on_gpu(7, 5, 4, dtype=kind)
+        ctc.ctc.prepare((scores, labels, lengths, lengths), (0, False))
+        ctc.ctc_gradient.prepare((vector, scores, labels, lengths, lengths, vector, on_gpu(5, 7, 7, dtype=kind)), (0, True))
     check(compiled)
 
 

@@ -171,6 +171,8 @@ LAYERS = {
     "conv2d": lambda x: F.conv2d(x, x[:2, :, :3, :2], padding=1, stride=2), "conv_transpose2d": lambda x: F.conv_transpose2d(x, x.transpose(0, 1)[:, :2, :2, :2], stride=2), "max_pool2d": lambda x: F.max_pool2d(x, 2, padding=1),
     "avg_pool2d": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), "layer_norm": lambda x: F.layer_norm(x, (5,), x[0, 0, 0], x[0, 1, 0]), "batch_norm": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], None, True),
     "embedding": lambda x: F.embedding((x[0, 0, 0] > 0).long(), x[0, 0]), "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "layer_norm without weights": lambda x: F.layer_norm(x, (4, 5)), "group_norm": lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]), "instance_norm": lambda x: F.instance_norm(x), "rms_norm": lambda x: F.rms_norm(x, (5,), x[0, 0, 0]),
+    "embedding_bag": lambda x: F.embedding_bag((x[0, 0, 0] > 0).long(), x[0, 0], x.new_tensor([0, 2]).long()), "cross_entropy": lambda x: F.cross_entropy(x, (x[:, 0] > 0).long(), x[0, :, 0, 0].exp(), label_smoothing=0.1),
 }  # fmt: skip
 
 
@@ -201,5 +203,10 @@ def test_ctc_loss() -> None:
     numod.manual_seed(0)
     x = numod.randn(5, 2, 4).log_softmax(2)
     targets = numod.tensor([[1, 2], [3, 3]])
-    expected = F.ctc_loss(x, targets, [5, 4], [2, 1], reduction="none")
-    same(F.ctc_loss(x.cuda(), targets.cuda(), [5, 4], [2, 1], reduction="none"), expected, 1e-4)
+    here, there = x.clone().requires_grad_(), x.cuda().requires_grad_()
+    expected = F.ctc_loss(here, targets, [5, 4], [2, 1], reduction="none")
+    found = F.ctc_loss(there, targets.cuda(), [5, 4], [2, 1], reduction="none")
+    same(found, expected, 1e-4)
+    expected.sum().backward()
+    found.sum().backward()
+    same(there.grad, here.grad, 1e-4)

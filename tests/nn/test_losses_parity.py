@@ -69,6 +69,24 @@ def test_ctc(blank: int, packed: bool, zero: bool, reduction: str) -> None:
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-7, atol=1e-9)
 
 
+LINEAR_CASES = [
+    ({}, CLASS), ({"bias": True, "label_smoothing": 0.2}, CLASS), ({"ignore_index": 1, "weight": WEIGHT, "reduction": "sum"}, CLASS), ({"bias": True}, UNIT),
+    ({"out_features": (2, 3), "bias": True, "reduction": "none"}, RNG.integers(0, 4, (5, 2, 3))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options, target", LINEAR_CASES, ids=lambda each: str(list(each)) if isinstance(each, dict) else "")
+def test_linear_cross_entropy(options: dict, target: np.ndarray) -> None:
+    theirs, ours = (t.nn.LinearCrossEntropyLoss(4, 4, **{k: t.tensor(v) if k == "weight" else v for k, v in options.items()}).double() for t in (torch, numod))
+    assert repr(ours) == repr(theirs) and list(ours.state_dict()) == list(theirs.state_dict())
+    ours.load_state_dict({name: numod.tensor(value.numpy()) for name, value in theirs.state_dict().items()})
+    results = [model(t.tensor(X), t.tensor(target)) for t, model in ((numod, ours), (torch, theirs))]
+    np.testing.assert_allclose(*(each.detach().numpy() for each in results), rtol=1e-9)
+    for each in results:
+        each.sum().backward()
+    np.testing.assert_allclose(ours.linear.weight.grad.numpy(), theirs.linear.weight.grad.numpy(), rtol=1e-7, atol=1e-10)
+
+
 def test_legacy_reductions() -> None:
     for t in (numod, torch):
         with pytest.warns(UserWarning, match="reduction='sum'"):
@@ -82,6 +100,8 @@ def test_legacy_reductions() -> None:
     lambda t: t.nn.functional.multi_margin_loss(t.zeros(2, 3), t.tensor([0, 1]), p=3), lambda t: t.nn.TripletMarginLoss(margin=0), lambda t: t.nn.functional.gaussian_nll_loss(t.zeros(2), t.zeros(2), -t.ones(2)),
     lambda t: t.nn.functional.mse_loss(t.zeros(2), t.zeros(2), reduction="other"), lambda t: t.nn.functional.margin_ranking_loss(t.zeros(2), t.zeros(2, 1), t.zeros(2)), lambda t: t.nn.functional.multilabel_margin_loss(t.zeros(2, 3), t.tensor([[0, 1, 3], [0, 0, 0]])),
     lambda t: t.nn.functional.ctc_loss(t.zeros(3, 1, 4), t.tensor([[1]]), t.tensor([5]), t.tensor([1])), lambda t: t.nn.functional.binary_cross_entropy(t.tensor([2.0]), t.tensor([1.0])), lambda t: t.nn.HuberLoss(delta=-1)(t.zeros(2), t.zeros(2)),
+    lambda t: t.nn.LinearCrossEntropyLoss(3, 2)(t.zeros(1, 2, 3), t.tensor([0])), lambda t: t.nn.LinearCrossEntropyLoss(3, 2, out_features=(2,))(t.zeros(3), t.tensor([0, 1])), lambda t: t.nn.LinearCrossEntropyOptions(batch_chunk_size=0),
+    lambda t: t.nn.LinearCrossEntropyLoss(3, 2, label_smoothing=2.0), lambda t: t.nn.functional.linear_cross_entropy(t.zeros(2, 3), t.zeros(4, 3), t.zeros(2, 4), ignore_index=0), lambda t: t.nn.functional.linear_cross_entropy(t.zeros(2, 3), t.zeros(4, 3), t.tensor([0, 1]), linear_bias=t.zeros(3)),
 ])  # fmt: skip
 def test_errors(call) -> None:
     with pytest.raises(Exception) as theirs:

@@ -10,6 +10,7 @@ from .distance import *
 from .dropout import *
 from .embedding import *
 from .linear import *
+from .linear_cross_entropy import *
 from .loss import *
 from .margin import *
 from .normalization import *

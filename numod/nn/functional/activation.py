@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from inspect import Parameter, Signature, signature as signature_of
 
+from ... import dtypes
 from ...core import functions as f, random
 from ...core.apply import apply, apply_into
 from ...core.tensor import Tensor
+from ...errors import normalize_dim
 from ...ops import table as t
 
 __all__ = [
@@ -20,24 +24,48 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
     return input.relu_() if inplace else apply(t.relu, (input,))
 
 
-def _activation(row: object, *defaults: object) -> object:
-    """A row with its defaults as a function, with `inplace`."""
+def _activation(row: object, *defaults: float, inplace: bool = True) -> Callable:
+    """A row with its defaults as a function with PyTorch's signature: the input, the row's numbers, and `inplace` where there is such a form."""
     names = row.inputs[1:]
+    required = len(names) - len(defaults)
+    numbers = [_parameter(name, Parameter.empty if k < required else defaults[k - required]) for k, name in enumerate(names)]
+    signature = Signature([_parameter("input"), *numbers, *([_parameter("inplace", False)] if inplace else [])])
+    optional = (*defaults, False) if inplace else defaults
+    most = len(signature.parameters)
 
-    def function(input: Tensor, *values: object, inplace: bool = False, **named: object) -> Tensor:  # noqa: A002
-        if len(values) > len(names):
-            *values, inplace = values
-        numbers = [*values, *(named.pop(name, default) for name, default in list(zip(names, defaults))[len(values) :])]
-        if named:
-            raise TypeError(f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; it takes {', '.join((*names, 'inplace'))}")
-        if inplace:
-            apply_into(row, (input, *numbers), (input,))
-            return input
-        return row(input, *numbers)
+    def function(*arguments: object, **named: object) -> Tensor:
+        missing = most - len(arguments)
+        if named or not 0 <= missing <= len(optional):
+            arguments = _bound(row.name, signature, arguments, named)
+        elif missing:
+            arguments += optional[-missing:]
+        if not inplace:
+            return row(*arguments)
+        *arguments, over = arguments
+        if not over:
+            return row(*arguments)
+        apply_into(row, tuple(arguments), (arguments[0],))
+        return arguments[0]
 
     function.__name__ = function.__qualname__ = row.name
-    function.__doc__ = f"{row.name} of every element; {', '.join(f'{n}={d}' for n, d in zip(names, defaults)) or 'no parameters'}."
+    function.__module__ = __name__
+    function.__signature__ = signature
+    function.__doc__ = f"{row.name} of every element; {', '.join(f'{n}={d}' for n, d in zip(names[required:], defaults)) or 'no parameters'}."
     return function
+
+
+def _bound(name: str, signature: Signature, arguments: tuple, named: dict) -> tuple:
+    """All arguments in order. Raises TypeError where one is missing or too much."""
+    try:
+        bound = signature.bind(*arguments, **named)
+    except TypeError as error:
+        raise TypeError(f"{name}(): {error}; it takes {signature}") from None
+    bound.apply_defaults()
+    return bound.args
+
+
+def _parameter(name: str, default: object = Parameter.empty) -> Parameter:
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default)
 
 
 leaky_relu = _activation(t.leaky_relu, 0.01)
@@ -48,12 +76,30 @@ silu = _activation(t.silu)
 mish = _activation(t.mish)
 hardswish = _activation(t.hardswish)
 hardsigmoid = _activation(t.hardsigmoid)
-hardtanh = _activation(t.hardtanh, -1.0, 1.0)
 threshold = _activation(t.threshold)
-softplus = _activation(t.softplus, 1.0, 20.0)
-softshrink = _activation(t.softshrink, 0.5)
-hardshrink = _activation(t.hardshrink, 0.5)
-softsign, tanhshrink, logsigmoid, tanh, sigmoid = t.softsign, t.tanhshrink, t.logsigmoid, t.tanh, t.sigmoid
+softplus = _activation(t.softplus, 1.0, 20.0, inplace=False)
+hardshrink = _activation(t.hardshrink, 0.5, inplace=False)
+softsign, tanhshrink, logsigmoid, tanh, sigmoid = (_activation(row, inplace=False) for row in (t.softsign, t.tanhshrink, t.logsigmoid, t.tanh, t.sigmoid))
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:  # noqa: A002
+    """x moved towards zero by `lambd`, and zero within ±lambd. Raises RuntimeError for a negative one."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return t.softshrink(input, lambd)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:  # noqa: A002
+    """x kept within [min_val, max_val]; integers stay integers. Raises ValueError where the limits are the wrong way round."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    if input.dtype is dtypes.bool_:
+        raise RuntimeError("Bool inputs not supported for hardtanh; convert first, for example with .float()")
+    limits = (min_val, max_val) if input.dtype.is_floating_point else (int(min_val), int(max_val))
+    if not inplace:
+        return t.hardtanh(input, *limits)
+    apply_into(t.hardtanh, (input, *limits), (input,))
+    return input
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
@@ -61,7 +107,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:  # noqa: A002
+def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:  # noqa: A002
     """x times the normal distribution function of x; `approximate="tanh"` its approximation. Hendrycks and Gimpel, 2016."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
@@ -70,6 +116,10 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:  # noqa: A002
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
     """x where positive, else weight * x; one weight, or one per channel (dimension 1)."""
+    if weight.ndim > 1:
+        raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    if weight.dtype is not input.dtype:
+        raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype.short} and {weight.dtype.short}; convert with .to(input.dtype)")
     if weight.numel() == 1:
         return t.prelu(input, weight.reshape(()) if input.ndim == 0 else weight.reshape([1] * input.ndim))
     if input.ndim < 2 or weight.numel() != input.shape[1]:
@@ -79,6 +129,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
 
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:  # noqa: A002
     """leaky_relu with a random slope per element in training, the mean slope otherwise."""
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     slope = random.rand(input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower if training else (lower + upper) / 2
     if inplace:
         apply_into(t.leaky_relu, (input, slope), (input,))
@@ -88,10 +140,12 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:  # noqa: A002
     """First half times sigmoid of the second half of a dimension."""
-    if input.shape[dim] % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
-    first, second = f.chunk(input, 2, dim)
-    return first * second.sigmoid()
+    if input.ndim == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    size = input.shape[normalize_dim(dim, input.ndim)]
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {size}")
+    return f.narrow(input, dim, 0, size // 2) * f.narrow(input, dim, size // 2, size // 2).sigmoid()
 
 
 def _softmax_dim(name: str, ndim: int) -> int:
@@ -116,6 +170,8 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot vectors with that gradient. Jang, Gu and Poole, 2017."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     noise = -t.log(-t.log(random.rand(logits.shape, dtype=logits.dtype, device=logits.device).clamp_min(1e-38)))
     soft = f.softmax((logits + noise) / tau, dim)
     if not hard:
@@ -125,13 +181,16 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     return one - soft.detach() + soft
 
 
-def _over_input(function: object) -> object:
+def _over_input(function: Callable) -> Callable:
     """The function with its result written over its input."""
+    parameters = signature_of(function).parameters
 
     def in_place(input: Tensor, *values: object, **named: object) -> Tensor:  # noqa: A002
         return function(input, *values, **named, inplace=True)
 
     in_place.__name__ = in_place.__qualname__ = f"{function.__name__}_"
+    in_place.__module__ = __name__
+    in_place.__signature__ = Signature([each for name, each in parameters.items() if name != "inplace"])
     in_place.__doc__ = f"{function.__name__}, written over its input."
     return in_place
 

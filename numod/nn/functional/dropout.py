@@ -33,9 +33,15 @@ def _kept(input: Tensor, p: float) -> Tensor:  # noqa: A002
     return (random.rand(shape, dtype=input.dtype, device=input.device) >= p).to(input.dtype)
 
 
+def _expect_channels(input: Tensor) -> None:  # noqa: A002
+    if input.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+
+
 def _channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:  # noqa: A002
     if not training or p == 0.0:
         return input
+    _expect_channels(input)
     result = input * (_kept(input, p) / (1.0 - p) if p < 1.0 else 0.0)
     return f.copy_(input, result) if inplace else result
 
@@ -53,6 +59,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     if input.ndim not in (3, 4):
         warnings.warn(f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an error in a future release.", stacklevel=2)
+    elif input.ndim == 3:
+        warnings.warn("dropout2d: Received a 3-D input, taken as (N, C, L) and not as (C, H, W); dropout1d says so without this warning.", stacklevel=2)
     return _channels(input, p, training, inplace)
 
 
@@ -85,4 +93,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:  # noqa: A002
     """Alpha dropout of whole channels."""
     _check(p)
-    return input if not training or p == 0.0 else _alpha(input, _kept(input, p), p, inplace)
+    if not training or p == 0.0:
+        return input
+    _expect_channels(input)
+    return _alpha(input, _kept(input, p), p, inplace)

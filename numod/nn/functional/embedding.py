@@ -39,6 +39,8 @@ def _row(index: int | None, count: int) -> int | None:
 
 
 def _indices(input: Tensor) -> Tensor:  # noqa: A002
+    if not isinstance(input, Tensor):
+        raise TypeError(f"embedding(): argument 'indices' must be Tensor, not {type(input).__name__}")
     if input.dtype not in (dtypes.int64, dtypes.int32):
         raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got numod.{input.dtype.short}Tensor instead")
     return f.reshape(input, -1).to(dtypes.int64)
@@ -70,63 +72,89 @@ def embedding_bag(
     """
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub.")
-    if per_sample_weights is not None and per_sample_weights.shape != input.shape:
-        raise ValueError(f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is not None, then it must have the same shape as the input ({input.shape})")
-    bags, count = _bags(input, offsets, include_last_offset)
-    flat = f.check_bounds("embedding_bag()", _indices(input), weight.shape[0], 0)
+    if weight.ndim != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    _check_sample_weights(per_sample_weights, input, weight, mode)
+    flat, bags, count = _bags(input, offsets, include_last_offset)
+    flat = f.check_bounds("embedding_bag()", flat, weight.shape[0], 0, error=RuntimeError)
+    shares = None if per_sample_weights is None else f.reshape(per_sample_weights, -1)[: flat.numel()]
     padding_idx = _row(padding_idx, weight.shape[0])
     if max_norm is not None:
         _shorten(weight, flat, max_norm, norm_type)
     if padding_idx is not None:
         used = f.reshape(f.nonzero(flat != padding_idx), -1)
-        flat, bags = f.index_select(flat, 0, used), f.index_select(bags, 0, used)
-        per_sample_weights = None if per_sample_weights is None else f.index_select(f.reshape(per_sample_weights, -1), 0, used)
+        flat, bags, shares = (None if each is None else f.index_select(each, 0, used) for each in (flat, bags, shares))
     rows = f.index_select(weight, 0, flat)
-    rows = _by_frequency(rows, flat, weight.shape[0]) if scale_grad_by_freq else rows
-    if mode == "max":
+    if mode == "max" and flat.numel():
         start = rows.new_zeros((count, weight.shape[1]))
         return start.scatter_reduce(0, bags.unsqueeze(1).expand(rows.shape), rows, "amax", include_self=False)
-    if per_sample_weights is not None:
-        rows = rows * f.reshape(per_sample_weights, (-1, 1))
+    rows = _by_frequency(rows, flat, weight.shape[0]) if scale_grad_by_freq else rows
+    rows = rows if shares is None else rows * shares.unsqueeze(1)
     total = rows.new_zeros((count, weight.shape[1])).index_add(0, bags, rows)
-    if mode == "sum":
+    if mode != "mean":
         return total
     sizes = rows.new_zeros(count).index_add(0, bags, rows.new_ones(bags.numel()))
     return total / t.clamp_min(sizes, 1.0).unsqueeze(1)
 
 
-def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, int]:  # noqa: A002
-    """The bag of each index, and the number of bags."""
+def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, mode: str) -> None:  # noqa: A002
+    if shares is None:
+        return
+    if mode != "sum":
+        raise NotImplementedError(f"embedding_bag: per_sample_weights are only for mode='sum' (got mode='{mode}')")
+    if shares.shape != input.shape:
+        raise ValueError(f"embedding_bag: If per_sample_weights ({shares.shape}) is not None, then it must have the same shape as the input ({input.shape})")
+    if shares.dtype is not weight.dtype:
+        raise RuntimeError(f"embedding_bag: expected per_sample_weights of weight's dtype {weight.dtype}, got {shares.dtype}; convert them with .to(weight.dtype)")
+
+
+def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, Tensor, int]:  # noqa: A002
+    """The indices in a row, the bag of each, and the number of bags."""
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError("If input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type " + type(offsets).__name__)
-        return f.reshape(creation.arange(input.shape[0], device=input.device).unsqueeze(1).expand(input.shape), -1), input.shape[0]
+        bags = creation.arange(input.shape[0], device=input.device).unsqueeze(1).expand(input.shape)
+        return _indices(input), f.reshape(bags, -1), input.shape[0]
     if input.ndim != 1:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
     if offsets is None:
         raise ValueError("offsets has to be a 1D Tensor but got None")
     if offsets.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor")
-    places = offsets.tolist()
-    if places and places[0] != 0:
-        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {places[0]}")
-    if places and (places[-1] > input.numel() or places != sorted(places)):
-        raise RuntimeError(f"offsets have to rise and end within the input's length of {input.numel()}, got {places}")
-    ends = [*places[1:], *([] if include_last else [input.numel()])]
-    bags = [k for k, (start, end) in enumerate(zip(places, ends)) for _ in range(start, end)]
-    return creation.tensor(bags, dtype=dtypes.int64, device=input.device), len(ends)
+    flat, places = _indices(input), _indices(offsets)
+    last = _last_offset(places, flat.numel(), include_last)
+    flat = flat[:last] if include_last else flat
+    bags = f.searchsorted(places, creation.arange(flat.numel(), device=flat.device), right=True) - 1
+    return flat, bags, places.numel() - include_last
+
+
+def _last_offset(places: Tensor, length: int, include_last: bool) -> int:
+    """The last offset of those checked: they begin with 0, rise, and end within the input."""
+    if not places.numel():
+        if include_last or length:
+            raise RuntimeError(f"offsets: expected at least 1 for {length} indices with include_last_offset={include_last}, got none")
+        return 0
+    if first := places[0]._observe():
+        raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {first}")
+    last = places[-1]._observe()
+    if last > length or (places[1:] < places[:-1]).any()._observe():
+        raise RuntimeError(f"offsets have to rise and end within the input's length of {length}, got a last one of {last}")
+    return last
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """int64 (..., num_classes): 1 at the index, else 0."""
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype}")
-    if tensor.numel() and (tensor.min() < 0)._observe():
+    if not tensor.numel():
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    elif (tensor.min() < 0)._observe():
         raise RuntimeError("Class values must be non-negative.")
-    if num_classes == -1:
-        num_classes = tensor.max()._observe() + 1 if tensor.numel() else 0
-    elif tensor.numel() and (tensor.max() >= num_classes)._observe():
+    elif num_classes == -1:
+        num_classes = tensor.max()._observe() + 1
+    elif (tensor.max() >= num_classes)._observe():
         raise RuntimeError("Class values must be smaller than num_classes.")
     return (tensor.unsqueeze(-1) == tensor.new_arange(num_classes)).to(dtypes.int64)

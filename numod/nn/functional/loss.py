@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 
 from ... import dtypes
 from ...core import functions as f
@@ -18,29 +20,42 @@ __all__ = [
 ]
 
 
-def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None, *numbers: float) -> Tensor:  # noqa: A002
-    if isinstance(target, Tensor) and target.shape != input.shape:
+def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *numbers: float | Tensor) -> Tensor:  # noqa: A002
+    """A row of input and target, reduced: in one pass where all are dense and of one shape."""
+    if target.shape != input.shape:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.", stacklevel=3,
+            "Please ensure they have the same size.", stacklevel=4,
         )
     tensors = [each for each in (input, target, *numbers) if isinstance(each, Tensor)]
-    if reduction in ("mean", "sum") and weight is None and input.numel() and all(each._layout.dense and each.shape == input.shape for each in tensors):
+    if reduction in ("mean", "sum") and input.numel() and all(each._layout.dense and each.shape == input.shape for each in tensors):
         return apply(r.closing(row), (input, target, *numbers), (1.0 / input.numel() if reduction == "mean" else 1,))
-    loss = row(input, target, *numbers)
-    return reduced(loss if weight is None else loss * weight, reduction)
+    return reduced(row(input, target, *numbers), reduction)
+
+
+def _weighted(loss: Tensor, input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
+    if weight.shape != input.shape:
+        raise ValueError("Weights and input must have the same size.")
+    return loss * weight
 
 
 @with_legacy
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # noqa: A002
-    """Mean (or sum) of squared differences."""
-    return _elementwise(t.squared_error, input, target, reduction, weight)
+    """Mean (or sum) of squared differences; with a weight per element, the weighted mean."""
+    return _weighted_mean(t.squared_error, input, target, reduction, weight)
 
 
 @with_legacy
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # noqa: A002
-    """Mean (or sum) of absolute differences."""
-    return _elementwise(t.absolute_error, input, target, reduction, weight)
+    """Mean (or sum) of absolute differences; with a weight per element, the weighted mean."""
+    return _weighted_mean(t.absolute_error, input, target, reduction, weight)
+
+
+def _weighted_mean(row: object, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None) -> Tensor:  # noqa: A002
+    if weight is None:
+        return _elementwise(row, input, target, reduction)
+    loss = _weighted(_elementwise(row, input, target, "none"), input, weight)
+    return f.sum(loss) / f.sum(weight) if reduction == "mean" else reduced(loss, reduction)
 
 
 @with_legacy
@@ -48,14 +63,16 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     """Squared below `beta`, absolute above. Girshick, Fast R-CNN, 2015."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
-    return l1_loss(input, target, reduction) if beta == 0 else _elementwise(t.smooth_l1, input, target, reduction, None, beta)
+    return l1_loss(input, target, reduction=reduction) if beta == 0 else _elementwise(t.smooth_l1, input, target, reduction, beta)
 
 
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:  # noqa: A002
     """Half the square below `delta`, linear above. Huber, 1964."""
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    return _elementwise(t.huber, input, target, reduction, weight, delta)
+    if weight is None:
+        return _elementwise(t.huber, input, target, reduction, delta)
+    return reduced(_weighted(_elementwise(t.huber, input, target, "none", delta), input, weight), reduction)
 
 
 @with_legacy
@@ -65,7 +82,11 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
         raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size.")
     if not bool(((input >= 0) & (input <= 1)).all()):
         raise RuntimeError("all elements of input should be between 0 and 1; for logits use binary_cross_entropy_with_logits")
-    return _elementwise(t.binary_cross_entropy, input, target, reduction, weight)
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {target.dtype.short} but expected {input.dtype.short}; convert the target with .to(input.dtype)")
+    if weight is None:
+        return _elementwise(t.binary_cross_entropy, input, target, reduction)
+    return reduced(_elementwise(t.binary_cross_entropy, input, target, "none") * weight, reduction)
 
 
 @with_legacy
@@ -75,25 +96,34 @@ def binary_cross_entropy_with_logits(
     """binary_cross_entropy of sigmoid(x), without its rounding; `pos_weight` multiplies the loss of positive targets."""
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    return _elementwise(t.binary_cross_entropy_with_logits, input, target, reduction, weight, 1.0 if pos_weight is None else pos_weight)
+    if not target.dtype.is_floating_point:
+        raise RuntimeError(f"result type {input.dtype.short} can't be cast to the desired output type {target.dtype.short}; convert the target with .float()")
+    positive = 1.0 if pos_weight is None else pos_weight
+    if weight is None:
+        return _elementwise(t.binary_cross_entropy_with_logits, input, target, reduction, positive)
+    return reduced(_elementwise(t.binary_cross_entropy_with_logits, input, target, "none", positive) * weight, reduction)
 
 
 @with_legacy
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:  # noqa: A002
     """target * (log target - input), input being log-probabilities; reduction "batchmean" divides the sum by the batch size."""
+    if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
+        raise RuntimeError("kl_div: Integral inputs not supported.")
+    if reduction == "mean":
+        warnings.warn("reduction: 'mean' divides by the number of elements; the divergence is divided by the batch size alone, as by 'batchmean'.", stacklevel=3)
     loss = t.exp(target) * (target - input) if log_target else t.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return f.sum(loss) / input.shape[0]
     return reduced(loss, reduction)
 
 
-@with_legacy
+@partial(with_legacy, before="ignore_index")
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:  # noqa: A002
     """-input[target] for log-probabilities (N, C, ...) or (C,) and class indices; the mean is weighted by the classes' weights."""
     return _class_loss(input, target, weight, ignore_index, reduction, lambda x, safe: -f.gather(x, 1, safe.unsqueeze(1)).squeeze(1))
 
 
-@with_legacy
+@partial(with_legacy, before="ignore_index")
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0,  # noqa: A002
 ) -> Tensor:
@@ -101,13 +131,19 @@ def cross_entropy(
 
     Raises IndexError for a class outside [0, C), RuntimeError for shapes or dtypes that do not fit.
     """
-    if target.dtype.is_floating_point:
+    if label_smoothing > 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    if input.shape == target.shape:
+        if not target.dtype.is_floating_point:
+            raise RuntimeError(f"Expected floating point type for target with class probabilities, got {target.dtype.short}")
+        if ignore_index >= 0:
+            raise RuntimeError("ignore_index is not supported for floating point target")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
-    if label_smoothing == 0.0:
+    if label_smoothing <= 0.0:
         return _class_loss(input, target, weight, ignore_index, reduction, lambda x, safe: apply(sm.cross_entropy, (f.contiguous(x), f.contiguous(safe)), (-(1 << 62),)))
     logits = log_softmax(input, 1 if input.ndim > 1 else 0)
     classes = logits.shape[1 if input.ndim > 1 else 0]
-    exact = nll_loss(logits, target, weight, ignore_index, reduction)
+    exact = nll_loss(logits, target, weight, ignore_index=ignore_index, reduction=reduction)
     spread = _class_loss(logits, target, weight, ignore_index, reduction, lambda x, safe: _spread(x, weight, classes), uniform=True)
     return (1.0 - label_smoothing) * exact + label_smoothing * spread
 
@@ -118,16 +154,17 @@ def _spread(x: Tensor, weight: Tensor | None, classes: int) -> Tensor:
     return -f.sum(weighted, 1) / classes
 
 
-def _class_loss(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reduction: str, loss_of: object, uniform: bool = False) -> Tensor:
+def _class_loss(
+    x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reduction: str, loss_of: Callable[[Tensor, Tensor], Tensor], uniform: bool = False
+) -> Tensor:
     """The shared part of losses with class indices: checks, ignored targets, class weights, reduction."""
+    if x.ndim == 0:
+        raise ValueError("Expected 1 or more dimensions (got 0)")
     if x.ndim == 1:
+        if target.numel() != 1:
+            raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.numel()}")
         return _reduced_one(_class_loss(x.unsqueeze(0), target.reshape(1), weight, ignored, reduction, loss_of, uniform), reduction)
-    if x.shape[0] != target.shape[0] if target.ndim else True:
-        raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 0}).")
-    if target.dtype is not dtypes.int64:
-        raise RuntimeError(f"expected scalar type Long for class indices but found {target.dtype.short}; convert with .long()")
-    if x.shape[:1] + x.shape[2:] != target.shape:
-        raise RuntimeError(f"expected target of shape {tuple(x.shape[:1] + x.shape[2:])} for input {tuple(x.shape)}, got {tuple(target.shape)}")
+    target = _checked_classes(x, target, weight)
     found = apply(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))._observe() if target.numel() else 0
     if found >= 1 << 32:
         wrong = f.masked_fill(target, target == ignored, 0)
@@ -145,16 +182,29 @@ def _class_loss(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, 
     return f.sum(loss) / f.sum(share) if reduction == "mean" else reduced(loss, reduction)
 
 
+def _checked_classes(x: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
+    """The targets as int64; ValueError or RuntimeError, as PyTorch, for a batch, dtype, shape or weights that do not fit."""
+    if target.ndim == 0 or x.shape[0] != target.shape[0]:
+        raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 0}).")
+    if target.dtype not in (dtypes.int64, dtypes.uint8):
+        raise RuntimeError(f"expected scalar type Long or Byte for class indices, but got {target.dtype.short}; convert the target with .long()")
+    if x.shape[:1] + x.shape[2:] != target.shape:
+        raise RuntimeError(f"expected target of shape {tuple(x.shape[:1] + x.shape[2:])} for input {tuple(x.shape)}, got {tuple(target.shape)}")
+    if weight is not None and tuple(weight.shape) != (x.shape[1],):
+        raise RuntimeError(f"weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
+    if weight is not None and weight.dtype is not x.dtype:
+        raise RuntimeError(f"expected scalar type {x.dtype.short} for class weights but found {weight.dtype.short}; convert them with .to(input.dtype)")
+    return target.to(dtypes.int64)
+
+
 def _reduced_one(loss: Tensor, reduction: str) -> Tensor:
     return loss.reshape(()) if reduction == "none" else loss
 
 
 def _soft_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float) -> Tensor:
-    """Cross-entropy with probabilities as target."""
-    if target.shape != x.shape:
-        raise RuntimeError(f"expected target probabilities of shape {tuple(x.shape)}, got {tuple(target.shape)}")
+    """Cross-entropy with probabilities as target, of the shape of x."""
     dim = 1 if x.ndim > 1 else 0
-    if smoothing:
+    if smoothing > 0.0:
         target = target * (1.0 - smoothing) + smoothing / x.shape[dim]
     logits = log_softmax(x, dim)
     if weight is not None:

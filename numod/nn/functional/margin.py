@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import log, pi
 
 from ... import dtypes
@@ -38,16 +39,15 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 @with_legacy
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:  # noqa: A002
     """log(1 + exp(-target * input)), target 1 or -1."""
-    if input.shape != target.shape:
-        raise RuntimeError(f"The size of tensor a {tuple(input.shape)} must match the size of tensor b {tuple(target.shape)}")
-    return reduced(t.softplus(-target * input, 1.0, 1e30), reduction)
+    return reduced(t.softplus(-target.to(input.dtype) * input, 1.0, 1e30), reduction)
 
 
 @with_legacy
 def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:  # noqa: A002
     """The mean over classes of binary cross-entropies of logits (..., C) with targets 0 and 1."""
     loss = -(target * t.logsigmoid(input) + (1 - target) * t.logsigmoid(-input))
-    return reduced(f.mean(loss if weight is None else loss * weight, -1), reduction)
+    loss = loss if weight is None else loss * weight
+    return reduced(f.sum(loss, input.ndim - 1) / input.shape[-1], reduction)
 
 
 @with_legacy
@@ -56,8 +56,10 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     if target.shape != input.shape or input.ndim not in (1, 2):
         raise RuntimeError(f"multilabel_margin_loss: inconsistent target size {list(target.shape)} for input of size {list(input.shape)}; expected (N, C) or (C) both")
     x, y = (each.unsqueeze(0) if input.ndim == 1 else each for each in (input, target))
+    if y.numel() and ((y < -1) | (y >= x.shape[1])).any()._observe():
+        raise RuntimeError(f"multilabel_margin_loss: targets have to be classes in [0, {x.shape[1]}) or -1, got values from {y.min()._observe()} to {y.max()._observe()}")
     counted = f.cumsum((y < 0).to(dtypes.int64), 1) == 0
-    places = f.check_bounds("multilabel_margin_loss", f.masked_fill(y, ~counted, 0), x.shape[1], 1, error=RuntimeError)
+    places = f.masked_fill(y, ~counted, 0)
     chosen = (y.new_zeros(y.shape).scatter_add(1, places, counted.to(y.dtype))) > 0
     gaps = t.clamp_min(1 - f.gather(x, 1, places).unsqueeze(2) + x.unsqueeze(1), 0.0)
     use = counted.unsqueeze(2) & ~chosen.unsqueeze(1)
@@ -73,13 +75,15 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     x, y = (input.unsqueeze(0), target.reshape(1)) if input.ndim == 1 else (input, target)
     if x.ndim != 2 or y.shape != x.shape[:1]:
         raise RuntimeError(f"multi_margin_loss: inconsistent target size, got: {list(target.shape)} for input {list(input.shape)}")
+    if weight is not None and tuple(weight.shape) != (x.shape[1],):
+        raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
     y = f.check_bounds("multi_margin_loss", y, x.shape[1], 1, error=RuntimeError)
     gaps = t.clamp_min(margin - f.gather(x, 1, y.unsqueeze(1)) + x, 0.0)
     gaps = gaps * gaps if p == 2 else gaps
     gaps = gaps if weight is None else gaps * f.index_select(weight, 0, y).unsqueeze(1)
     others = y.unsqueeze(1) != y.new_arange(x.shape[1])
     loss = f.sum(f.where(others, gaps, gaps.new_zeros(())), 1) / x.shape[1]
-    return reduced(loss.squeeze(0) if input.ndim == 1 else loss, reduction)
+    return reduced(f.reshape(loss, target.shape), reduction)
 
 
 @with_legacy
@@ -120,7 +124,7 @@ def triplet_margin_with_distance_loss(
     return reduced(t.clamp_min(margin + near - far, 0.0), reduction)
 
 
-@with_legacy
+@partial(with_legacy, before="eps")
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> Tensor:  # noqa: A002
     """-log of the Poisson probability of target at rate exp(input) (or input); `full` adds Stirling's term of target!."""
     loss = t.exp(input) - target * input if log_input else input - target * t.log(input + eps)

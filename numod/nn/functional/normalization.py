@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ... import dtypes
 from ...autograd import no_grad
 from ...core import functions as f
 from ...core.tensor import Tensor
@@ -17,9 +18,24 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_res
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:  # noqa: A002
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, which must be `normalized_shape`. Ba, Kiros and Hinton, 2016."""
     shape = _normalized("layer_norm", input, normalized_shape, weight, bias)
-    flat = [None if each is None else f.reshape(f.contiguous(each), (-1,)) for each in (weight, bias)]
-    out, _, _ = op.row_norm.apply((f.reshape(f.contiguous(input), (input.numel() // max(prod(shape), 1), prod(shape))), *flat), (eps,))
-    return f.reshape(out, input.shape)
+    rows = _shaped(_agreeing(input, weight, bias), (input.numel() // max(prod(shape), 1), prod(shape)))
+    out, _, _ = op.row_norm.apply((rows, *(None if each is None else _shaped(each, (prod(shape),)) for each in (weight, bias))), (eps,))
+    return _shaped(out, tuple(input.shape)).to(input.dtype)
+
+
+def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """x dense, in this shape."""
+    return f.contiguous(x) if tuple(x.shape) == shape else f.reshape(f.contiguous(x), shape)
+
+
+def _agreeing(x: Tensor, *others: Tensor | None) -> Tensor:
+    """x itself, or a 16-bit x as float32 where the others are. Raises RuntimeError for other mixtures of dtypes."""
+    found = {each.dtype for each in others if each is not None} - {x.dtype}
+    if not found:
+        return x
+    if found != {dtypes.float32} or x.dtype not in (dtypes.float16, dtypes.bfloat16) or any(each.dtype is x.dtype for each in others if each is not None):
+        raise RuntimeError(f"mixed dtype: expected weight, bias and statistics of the input's {x.dtype} (or float32 with 16-bit input), got {', '.join(sorted(map(str, found)))}")
+    return x.to(dtypes.float32)
 
 
 def _normalized(name: str, x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None) -> tuple[int, ...]:
@@ -37,14 +53,15 @@ def _normalized(name: str, x: Tensor, shape: Sequence[int], weight: Tensor | Non
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:  # noqa: A002
     """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions; eps is the dtype's by default. Zhang and Sennrich, 2019."""
-    from ...dtypes import finfo
-
+    if input.ndim == 0:
+        raise ValueError("Input tensor must have at least 1 dimensions, but got 0")
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f'"rms_norm" not implemented for \'{input.dtype.short}\'; convert first, for example with .to(numod.float32)')
     shape = _normalized("rms_norm", input, normalized_shape, weight, None)
     dims = list(range(input.ndim - len(shape), input.ndim))
     wide = input.to(input.dtype.compute)
-    scale = t.rsqrt(f.mean(wide * wide, dims, keepdim=True) + (finfo(input.dtype).eps if eps is None else eps))
-    result = (wide * scale).to(input.dtype)
-    return result if weight is None else result * weight
+    result = wide * t.rsqrt(f.mean(wide * wide, dims, keepdim=True) + (dtypes.finfo(wide.dtype).eps if eps is None else eps))
+    return (result if weight is None else result * weight).to(input.dtype)
 
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:  # noqa: A002
@@ -57,9 +74,9 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={num_groups}"
         )
     _expect_channels(channels, weight=weight, bias=bias)
-    rows = input.shape[0] * num_groups
-    out, _, _ = op.row_norm.apply((f.reshape(f.contiguous(input), (rows, input.numel() // max(rows, 1))), None, None), (eps,))
-    return _scaled(f.reshape(out, input.shape), weight, bias)
+    x, rows = _agreeing(input, weight, bias), input.shape[0] * num_groups
+    out, _, _ = op.row_norm.apply((f.reshape(f.contiguous(x), (rows, x.numel() // max(rows, 1))), None, None), (eps,))
+    return _scaled(f.reshape(out, x.shape), weight, bias).to(input.dtype)
 
 
 def _expect_channels(channels: int, **tensors: Tensor | None) -> None:
@@ -87,23 +104,28 @@ def batch_norm(
     if input.ndim < 2:
         raise RuntimeError(f"batch_norm: expected at least 2 dimensions (N, C, ...), got {list(input.shape)}")
     _expect_channels(input.shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f'"batch_norm" not implemented for \'{input.dtype.short}\'; convert first, for example with .to(numod.float32)')
+    x = _agreeing(input, running_mean, running_var, weight, bias)
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
         scale = t.rsqrt(running_var + eps)
         scale = scale if weight is None else scale * weight
         shift = -running_mean * scale
-        return _scaled(input, scale, shift if bias is None else shift + bias)
-    count = input.numel() // max(input.shape[1], 1)
-    if count <= 1:
+        return _scaled(x, scale, shift if bias is None else shift + bias).to(input.dtype)
+    if x.numel() == 0:
+        return _scaled(x, weight, bias).to(input.dtype)
+    count = x.numel() // x.shape[1]
+    if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    out, mean, var = op.channel_norm.apply((f.reshape(f.contiguous(input), (*input.shape[:2], count // max(input.shape[0], 1))), *map(_dense, (weight, bias))), (eps,))
+    out, mean, var = op.channel_norm.apply((f.reshape(f.contiguous(x), (*x.shape[:2], count // x.shape[0])), *map(_dense, (weight, bias))), (eps,))
     with no_grad():
         if running_mean is not None:
             running_mean.mul_(1 - momentum).add_(mean.detach().to(running_mean.dtype), alpha=momentum)
         if running_var is not None:
             running_var.mul_(1 - momentum).add_(var.detach().to(running_var.dtype), alpha=momentum * count / (count - 1))
-    return f.reshape(out, input.shape)
+    return f.reshape(out, x.shape).to(input.dtype)
 
 
 def _dense(each: Tensor | None) -> Tensor | None:
@@ -117,18 +139,21 @@ def instance_norm(
     """Each channel of each image normalised by itself. Ulyanov, Vedaldi and Lempitsky, 2016."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    images, channels = input.shape[:2]
-    count = input.numel() // max(images * channels, 1)
-    if count <= 1:
+    x = _agreeing(input, running_mean, running_var, weight, bias)
+    images, channels = x.shape[:2]
+    count = x.numel() // max(images * channels, 1)
+    if x.numel() == 0:
+        return _scaled(x, weight, bias).to(input.dtype)
+    if count == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
-    out, mean, rstd = op.row_norm.apply((f.reshape(f.contiguous(input), (images * channels, count)), None, None), (eps,))
+    out, mean, rstd = op.row_norm.apply((f.reshape(f.contiguous(x), (images * channels, count)), None, None), (eps,))
     with no_grad():
         if running_mean is not None:
             running_mean.mul_(1 - momentum).add_(f.mean(f.reshape(mean.detach(), (images, channels)), 0), alpha=momentum)
         if running_var is not None:
             var = 1 / (rstd.detach() * rstd.detach()) - eps
             running_var.mul_(1 - momentum).add_(f.mean(f.reshape(var, (images, channels)), 0), alpha=momentum * count / (count - 1))
-    return _scaled(f.reshape(out, input.shape), weight, bias)
+    return _scaled(f.reshape(out, x.shape), weight, bias).to(input.dtype)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:  # noqa: A002

@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...autograd import Function, no_grad
-from ...core import Tensor, arange, cat, eye, from_numpy
-from ...core.functions import where
+from ...autograd import no_grad
+from ...core import Tensor, cat, eye, from_numpy
+from ...core.decompositions import householder_product
+from ...core.linear_algebra import matrix_exp, solve
 from ...core.random import randn
 from ...dtypes import finfo
 from ..module import Module
@@ -85,64 +86,29 @@ class _Orthogonal(Module):
 def _skew(X: Tensor) -> Tensor:
     """The skew-symmetric (…, n, n) of the entries of X below the diagonal."""
     n, k = X.shape[-2:]
-    lower = _lower(X, 0)
+    lower = X.tril()
     if n != k:
         lower = cat([lower, X.new_zeros((*X.shape[:-2], n, n - k))], dim=-1)
     return lower - lower.mT
 
 
-def _lower(X: Tensor, diagonal: int) -> Tensor:
-    """The entries on and below a diagonal; those above are zero."""
-    rows, columns = (arange(size, device=X.device) for size in X.shape[-2:])
-    return where(rows.unsqueeze(-1) + diagonal >= columns, X, 0.0)
-
-
 def _exponential(X: Tensor) -> Tensor:
-    """exp of the skew-symmetric matrix: its Taylor polynomial where the norm is at most 1/2, then squared as often as it was halved."""
-    A = _skew(X)
-    identity = eye(A.shape[-1], dtype=A.dtype, device=A.device)
-    norm = A.detach().abs().sum(-1).max().item() if A.numel() else 0.0
-    halvings = max(0, int(np.ceil(np.log2(2 * norm)))) if 0 < norm < np.inf else 0
-    small, result = A / 2**halvings, identity
-    for term in range(16 if A.dtype.itemsize > 4 else 9, 0, -1):  # the terms left out are below the rounding
-        result = identity + small @ result / term
-    for _ in range(halvings):
-        result = result @ result
-    return result[..., : X.shape[-1]]
-
-
-class _Inverse(Function):
-    """The inverse of square matrices, found on the host."""
-
-    @staticmethod
-    def forward(ctx: object, matrix: Tensor) -> Tensor:
-        inverse = from_numpy(np.linalg.inv(matrix.detach().cpu().numpy())).to(matrix.device)
-        ctx.save_for_backward(inverse)
-        return inverse
-
-    @staticmethod
-    def backward(ctx: object, g: Tensor) -> Tensor:
-        (inverse,) = ctx.saved_tensors
-        return -(inverse.mT @ g @ inverse.mT)
+    """exp of the skew-symmetric matrix."""
+    return matrix_exp(_skew(X))[..., : X.shape[-1]]
 
 
 def _cayley(X: Tensor) -> Tensor:
     """(I - A/2)^-1 (I + A/2) for the skew-symmetric A."""
     half = _skew(X) / 2
     identity = eye(half.shape[-1], dtype=half.dtype, device=half.device)
-    return (_Inverse.apply(identity - half) @ (identity + half))[..., : X.shape[-1]]
+    return solve(identity - half, identity + half)[..., : X.shape[-1]]
 
 
 def _householder(X: Tensor) -> Tensor:
     """The first k columns of the product of k reflections, with signs. Column i of X below the diagonal is the i-th direction."""
-    n, k = X.shape[-2:]
-    directions = _lower(X, -1) + eye(n, k, dtype=X.dtype, device=X.device)
-    scales = 2 / (directions * directions).sum(-2, keepdim=True)
-    Q = eye(n, k, dtype=X.dtype, device=X.device).expand(X.shape)
-    for column in reversed(range(k)):
-        v, scale = directions[..., column : column + 1], scales[..., column : column + 1]
-        Q = Q - scale * v @ (v.mT @ Q)
-    return Q * X.detach().diagonal(dim1=-2, dim2=-1).trunc().unsqueeze(-2)
+    directions = X.tril(-1)
+    scales = 2 / (1 + (directions * directions).sum(-2))
+    return householder_product(X, scales) * X.detach().diagonal(dim1=-2, dim2=-1).trunc().unsqueeze(-2)
 
 
 _MAPS: dict[str, Callable[[Tensor], Tensor]] = {"matrix_exp": _exponential, "cayley": _cayley, "householder": _householder}

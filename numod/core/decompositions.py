@@ -1,0 +1,211 @@
+"""Matrices as products of simpler ones: Cholesky, QR, singular values, eigenvalues, LU. LAPACK's work is in `ops.factorization`; solving is in `linear_algebra`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import dtypes
+from ..errors import LinAlgError
+from ..ops import factorization as op, factorization_gradients  # noqa: F401  gives the ops their gradients
+from . import return_types
+from .creation import arange, eye, full, zeros
+from .elementwise import contiguous
+from .products import matmul
+from .reductions import any_ as any_of
+from .shapes import reshape, stack, unsqueeze
+from .tensor import Tensor
+from .triangles import tril, triu
+
+BOTH = "cholesky=old_cholesky qr=old_qr svd=old_svd geqrf ormqr orgqr=householder_product"
+FUNCTIONS = "lu=old_lu lu_unpack"
+METHODS = "lu=old_lu"
+OUT = "cholesky qr svd geqrf ormqr orgqr"
+
+
+def expect_matrix(name: str, A: Tensor) -> Tensor:
+    """A dense batch of matrices. Raises RuntimeError for other shapes and dtypes."""
+    if A.ndim < 2:
+        raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
+    if not A.is_floating_point():
+        raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {A.dtype.short}")
+    if A.dtype.itemsize < 4:
+        raise RuntimeError(f"linalg.{name}: Low precision dtypes not supported. Got {A.dtype.short}; convert first, for example with .float()")
+    return contiguous(A)
+
+
+def expect_square(name: str, A: Tensor) -> Tensor:
+    """A dense batch of square matrices. Raises RuntimeError for others."""
+    if A.ndim >= 2 and A.shape[-1] != A.shape[-2]:
+        raise RuntimeError(f"linalg.{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
+    return expect_matrix(name, A)
+
+
+def attempt(function: Callable, check_errors: bool, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+    """(result, info): where a matrix is refused its result is NaN and its info says where; or the error, with `check_errors`."""
+    first, last = tensors[0], tensors[-1]
+    try:
+        return function(*tensors), zeros(first.shape[:-2], dtype=dtypes.int32, device=first.device)
+    except LinAlgError as error:
+        if check_errors:
+            raise
+        if first.ndim == 2:
+            return full(last.shape, float("nan"), dtype=last.dtype), full((), error.info, dtype=dtypes.int32)
+        results, infos = zip(*(attempt(function, False, *parts) for parts in zip(*(each.unbind(0) for each in tensors))))
+        return stack(results), stack(infos)
+
+
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """The lower L with L L^T = A (or upper, its transpose), for symmetric positive-definite A. Raises LinAlgError for others."""
+    found = op.cholesky.apply((expect_square("cholesky", A.mT if upper and A.ndim > 1 else A),))
+    return found.mT if upper else found
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> return_types.linalg_cholesky_ex:
+    """(L, info): info is 0, or the order of the first leading minor that is not positive, unless `check_errors` raises."""
+    return return_types.linalg_cholesky_ex(attempt(lambda a: cholesky(a, upper=upper), check_errors, A))
+
+
+def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
+    """(Q, R): Q orthonormal columns, R upper triangular; `mode` "reduced", "complete", or "r" for R alone."""
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
+    q, r = op.qr.apply((expect_matrix("qr", A),), (mode,))
+    return return_types.linalg_qr((A.new_zeros(0) if mode == "r" else q, r))
+
+
+def geqrf(input: Tensor) -> return_types.geqrf:  # noqa: A002
+    """(a, tau): R on and above the diagonal, the reflections of Q below it, and their scales; `householder_product` gives Q."""
+    return return_types.geqrf(op.geqrf.apply((expect_matrix("geqrf", input.detach()),)))
+
+
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+    """The first columns of the product of reflections 1 - tau v v^T, with v below the diagonal of A."""
+    rows, columns = expect_matrix("householder_product", A).shape[-2:]
+    if rows < columns:
+        raise RuntimeError("linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    if columns < tau.shape[-1]:
+        raise RuntimeError("linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]")
+    return _reflected(A, tau, eye(rows, columns, dtype=A.dtype, device=A.device).expand(A.shape), False)
+
+
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:  # noqa: A002
+    """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^T."""
+    return _reflected(input, tau, other, transpose) if left else _reflected(input, tau, other.mT, not transpose).mT
+
+
+def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
+    """The product of reflections times x, (..., rows, n)."""
+    rows, columns = A.shape[-2:]
+    directions = tril(A, -1) + eye(rows, columns, dtype=A.dtype, device=A.device)
+    order = range(tau.shape[-1])
+    for k in order if transposed else reversed(order):
+        v = directions[..., k : k + 1]
+        x = x - unsqueeze(tau[..., k : k + 1], -1) * matmul(v, matmul(v.mT, x))
+    return x
+
+
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> return_types.linalg_svd:
+    """(U, S, Vh) with A = U diag(S) Vh, S falling."""
+    return return_types.linalg_svd(op.svd.apply((expect_matrix("svd", A),), (bool(full_matrices),)))
+
+
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """Singular values, falling."""
+    return op.svdvals.apply((expect_matrix("svdvals", A),))
+
+
+def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
+    """(eigenvalues rising, eigenvectors as columns) of symmetric matrices, of which the triangle `UPLO` is read."""
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    return return_types.linalg_eigh(op.eigh.apply((expect_square("eigh", A),), (UPLO.upper() == "L",)))
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """Eigenvalues of symmetric matrices, rising."""
+    return eigh(A, UPLO)[0]
+
+
+def eig(A: Tensor) -> return_types.linalg_eig:
+    """(eigenvalues, eigenvectors) of matrices whose eigenvalues are real. RuntimeError for others: numod has no complex dtypes."""
+    return return_types.linalg_eig(op.eig.apply((expect_square("eig", A),)))
+
+
+def eigvals(A: Tensor) -> Tensor:
+    """The eigenvalues of `eig`."""
+    return eig(A)[0]
+
+
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> return_types.linalg_lu_factor_ex:
+    """(L and U in one matrix, rows exchanged counted from 1, info): info is 0, or which diagonal element of U is the first zero."""
+    packed, pivots, info, _ = op.lu.apply((expect_matrix("lu_factor_ex", A),), (bool(pivot),))
+    if check_errors and any_of(info)._observe():
+        place = next(each for each in reshape(info, -1).tolist() if each)
+        raise LinAlgError(f"linalg.lu_factor_ex: U[{place},{place}] is zero and using it on lu_solve would result in a division by zero.")
+    return return_types.linalg_lu_factor_ex((packed, pivots, info))
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
+    """(L and U in one matrix, rows exchanged counted from 1), for `lu_solve`. Raises RuntimeError where U has a zero on its diagonal."""
+    try:
+        return return_types.linalg_lu_factor(lu_factor_ex(A, pivot=pivot, check_errors=True)[:2])
+    except LinAlgError as error:
+        hint = " If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
+        raise RuntimeError(str(error).replace("lu_factor_ex", "lu_factor") + hint) from None
+
+
+def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
+    """(P, L, U) with A = P L U; without `pivot`, P is empty."""
+    packed, _, _, order = op.lu.apply((expect_matrix("lu", A),), (bool(pivot),))
+    return return_types.linalg_lu((_permutation(order, A) if pivot else A.new_zeros(0), *_triangles(packed)))
+
+
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> return_types.lu_unpack:
+    """(P, L, U) from `lu_factor`; what is not asked for is empty."""
+    if LU_pivots.dtype is not dtypes.int32:
+        raise RuntimeError("numod.lu_unpack: LU_pivots is expected to be a contiguous tensor of numod.int32 dtype.\nNote: this function is intended to be used with the output produced by numod.linalg.lu_factor")
+    empty = LU_data.new_zeros(0)
+    exchanged = _permutation(op.order.apply((contiguous(LU_pivots),), (LU_data.shape[-2],)), LU_data) if unpack_pivots else empty
+    return return_types.lu_unpack((exchanged, *(_triangles(LU_data) if unpack_data else (empty, empty))))
+
+
+def _triangles(packed: Tensor) -> tuple[Tensor, Tensor]:
+    """L, with ones on its diagonal, and U."""
+    rows, columns = packed.shape[-2:]
+    k = min(rows, columns)
+    return tril(packed[..., :k], -1) + eye(rows, k, dtype=packed.dtype, device=packed.device), triu(packed[..., :k, :])
+
+
+def _permutation(order: Tensor, like: Tensor) -> Tensor:
+    """The matrix P with A = P L U, where row order[k] of A came to stand in place k."""
+    return (unsqueeze(order, -2) == unsqueeze(arange(order.shape[-1], device=order.device), -1)).to(like.dtype)
+
+
+# ---- older forms, in the top namespace
+
+
+def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:  # noqa: A002
+    """(U, S, V) with input = U diag(S) V^T; V itself, not transposed. `numod.linalg.svd` is the newer form."""
+    if compute_uv:
+        u, s, vh = svd(input, not some)
+        return return_types.svd((u, s, vh.mT))
+    (*batch, rows, columns) = input.shape
+    return return_types.svd((input.new_zeros((*batch, rows, rows)), svdvals(input), input.new_zeros((*batch, columns, columns))))
+
+
+def old_qr(input: Tensor, some: bool = True) -> return_types.qr:  # noqa: A002
+    """(Q, R), reduced where `some`, else complete."""
+    return return_types.qr(qr(input, "reduced" if some else "complete"))
+
+
+def old_cholesky(input: Tensor, upper: bool = False) -> Tensor:  # noqa: A002
+    """The Cholesky factor of symmetric positive-definite matrices."""
+    return cholesky(input, upper=upper)
+
+
+def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    """(L and U in one matrix, rows exchanged), and infos where asked for; `numod.linalg.lu_factor_ex` is the newer form."""
+    found = tuple(lu_factor_ex(A, pivot=pivot))
+    if not get_infos and any_of(found[2])._observe():
+        raise RuntimeError(f"LU factorization failed: U has a zero on its diagonal at {reshape(found[2], -1).tolist()}, counted from 1")
+    return found if get_infos else found[:2]

@@ -1,0 +1,48 @@
+"""The Bernoulli distribution, of one trial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import Tensor, arange, functions as f
+from ..core.random import rand
+from . import constraints as c
+from .chances import ByChance, bce
+
+
+class Bernoulli(ByChance):
+    """1 with chance `probs`, else 0."""
+
+    arg_constraints, support, has_enumerate_support = {"probs": c.unit_interval, "logits": c.real}, c.boolean, True
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        super().__init__(self._take(probs, logits).shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        found = (self.probs >= 0.5).to(self.probs.dtype)
+        return f.where(self.probs == 0.5, found * float("nan"), found)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: tuple = ()) -> Tensor:
+        chances = self._repeated(self.probs, sample_shape)
+        return (rand(chances.shape, dtype=chances.dtype, device=chances.device) < chances).to(chances.dtype)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        logits, value = f.broadcast_tensors(self.logits, value)
+        return -bce(logits, value)
+
+    def entropy(self) -> Tensor:
+        return bce(self.logits, self.probs)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        values = arange(2, dtype=self._param.dtype).reshape((-1,) + (1,) * len(self._batch_shape))
+        return values.expand((-1, *self._batch_shape)) if expand else values

@@ -1,0 +1,70 @@
+"""The binomial distribution, of successes among trials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import Tensor, arange
+from ..core.random import rand
+from . import constraints as c
+from .chances import ByChance
+from .utils import broadcast_all
+
+
+class Binomial(ByChance):
+    """Successes in `total_count` trials."""
+
+    has_enumerate_support = True
+    arg_constraints = {"total_count": c.nonnegative_integer, "probs": c.unit_interval, "logits": c.real}
+
+    def __init__(self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        value = self._take(probs, logits)
+        self.total_count, value = broadcast_all(total_count, value)
+        self.total_count = self.total_count.to(value.dtype)
+        self._param = self.__dict__["probs" if probs is not None else "logits"] = value
+        super().__init__(value.shape, validate_args=validate_args)
+
+    @c.dependent_property(is_discrete=True)
+    def support(self) -> Any:
+        """0 to total_count."""
+        return c.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        return ((self.total_count + 1) * self.probs).floor().clamp_max(self.total_count)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: tuple = ()) -> Tensor:
+        chances, counts = self._repeated(self.probs, sample_shape), self._repeated(self.total_count, sample_shape)
+        most = int(self.total_count.max()) if self.total_count.numel() else 0
+        trials = rand((most, *chances.shape), dtype=chances.dtype, device=chances.device) < chances
+        taken = arange(most).reshape((-1,) + (1,) * chances.ndim) < counts
+        return (trials & taken).sum(0).to(chances.dtype)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        n = self.total_count
+        normal = n * self.logits.clamp_min(0) + n * (-self.logits.abs()).exp().log1p() - (n + 1).lgamma()
+        return value * self.logits - (value + 1).lgamma() - (n - value + 1).lgamma() - normal
+
+    def _values(self, asked: str) -> Tensor:
+        """0 to total_count, (total_count + 1, 1, …), where all are the same."""
+        most = int(self.total_count.max())
+        if bool((self.total_count != most).any()):
+            raise NotImplementedError(f"Inhomogeneous total count not supported by `{asked}`.")
+        return arange(most + 1, dtype=self._param.dtype, device=self._param.device).reshape((-1,) + (1,) * len(self._batch_shape))
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        values = self._values("enumerate_support")
+        return values.expand((-1, *self._batch_shape)) if expand else values
+
+    def entropy(self) -> Tensor:
+        found = self.log_prob(self._values("entropy"))
+        return -(found.exp() * found).sum(0)

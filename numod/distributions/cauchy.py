@@ -1,0 +1,37 @@
+"""The Cauchy distribution."""
+
+from __future__ import annotations
+
+import math
+
+from ..core import Tensor
+from .location_scale import LocationScale
+
+
+class Cauchy(LocationScale):
+    """1 / (pi scale (1 + ((x - loc) / scale)^2)): no mean, no variance."""
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc * float("nan")
+
+    @property
+    def variance(self) -> Tensor:
+        return self.loc.new_full(self.loc.shape, math.inf)
+
+    def rsample(self, sample_shape: tuple = ()) -> Tensor:
+        return self.loc + self.scale * (math.pi * (self._unit(self._extended_shape(sample_shape)) - 0.5)).tan()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+
+    def entropy(self) -> Tensor:
+        return math.log(4 * math.pi) + self.scale.log()

@@ -1,0 +1,53 @@
+"""What discrete distributions by `probs` or `logits` have in common. Not a distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import Tensor
+from ..ops.table import binary_cross_entropy_with_logits
+from .distribution import Distribution
+from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+
+
+def bce(logits: Tensor, value: Tensor) -> Tensor:
+    """-(value log p + (1 - value) log(1 - p)) of logits."""
+    return binary_cross_entropy_with_logits(logits, value, 1.0)
+
+
+class ByChance(Distribution):
+    """A distribution by `probs` or `logits`, the other of which is computed when asked for."""
+
+    binary = True
+
+    def _take(self, probs: Any, logits: Any) -> Tensor:
+        """Keep the parameter that was given, and return it."""
+        if (probs is None) == (logits is None):
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+        name, value = ("probs", probs) if probs is not None else ("logits", logits)
+        if not self.binary:
+            if value.ndim < 1:
+                raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
+            value = value / value.sum(-1, keepdim=True) if name == "probs" else value - value.logsumexp(-1, keepdim=True)
+        else:
+            (value,) = broadcast_all(value)
+        self.__dict__[name] = self._param = value
+        return value
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the parameter that was given."""
+        return self._param.shape
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        """Logits of the chances."""
+        return probs_to_logits(self.probs, self.binary)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The chances."""
+        return logits_to_probs(self.logits, self.binary)
+
+    def _repeated(self, value: Tensor, sample_shape: tuple) -> Tensor:
+        return value.detach().expand((*sample_shape, *value.shape))

@@ -1,0 +1,243 @@
+"""Transforms made of others, and of shape: composed, over more dimensions, side by side, reshaped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core import Tensor, functions as f
+from ..device import Size
+from . import constraints as c
+from .transform import Transform
+from .utils import sum_rightmost
+
+
+class IndependentTransform(Transform):
+    """A transform with more dimensions at the right as parts of one event."""
+
+    def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.base_transform, self.reinterpreted_batch_ndims = base_transform.with_cache(cache_size), reinterpreted_batch_ndims
+
+    bijective = property(lambda self: self.base_transform.bijective)
+    sign = property(lambda self: self.base_transform.sign)
+    domain = property(lambda self: c.independent(self.base_transform.domain, self.reinterpreted_batch_ndims))
+    codomain = property(lambda self: c.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims))
+
+    def with_cache(self, cache_size: int = 1) -> IndependentTransform:
+        return self if self._cache_size == cache_size else IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size)
+
+    def _call(self, x: Tensor) -> Tensor:
+        if x.ndim < self.domain.event_dim:
+            raise ValueError("Too few dimensions on input")
+        return self.base_transform(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        if y.ndim < self.codomain.event_dim:
+            raise ValueError("Too few dimensions on input")
+        return self.base_transform.inv(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+
+    def forward_shape(self, shape: tuple) -> tuple:
+        return self.base_transform.forward_shape(shape)
+
+    def inverse_shape(self, shape: tuple) -> tuple:
+        return self.base_transform.inverse_shape(shape)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
+
+
+class ComposeTransform(Transform):
+    """Transforms one after the other."""
+
+    def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
+
+    @property
+    def domain(self) -> c.Constraint:
+        """The first part's, over the event dimensions that later parts need."""
+        if not self.parts:
+            return c.real
+        first, need = self.parts[0].domain, self.parts[-1].codomain.event_dim
+        for part in reversed(self.parts):
+            need = max(need + part.domain.event_dim - part.codomain.event_dim, part.domain.event_dim)
+        return c.independent(first, need - first.event_dim) if need > first.event_dim else first
+
+    @property
+    def codomain(self) -> c.Constraint:
+        """The last part's, over the event dimensions that earlier parts gave."""
+        if not self.parts:
+            return c.real
+        last, given = self.parts[-1].codomain, self.parts[0].domain.event_dim
+        for part in self.parts:
+            given = max(given + part.codomain.event_dim - part.domain.event_dim, part.codomain.event_dim)
+        return c.independent(last, given - last.event_dim) if given > last.event_dim else last
+
+    bijective = property(lambda self: all(part.bijective for part in self.parts))
+
+    @property
+    def sign(self) -> Any:
+        """The product of the parts' signs."""
+        return math.prod(part.sign for part in self.parts) if self.parts else 1
+
+    def _reversed(self) -> ComposeTransform:
+        result = ComposeTransform([part.inv for part in reversed(self.parts)])
+        result._reverse = lambda: self  # a reference of its own: who holds the inverse may ask for the whole
+        return result
+
+    def with_cache(self, cache_size: int = 1) -> ComposeTransform:
+        return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ComposeTransform) and self.parts == other.parts
+
+    __hash__ = object.__hash__
+
+    def __call__(self, x: Tensor) -> Tensor:
+        for part in self.parts:
+            x = part(x)
+        return x
+
+    def _inv_call(self, y: Tensor) -> Tensor:
+        for part in reversed(self.parts):
+            y = part.inv(y)
+        return y
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        if not self.parts:
+            return x.new_zeros(x.shape)
+        event_dim, total = self.domain.event_dim, 0.0
+        for part in self.parts:
+            following = y if part is self.parts[-1] else part(x)
+            total = total + sum_rightmost(part.log_abs_det_jacobian(x, following), event_dim - part.domain.event_dim)
+            event_dim += part.codomain.event_dim - part.domain.event_dim
+            x = following
+        return total
+
+    def forward_shape(self, shape: tuple) -> tuple:
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return shape
+
+    def inverse_shape(self, shape: tuple) -> tuple:
+        for part in reversed(self.parts):
+            shape = part.inverse_shape(shape)
+        return shape
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(\n    " + ",\n    ".join(repr(part) for part in self.parts) + "\n)"
+
+
+class ReshapeTransform(Transform):
+    """The right end of the shape, `in_shape`, as `out_shape`."""
+
+    bijective = True
+
+    def __init__(self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0) -> None:
+        self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
+        if math.prod(self.in_shape) != math.prod(self.out_shape):
+            raise ValueError("in_shape, out_shape have different numbers of elements")
+        super().__init__(cache_size)
+
+    domain = property(lambda self: c.independent(c.real, len(self.in_shape)))
+    codomain = property(lambda self: c.independent(c.real, len(self.out_shape)))
+
+    def with_cache(self, cache_size: int = 1) -> ReshapeTransform:
+        return self if self._cache_size == cache_size else ReshapeTransform(self.in_shape, self.out_shape, cache_size)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.reshape(self.forward_shape(x.shape))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.reshape(self.inverse_shape(y.shape))
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return x.new_zeros(x.shape[: x.ndim - len(self.in_shape)])
+
+    def forward_shape(self, shape: tuple) -> tuple:
+        return _exchanged(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape: tuple) -> tuple:
+        return _exchanged(shape, self.out_shape, self.in_shape)
+
+
+def _exchanged(shape: tuple, old: tuple, new: tuple) -> tuple:
+    """A shape with its right end, which must be `old`, replaced by `new`."""
+    if len(shape) < len(old):
+        raise ValueError("Too few dimensions on input")
+    cut = len(shape) - len(old)
+    if tuple(shape[cut:]) != tuple(old):
+        raise ValueError(f"Shape mismatch: expected {old} but got {shape[cut:]}")
+    return (*shape[:cut], *new)
+
+
+class _SideBySide(Transform):
+    """Transforms of the parts of a tensor along `dim`. A subclass says how tensors are taken apart and joined."""
+
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.transforms, self.dim = [each.with_cache(cache_size) for each in tseq] if cache_size else list(tseq), dim
+
+    bijective = property(lambda self: all(each.bijective for each in self.transforms))
+
+    def _each(self, change: Callable, *tensors: Tensor) -> Tensor:
+        return self._join([change(each, *parts) for each, *parts in zip(self.transforms, *(self._apart(x) for x in tensors))])
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self._each(lambda each, part: each(part), x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self._each(lambda each, part: each.inv(part), y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return self._each(lambda each, a, b: each.log_abs_det_jacobian(a, b), x, y)
+
+
+class CatTransform(_SideBySide):
+    """Transforms of consecutive parts of given lengths along `dim`."""
+
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0) -> None:
+        super().__init__(tseq, dim, cache_size)
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+
+    event_dim = property(lambda self: max(each.event_dim for each in self.transforms))
+    length = property(lambda self: sum(self.lengths))
+    domain = property(lambda self: c.cat([each.domain for each in self.transforms], self.dim, self.lengths))
+    codomain = property(lambda self: c.cat([each.codomain for each in self.transforms], self.dim, self.lengths))
+
+    def with_cache(self, cache_size: int = 1) -> CatTransform:
+        return self if self._cache_size == cache_size else CatTransform(self.transforms, self.dim, self.lengths, cache_size)
+
+    def _apart(self, x: Tensor) -> Sequence[Tensor]:
+        if x.shape[self.dim] != self.length:
+            raise AssertionError(f"x.size({self.dim}) = {x.shape[self.dim]} must equal length {self.length}")
+        return x.split(self.lengths, self.dim)
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        return f.cat(parts, self.dim)
+
+
+class StackTransform(_SideBySide):
+    """Transforms of the places along `dim`."""
+
+    domain = property(lambda self: c.stack([each.domain for each in self.transforms], self.dim))
+    codomain = property(lambda self: c.stack([each.codomain for each in self.transforms], self.dim))
+
+    def with_cache(self, cache_size: int = 1) -> StackTransform:
+        return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
+
+    def _apart(self, x: Tensor) -> Sequence[Tensor]:
+        if x.shape[self.dim] != len(self.transforms):
+            raise AssertionError(f"x.size({self.dim}) = {x.shape[self.dim]} must equal len(transforms) {len(self.transforms)}")
+        return x.unbind(self.dim)
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        return f.stack(parts, self.dim)
+
+
+identity_transform = ComposeTransform([])

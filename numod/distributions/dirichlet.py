@@ -1,0 +1,52 @@
+"""The Dirichlet distribution, on the simplex."""
+
+from __future__ import annotations
+
+from ..core import Tensor, functions as f
+from ..core.sampling import standard_gamma
+from ..dtypes import finfo
+from ..nn.functional import one_hot
+from . import constraints as c
+from .distribution import Distribution
+
+
+class Dirichlet(Distribution):
+    """On the simplex, by concentrations (..., K)."""
+
+    arg_constraints, support, has_rsample = {"concentration": c.independent(c.positive, 1)}, c.simplex, True
+
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
+        if concentration.ndim < 1:
+            raise ValueError("`concentration` parameter must be at least one-dimensional.")
+        self.concentration = concentration
+        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.concentration / self.concentration.sum(-1, keepdim=True)
+
+    @property
+    def variance(self) -> Tensor:
+        total = self.concentration.sum(-1, keepdim=True)
+        return self.concentration * (total - self.concentration) / (total**2 * (total + 1))
+
+    @property
+    def mode(self) -> Tensor:
+        above = (self.concentration - 1).clamp(min=0.0)
+        found = above / above.sum(-1, True)
+        corner = one_hot(found.argmax(-1), found.shape[-1]).to(found.dtype)
+        return f.where((self.concentration < 1).all(-1, keepdim=True), corner, found)
+
+    def rsample(self, sample_shape: tuple = ()) -> Tensor:
+        gammas = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)).contiguous()).clamp_min(finfo(self.concentration.dtype).tiny)
+        return gammas / gammas.sum(-1, keepdim=True)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        a = self.concentration
+        return (a - 1.0).xlogy(value).sum(-1) + a.sum(-1).lgamma() - a.lgamma().sum(-1)
+
+    def entropy(self) -> Tensor:
+        a, k = self.concentration, self.concentration.shape[-1]
+        total = a.sum(-1)
+        return a.lgamma().sum(-1) - total.lgamma() - (k - total) * total.digamma() - ((a - 1.0) * a.digamma()).sum(-1)

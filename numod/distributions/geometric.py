@@ -1,0 +1,51 @@
+"""The geometric distribution, of failures before a success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes
+from ..core import Tensor, functions as f
+from ..core.random import rand
+from . import constraints as c
+from .chances import ByChance, bce
+
+
+class Geometric(ByChance):
+    """How many failures come before the first success."""
+
+    arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.nonnegative_integer
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        super().__init__(self._take(probs, logits).shape, validate_args=validate_args)
+        if self._validate_args and probs is not None and not bool((self.probs > 0).all()):
+            raise ValueError(
+                f"Expected parameter probs ({type(self.probs).__name__} of shape {tuple(self.probs.shape)}) of distribution {self!r} to be positive "
+                f"but found invalid values:\n{self.probs[self.probs <= 0]}"
+            )
+
+    @property
+    def mean(self) -> Tensor:
+        return 1.0 / self.probs - 1.0
+
+    @property
+    def mode(self) -> Tensor:
+        return self.probs.new_zeros(self.probs.shape)
+
+    @property
+    def variance(self) -> Tensor:
+        return (1.0 / self.probs - 1.0) / self.probs
+
+    def sample(self, sample_shape: tuple = ()) -> Tensor:
+        chances = self._repeated(self.probs, sample_shape)
+        u = rand(chances.shape, dtype=chances.dtype, device=chances.device).clamp_min(dtypes.finfo(chances.dtype).tiny)
+        return (u.log() / (-chances).log1p()).floor()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        value, probs = f.broadcast_tensors(value, self.probs)
+        probs = f.where((probs == 1) & (value == 0), probs.new_zeros(()), probs)
+        return value * (-probs).log1p() + self.probs.log()
+
+    def entropy(self) -> Tensor:
+        return bce(self.logits, self.probs) / self.probs

@@ -1,0 +1,63 @@
+"""Batch dimensions of a distribution seen as one event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import Tensor
+from . import constraints as c
+from .distribution import Distribution
+
+
+class Independent(Distribution):
+    """The last `reinterpreted_batch_ndims` batch dimensions of a distribution as one event."""
+
+    def __init__(self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None) -> None:
+        if reinterpreted_batch_ndims > len(base_distribution.batch_shape):
+            raise ValueError(
+                f"Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual {reinterpreted_batch_ndims} vs {len(base_distribution.batch_shape)}"
+            )
+        shape = base_distribution.batch_shape + base_distribution.event_shape
+        event = reinterpreted_batch_ndims + len(base_distribution.event_shape)
+        self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
+        super().__init__(shape[: len(shape) - event], shape[len(shape) - event :], validate_args=validate_args)
+
+    has_rsample = property(lambda self: self.base_dist.has_rsample)
+    mean = property(lambda self: self.base_dist.mean)
+    mode = property(lambda self: self.base_dist.mode)
+    variance = property(lambda self: self.base_dist.variance)
+
+    @c.dependent_property
+    def support(self) -> Any:
+        """That of the base, for whole events."""
+        base = self.base_dist.support
+        return None if base is None else c.independent(base, self.reinterpreted_batch_ndims)
+
+    def sample(self, sample_shape: tuple = ()) -> Tensor:
+        return self.base_dist.sample(sample_shape)
+
+    def rsample(self, sample_shape: tuple = ()) -> Tensor:
+        return self.base_dist.rsample(sample_shape)
+
+    def _sum(self, value: Tensor) -> Tensor:
+        return value.sum(list(range(-self.reinterpreted_batch_ndims, 0))) if self.reinterpreted_batch_ndims else value
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return self._sum(self.base_dist.log_prob(value))
+
+    def entropy(self) -> Tensor:
+        return self._sum(self.base_dist.entropy())
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        if self.reinterpreted_batch_ndims > 0:
+            raise NotImplementedError("Enumeration over cartesian product is not implemented")
+        return self.base_dist.enumerate_support(expand=expand)
+
+    has_enumerate_support = property(lambda self: self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support)
+
+    def expand(self, batch_shape: tuple, _instance: Any = None) -> Independent:
+        base = self.base_dist.expand((*batch_shape, *self.event_shape[: self.reinterpreted_batch_ndims]))
+        return Independent(base, self.reinterpreted_batch_ndims, validate_args=False)
+
+    def __repr__(self) -> str:
+        return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"

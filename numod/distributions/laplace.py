@@ -1,0 +1,34 @@
+"""The Laplace distribution."""
+
+from __future__ import annotations
+
+from ..core import Tensor
+from ..dtypes import finfo
+from .location_scale import LocationScale
+
+
+class Laplace(LocationScale):
+    """exp(-|x - loc| / scale) / (2 scale)."""
+
+    @property
+    def variance(self) -> Tensor:
+        return 2 * self.scale * self.scale
+
+    def rsample(self, sample_shape: tuple = ()) -> Tensor:
+        u = self._unit(self._extended_shape(sample_shape)) - 0.5
+        return self.loc - self.scale * u.sign() * (-2 * u.abs().clamp_max(0.5 * (1 - finfo(u.dtype).eps))).log1p()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
+
+    def cdf(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return 0.5 - 0.5 * (value - self.loc).sign() * (-(value - self.loc).abs() / self.scale).expm1()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        term = value - 0.5
+        return self.loc - self.scale * term.sign() * (-2 * term.abs()).log1p()
+
+    def entropy(self) -> Tensor:
+        return 1 + (2 * self.scale).log()

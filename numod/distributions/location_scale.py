@@ -1,0 +1,35 @@
+"""What distributions by `loc` and `scale` have in common. Not a distribution."""
+
+from __future__ import annotations
+
+from ..core import Tensor
+from ..core.random import rand
+from ..dtypes import finfo
+from . import constraints as c
+from .distribution import Distribution
+from .utils import broadcast_all
+
+
+class LocationScale(Distribution):
+    """`loc` and `scale`."""
+
+    arg_constraints = {"loc": c.real, "scale": c.positive}
+    support = c.real
+    has_rsample = True
+
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None) -> None:
+        self.loc, self.scale = broadcast_all(loc, scale)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    def _unit(self, shape: tuple) -> Tensor:
+        """Uniform numbers above 0 and below 1."""
+        eps = finfo(self.loc.dtype).tiny
+        return rand(shape, dtype=self.loc.dtype, device=self.loc.device).clamp(eps, 1 - finfo(self.loc.dtype).eps)

@@ -1,0 +1,41 @@
+"""The normal distribution."""
+
+from __future__ import annotations
+
+import math
+
+from ..core import Tensor
+from ..core.random import randn
+from .location_scale import LocationScale
+
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+class Normal(LocationScale):
+    """The normal distribution of mean `loc` and standard deviation `scale`."""
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale * self.scale
+
+    def rsample(self, sample_shape: tuple = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        return self.loc + self.scale * randn(shape, dtype=self.loc.dtype, device=self.loc.device)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return -((value - self.loc) ** 2) / (2 * self.scale * self.scale) - self.scale.log() - _HALF_LOG_2PI
+
+    def cdf(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        return 0.5 * (1 + ((value - self.loc) / (self.scale * math.sqrt(2))).erf())
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
+
+    def entropy(self) -> Tensor:
+        return 0.5 + _HALF_LOG_2PI + self.scale.log()

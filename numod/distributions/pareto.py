@@ -1,0 +1,45 @@
+"""The Pareto distribution, of heavy tails."""
+
+from __future__ import annotations
+
+from ..core import Tensor
+from . import constraints as c
+from .exponential import Exponential
+from .transformed_distribution import TransformedDistribution
+from .transforms import AffineTransform, ExpTransform
+from .utils import broadcast_all
+
+
+class Pareto(TransformedDistribution):
+    """scale * exp(e), e exponential of rate `alpha`."""
+
+    arg_constraints = {"alpha": c.positive, "scale": c.positive}
+
+    def __init__(self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None) -> None:
+        self.scale, self.alpha = broadcast_all(scale, alpha)
+        super().__init__(Exponential(self.alpha, validate_args), [ExpTransform(), AffineTransform(0, self.scale)], validate_args=validate_args)
+
+    def expand(self, batch_shape: tuple, _instance: object = None) -> Pareto:
+        result = super().expand(batch_shape)
+        result.transforms = [ExpTransform(), AffineTransform(0, result.scale)]
+        return result
+
+    @c.dependent_property
+    def support(self) -> c.Constraint:
+        """From the scale."""
+        return c.greater_than_eq(self.scale)
+
+    @property
+    def mean(self) -> Tensor:
+        alpha = self.alpha.clamp(min=1)  # division by 0 gives the infinity
+        return alpha * self.scale / (alpha - 1)
+
+    mode = property(lambda self: self.scale)
+
+    @property
+    def variance(self) -> Tensor:
+        alpha = self.alpha.clamp(min=2)
+        return self.scale**2 * alpha / ((alpha - 1) ** 2 * (alpha - 2))
+
+    def entropy(self) -> Tensor:
+        return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())

@@ -1,0 +1,54 @@
+"""Bernoulli made continuous at a temperature, and its logit. Maddison, Mnih and Teh, 2017; Jang, Gu and Poole, 2017."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import Tensor
+from ..core.random import rand
+from . import constraints as c
+from .chances import ByChance
+from .transformed_distribution import TransformedDistribution
+from .transforms import SigmoidTransform
+from .utils import clamp_probs
+
+
+class LogitRelaxedBernoulli(ByChance):
+    """The logit of a RelaxedBernoulli: a logistic number around `logits`, divided by the temperature."""
+
+    arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.real
+    has_rsample = True
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self.temperature = temperature
+        super().__init__(self._take(probs, logits).shape, validate_args=validate_args)
+
+    def expand(self, batch_shape: tuple, _instance: Any = None) -> Any:
+        result = self._expanded(batch_shape)
+        result.temperature = self.temperature  # shared by all, not a parameter of the batch
+        return result
+
+    def rsample(self, sample_shape: tuple = ()) -> Tensor:
+        logits = self.logits.expand(self._extended_shape(sample_shape))
+        u = clamp_probs(rand(logits.shape, dtype=logits.dtype, device=logits.device))
+        return (u.log() - (-u).log1p() + logits) / self.temperature
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        self._validate_sample(value)
+        gap = self.logits - value * self.temperature
+        scale = self.temperature if isinstance(self.temperature, Tensor) else value.new_full((), self.temperature)
+        return scale.log() + gap - 2 * gap.exp().log1p()
+
+
+class RelaxedBernoulli(TransformedDistribution):
+    """Values between 0 and 1, the nearer to the ends the lower the temperature."""
+
+    arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.unit_interval
+    has_rsample = True
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args=validate_args)
+
+    temperature = property(lambda self: self.base_dist.temperature)
+    probs = property(lambda self: self.base_dist.probs)
+    logits = property(lambda self: self.base_dist.logits)

@@ -1,0 +1,56 @@
+"""Broadcasting of parameters, chances and logits, and properties kept after their first use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes
+from ..autograd import enable_grad
+from ..core import Tensor, tensor, functions as f
+
+
+def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
+    """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype."""
+    like = next((each for each in values if isinstance(each, Tensor)), None)
+    dtype = dtypes.get_default_dtype() if like is None else like.dtype if like.is_floating_point() else dtypes.get_default_dtype()
+    if any(not isinstance(each, (Tensor, int, float)) for each in values):
+        raise ValueError("Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__.")
+    made = [each if isinstance(each, Tensor) else tensor(float(each), dtype=dtype, device=None if like is None else like.device) for each in values]
+    return tuple(f.broadcast_tensors(*made))
+
+
+def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
+    """Probabilities of logits: a sigmoid, or a softmax along the last dimension."""
+    return logits.sigmoid() if is_binary else logits.softmax(-1)
+
+
+def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
+    """Logits of probabilities, kept away from 0 and 1 by the dtype's eps."""
+    kept = clamp_probs(probs)
+    return kept.log() - (-kept).log1p() if is_binary else kept.log()
+
+
+class lazy_property:
+    """An attribute computed at its first use, then kept."""
+
+    def __init__(self, function: Any) -> None:
+        self.function, self.__doc__, self.name = function, function.__doc__, function.__name__
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        with enable_grad():  # the first use may be under no_grad, and later ones need the gradient
+            value = self.function(instance)
+        instance.__dict__[self.name] = value
+        return value
+
+
+def clamp_probs(probs: Tensor) -> Tensor:
+    """Chances kept away from 0 and 1 by the dtype's eps."""
+    eps = dtypes.finfo(probs.dtype).eps
+    return probs.clamp(eps, 1 - eps)
+
+
+def sum_rightmost(value: Tensor, dims: int) -> Tensor:
+    """The sum over the last `dims` dimensions."""
+    return value.flatten(-dims).sum(-1) if dims > 0 else value

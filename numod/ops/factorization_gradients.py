@@ -1,0 +1,166 @@
+"""Gradients of the factorisations (`factorization`), in tensor operations, so that they can be differentiated again. They are set where this is imported."""
+
+from __future__ import annotations
+
+from .factorization import cholesky, det, eig, eigh, inv, lu, pinv, qr, slogdet, solve, solve_triangular, svd, svdvals
+from .join import cat
+
+
+def _over(x: object, scale: object) -> object:
+    """scale (...) * x (..., M, N)."""
+    return scale.unsqueeze(-1).unsqueeze(-1) * x
+
+
+def _triangular(a: object, b: object, upper: bool, unit: bool = False) -> object:
+    """X with a X = b."""
+    return solve_triangular.apply((a.contiguous(), b.contiguous()), (upper, unit))
+
+
+def _known(grads: list, results: tuple) -> list:
+    """The gradients, zero for results that have none."""
+    return [like.new_zeros(like.shape) if each is None else each for each, like in zip(grads, results)]
+
+
+def _gaps(values: object, powers: int = 1) -> object:
+    """values[j]^powers - values[i]^powers off the diagonal, infinite on it, so that what is divided by it is 0 there."""
+    n = values.shape[-1]
+    rows, columns = values.unsqueeze(-1), values.unsqueeze(-2)
+    gap = columns - rows if powers == 1 else (columns - rows) * (columns + rows)
+    return gap.masked_fill(values.new_identity(n).bool(), float("inf"))
+
+
+def _inv_gradient(g: object, out: object) -> object:
+    return -(out.mT @ g @ out.mT)
+
+
+def _solve_gradient(g: object, a: object, out: object) -> tuple:
+    found = solve.apply((a.mT.contiguous(), g.contiguous()))
+    return -(found @ out.mT), found
+
+
+def _triangular_gradient(g: object, a: object, out: object, upper: bool, unit: bool) -> tuple:
+    found = _triangular(a.mT, g, not upper, unit)
+    product = -(found @ out.mT)
+    return (product.triu(int(unit)) if upper else product.tril(-int(unit))), found
+
+
+def _cholesky_gradient(g: object, out: object) -> object:
+    """Murray, Differentiation of the Cholesky decomposition, 2016: L^-T phi(L^T g) L^-1, symmetric."""
+    inner = (out.mT @ g).tril()
+    inner = inner - 0.5 * inner.diagonal(0, -2, -1).diag_embed()
+    full = _triangular(out.mT, _triangular(out.mT, inner, True).mT, True).mT
+    return 0.5 * (full + full.mT)
+
+
+def _slogdet_gradient(grads: list, a: object) -> object:
+    return a.new_zeros(a.shape) if grads[1] is None else _over(inv.apply((a,)).mT, grads[1])
+
+
+def _det_gradient(g: object, a: object, out: object, recording: bool) -> object:
+    """The transposed cofactors: by the singular values, so that singular matrices have them too; where they are differentiated again, by the inverse."""
+    if recording:
+        return _over(inv.apply((a,)).mT, g * out)
+    u, s, vh = svd.apply((a,), (True,))
+    n = a.shape[-1]
+    others = s.unsqueeze(-2).expand((*s.shape[:-1], n, n)).masked_fill(a.new_identity(n).bool(), 1).prod(-1)
+    return _over((u * others.unsqueeze(-2)) @ vh, g * det.apply((u,)) * det.apply((vh,)))
+
+
+def _qr_gradient(grads: list, a: object, q: object, r: object, mode: str) -> object:
+    """Walter and Lehmann, Algorithmic differentiation of linear algebra functions, 2010. A wide matrix is a square one beside Q times the rest of R."""
+    if mode == "r":
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(..., mode='reduced') if you are going to require gradients."
+        )
+    rows, columns = q.shape[-2], r.shape[-1]
+    if mode == "complete" and rows > columns:
+        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
+    gq, gr = _known(grads, (q, r))
+    if rows < columns:
+        beside = q @ gr[..., rows:]
+        gq, gr, r = gq + a[..., rows:] @ gr[..., rows:].mT, gr[..., :rows], r[..., :rows]
+    m = r @ gr.mT - gq.mT @ q
+    right = gq + q @ (m.tril() + m.tril(-1).mT)
+    square = _triangular(r, right.mT, True).mT
+    return _beside(square, beside, -1) if rows < columns else square
+
+
+def _svd_gradient(grads: list, u: object, s: object, vh: object, full: bool) -> object:
+    """Townsend, Differentiating the singular value decomposition, 2016. Of full matrices the first columns count."""
+    k = s.shape[-1]
+    gu, gs, gvh = grads
+    u, vh = u[..., :k], vh[..., :k, :]
+    gu, gvh = None if gu is None else gu[..., :k], None if gvh is None else gvh[..., :k, :]
+    total = s.new_zeros((*s.shape, k)) if gs is None else gs.diag_embed()
+    if gu is not None:
+        turn = u.mT @ gu
+        total = total + (turn - turn.mT) / _gaps(s, 2) * s.unsqueeze(-2)
+    if gvh is not None:
+        turn = vh @ gvh.mT
+        total = total + s.unsqueeze(-1) * ((turn - turn.mT) / _gaps(s, 2))
+    result = u @ total @ vh
+    if gu is not None and u.shape[-2] > k:
+        left = gu / s.unsqueeze(-2)
+        result = result + (left - u @ (u.mT @ left)) @ vh
+    if gvh is not None and vh.shape[-1] > k:
+        right = gvh / s.unsqueeze(-1)
+        result = result + u @ (right - (right @ vh.mT) @ vh)
+    return result
+
+
+def _svdvals_gradient(g: object, a: object) -> object:
+    u, _, vh = svd.apply((a,), (False,))
+    return (u * g.unsqueeze(-2)) @ vh
+
+
+def _eigh_gradient(grads: list, values: object, vectors: object) -> object:
+    total = values.new_zeros(vectors.shape) if grads[0] is None else grads[0].diag_embed()
+    if grads[1] is not None:
+        total = total + (vectors.mT @ grads[1]) / _gaps(values)
+    return vectors @ total @ vectors.mT
+
+
+def _eig_gradient(grads: list, values: object, vectors: object) -> object:
+    """Boeddeker and others, On the computation of complex-valued gradients, 2017; vectors of length 1."""
+    total = values.new_zeros(vectors.shape) if grads[0] is None else grads[0].diag_embed()
+    if grads[1] is not None:
+        turn = vectors.mT @ grads[1]
+        total = total + (turn - (vectors.mT @ vectors) * turn.diagonal(0, -2, -1).unsqueeze(-2)) / _gaps(values)
+    return solve.apply((vectors.mT.contiguous(), (total @ vectors.mT).contiguous()))
+
+
+def _pinv_gradient(g: object, a: object, out: object) -> object:
+    """Golub and Pereyra, The differentiation of pseudo-inverses, 1973."""
+    left, right = g.mT - a @ (out @ g.mT), g.mT - (g.mT @ out) @ a
+    return left @ out @ out.mT + out.mT @ out @ right - out.mT @ g @ out.mT
+
+
+def _lu_gradient(grads: list, lu: object, order: object) -> object:
+    """Of the square part by triangles, of the columns or rows beside it by solving with them; then the rows go back to where they were."""
+    if grads[0] is None:
+        return lu.new_zeros(lu.shape)
+    g, k = grads[0], min(lu.shape[-2:])
+    square, g_square = lu[..., :k, :k], g[..., :k, :k]
+    low, up = square.tril(-1) + square.new_identity(k), square.triu()
+    inner_low, inner_up = low.mT @ g_square.tril(-1), g_square.triu() @ up.mT
+    if lu.shape[-1] > k:
+        inner_low = inner_low - g[..., k:] @ lu[..., k:].mT
+    if lu.shape[-2] > k:
+        inner_up = inner_up - lu[..., k:, :].mT @ g[..., k:, :]
+    result = _triangular(up, (inner_low.tril(-1) + inner_up.triu()).mT, True).mT
+    result = _beside(result, g[..., k:], -1)
+    result = _triangular(low.mT, result, True, True)
+    if lu.shape[-2] > k:
+        result = _beside(result, _triangular(up, g[..., k:, :].mT, True).mT, -2)
+    return g.new_zeros(g.shape).scatter(-2, order.unsqueeze(-1).expand(g.shape), result)
+
+
+def _beside(first: object, second: object, dim: int) -> object:
+    """Two tensors joined along one of the last dimensions."""
+    return cat.apply((first, second), (first.ndim + dim,)) if second.shape[dim] else first
+
+
+for _op, _gradient in ((inv, _inv_gradient), (cholesky, _cholesky_gradient), (det, _det_gradient), (slogdet, _slogdet_gradient), (qr, _qr_gradient), (svd, _svd_gradient),
+                       (svdvals, _svdvals_gradient), (eigh, _eigh_gradient), (eig, _eig_gradient), (pinv, _pinv_gradient), (lu, _lu_gradient)):
+    _op.gradients = {"a": _gradient}
+solve.gradients, solve_triangular.gradients = {("a", "b"): _solve_gradient}, {("a", "b"): _triangular_gradient}

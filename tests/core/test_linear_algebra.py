@@ -1,0 +1,88 @@
+"""numod.linalg against NumPy, and gradients against finite differences. Beside PyTorch: the parity files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numod
+from numod import linalg
+from numod.autograd import gradcheck, gradgradcheck
+
+RNG = np.random.default_rng(3)
+SQUARE, TALL, RIGHT = RNG.standard_normal((2, 3, 3)), RNG.standard_normal((4, 2)), RNG.standard_normal((2, 3, 2))
+POSITIVE = SQUARE @ SQUARE.swapaxes(-1, -2) + np.eye(3)
+
+
+def given(array: np.ndarray) -> numod.Tensor:
+    return numod.tensor(array, requires_grad=True)
+
+
+@pytest.mark.parametrize("mine, reference, array", [
+    (linalg.inv, np.linalg.inv, SQUARE), (linalg.det, np.linalg.det, SQUARE), (linalg.cholesky, np.linalg.cholesky, POSITIVE), (linalg.pinv, np.linalg.pinv, TALL),
+    (linalg.svdvals, lambda x: np.linalg.svd(x, compute_uv=False), TALL), (linalg.eigvalsh, np.linalg.eigvalsh, POSITIVE), (lambda x: linalg.matrix_power(x, -3), lambda x: np.linalg.matrix_power(x, -3), SQUARE),
+    (lambda x: linalg.norm(x, "nuc"), lambda x: np.linalg.norm(x, "nuc"), TALL), (lambda x: linalg.norm(x, -1), lambda x: np.linalg.norm(x, -1), TALL), (linalg.cond, np.linalg.cond, SQUARE),
+    (lambda x: linalg.solve(x, numod.tensor(RIGHT).to(x.dtype)), lambda x: np.linalg.solve(x, RIGHT), SQUARE), (linalg.matrix_rank, np.linalg.matrix_rank, SQUARE),
+])  # fmt: skip
+def test_values(mine, reference, array: np.ndarray) -> None:
+    for x in (array, array.astype(np.float32)):
+        result = mine(numod.tensor(x))
+        assert result.dtype is (numod.int64 if mine is linalg.matrix_rank else numod.tensor(x).dtype)
+        np.testing.assert_allclose(result.numpy(), reference(x), rtol=1e-9 if x is array else 2e-3, atol=1e-9 if x is array else 1e-4)
+
+
+@pytest.mark.parametrize("function, array", [
+    (linalg.svd, TALL), (lambda x: linalg.svd(x, full_matrices=False), TALL.T), (linalg.qr, TALL), (lambda x: linalg.qr(x, "complete"), TALL), (linalg.eigh, POSITIVE), (linalg.lu, SQUARE), (linalg.lu, TALL), (linalg.lu, TALL.T),
+])  # fmt: skip
+def test_factors_multiply_to_the_matrix(function, array: np.ndarray) -> None:
+    parts = list(function(numod.tensor(array)))
+    if function is linalg.eigh:
+        parts = [parts[1], parts[0].diag_embed(), parts[1].mT]
+    if len(parts) == 3 and parts[1].ndim == 1:
+        parts[1] = parts[1].diag()
+        parts[0], parts[2] = parts[0][:, :2], parts[2][:2]
+    product = parts[0]
+    for each in parts[1:]:
+        product = product @ each
+    np.testing.assert_allclose(product.numpy(), array, atol=1e-12)
+
+
+@pytest.mark.parametrize("function, array, twice", [
+    (linalg.inv, SQUARE, True), (linalg.det, SQUARE, True), (lambda x: linalg.slogdet(x)[1], SQUARE, True), (lambda x: linalg.cholesky((x + x.mT) / 2), POSITIVE, True), (lambda x: linalg.solve(x, x[..., :2]), SQUARE[0], True),
+    (lambda x: linalg.qr(x), TALL, True), (lambda x: linalg.qr(x), TALL.T, True), (lambda x: linalg.svd(x, False)[1], TALL, True), (lambda x: linalg.eigh((x + x.mT) / 2)[0], POSITIVE, False), (linalg.pinv, TALL, True), (linalg.pinv, np.eye(2), True),
+    (lambda x: linalg.lu(x)[1:], TALL, False), (lambda x: linalg.lu(x)[1:], TALL.T, False), (linalg.matrix_exp, SQUARE[0], True), (lambda x: linalg.solve_triangular(x, x[:, :1], upper=True), SQUARE[0], True), (lambda x: linalg.norm(x, "nuc"), TALL, False),
+])  # fmt: skip
+def test_gradients(function, array: np.ndarray, twice: bool) -> None:
+    x = given(array)
+    assert gradcheck(function, [x])
+    assert not twice or gradgradcheck(function, [x])
+
+
+def test_layouts() -> None:
+    x = numod.tensor(SQUARE)
+    for each in (x.mT, x[:, 1:, 1:], x[:1].expand(4, 3, 3), x.permute(2, 0, 1)[:2, :, :2]):
+        np.testing.assert_allclose(linalg.inv(each).numpy(), np.linalg.inv(each.numpy()), rtol=1e-10)
+
+
+def test_what_is_refused_says_where() -> None:
+    singular = numod.stack([numod.eye(2), numod.ones(2, 2)])
+    with pytest.raises(linalg.LinAlgError, match=r"linalg.inv: \(Batch element 1\): The diagonal element 2 is zero"):
+        linalg.inv(singular)
+    with pytest.raises(linalg.LinAlgError, match="leading minor of order 2"):
+        linalg.cholesky(numod.tensor([[1.0, 0.0], [0.0, -1.0]]))
+    result, info = linalg.inv_ex(singular)
+    assert info.tolist() == [0, 2] and result[0].tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(RuntimeError, match="Low precision dtypes not supported. Got Half"):
+        linalg.inv(numod.eye(2, dtype=numod.float16))
+
+
+def test_beta_zero_does_not_read_the_input() -> None:
+    nan = numod.full((2, 2), float("nan"))
+    assert numod.addmm(nan, numod.eye(2), numod.eye(2), beta=0).tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(RuntimeError, match="argument alpha must not be a floating point number"):
+        numod.addmm(numod.ones(2, 2, dtype=numod.int64), numod.ones(2, 2, dtype=numod.int64), numod.ones(2, 2, dtype=numod.int64), alpha=0.5)
+
+
+def test_einsum_of_nothing() -> None:
+    assert numod.einsum("ij,jk->ik", numod.ones(2, 0), numod.ones(0, 3)).tolist() == [[0.0] * 3] * 2
+    assert numod.einsum("i,j->ij", numod.ones(0), numod.ones(3)).shape == (0, 3)

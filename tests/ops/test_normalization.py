@@ -1,0 +1,86 @@
+"""The kernels of row and channel norms against NumPy in float64: forward, gradient, what is summed, nothing to normalise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numod
+from numod.ops import normalization as op
+
+EPS = 1e-5
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape) * 2 + 3
+
+
+def expected(x: np.ndarray, g: np.ndarray, weight: np.ndarray | float, bias: np.ndarray | float, axes: tuple, summed: tuple) -> tuple:
+    """out, dx, dweight, dbias of (x - mean) * rstd * weight + bias, over `axes`."""
+    rstd = 1 / np.sqrt(x.var(axes, keepdims=True) + EPS)
+    hat = (x - x.mean(axes, keepdims=True)) * rstd
+    gw = g * weight
+    dx = rstd * (gw - gw.mean(axes, keepdims=True) - hat * (gw * hat).mean(axes, keepdims=True))
+    return hat * weight + bias, dx, (g * hat).sum(summed), g.sum(summed)
+
+
+def run(norm: op._Norm, x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, g: np.ndarray, dtype: numod.dtype) -> list[np.ndarray]:
+    inputs = [None if each is None else numod.tensor(each, dtype=dtype, requires_grad=True) for each in (x, weight, bias)]
+    out, _, _ = norm.apply(tuple(inputs), (EPS,))
+    out.backward(numod.tensor(g, dtype=dtype))
+    return [out.detach().numpy(), *(None if each is None else each.grad.numpy() for each in inputs)]
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(numod.float32, 3e-5), (numod.float64, 1e-11)], ids=["float32", "float64"])
+@pytest.mark.parametrize("affine", ["both", "weight", "bias", "none"])
+@pytest.mark.parametrize("rows, n", [(1, 4), (7, 5), (40, 700)])
+def test_rows(rows: int, n: int, affine: str, dtype: numod.dtype, tolerance: float) -> None:
+    x, g = drawn(rows, n), drawn(rows, n) - 3
+    weight, bias = drawn(n) if affine in ("both", "weight") else None, drawn(n) if affine in ("both", "bias") else None
+    found = run(op.row_norm, x, weight, bias, g, dtype)
+    for mine, theirs in zip(found, expected(x, g, 1.0 if weight is None else weight, 0.0 if bias is None else bias, (1,), (0,))):
+        assert mine is None or np.abs(mine - theirs).max() < tolerance * (1 + np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(numod.float32, 3e-5), (numod.float64, 1e-11)], ids=["float32", "float64"])
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("shape", [(2, 1, 1), (5, 3, 7), (3, 2, 600)])
+def test_channels(shape: tuple, affine: bool, dtype: numod.dtype, tolerance: float) -> None:
+    x, g = drawn(*shape), drawn(*shape) - 3
+    weight, bias = (drawn(shape[1]), drawn(shape[1])) if affine else (None, None)
+    found = run(op.channel_norm, x, weight, bias, g, dtype)
+    for mine, theirs in zip(found, expected(x, g, weight[:, None] if affine else 1.0, bias[:, None] if affine else 0.0, (0, 2), (0, 2))):
+        assert mine is None or np.abs(mine - theirs).max() < tolerance * (1 + np.abs(theirs).max())
+
+
+def test_statistics_far_from_zero_keep_their_digits() -> None:
+    x = (np.random.default_rng(0).standard_normal((2, 100_000)) + 1000).astype(np.float32)
+    _, mean, rstd = op.row_norm.apply((numod.tensor(x), None, None), (0.0,))
+    _, mean_of_channels, var = op.channel_norm.apply((numod.tensor(x.reshape(1, 2, -1)), None, None), (0.0,))
+    wide = x.astype(np.float64)
+    for each in (mean, mean_of_channels):
+        np.testing.assert_allclose(each.numpy(), wide.mean(1), rtol=1e-7)
+    np.testing.assert_allclose(rstd.numpy(), wide.std(1) ** -1, rtol=1e-5)
+    np.testing.assert_allclose(var.numpy(), wide.var(1), rtol=1e-5)
+
+
+def test_no_rows_have_gradients_of_zero() -> None:
+    numod.full((64,), 7.0)  # memory that was used before
+    _, *found = run(op.row_norm, np.zeros((0, 4)), drawn(4), drawn(4), np.zeros((0, 4)), numod.float32)
+    assert found[0].shape == (0, 4) and not found[1].any() and not found[2].any()
+
+
+def test_sums_over_rows_are_left_out_where_nobody_asks() -> None:
+    x = numod.ones(3, 4)
+    _, partial = op.row_norm_gradient.apply((x, x, None, numod.zeros(3), numod.ones(3)), (False,))
+    assert partial.shape == (1, 2, 4) and not partial.any()
+    _, partial = op.row_norm_gradient.apply((x, x, None, numod.zeros(3), numod.ones(3)), (True,))
+    assert partial.sum(0).tolist() == [[3.0] * 4] * 2
+
+
+@pytest.mark.parametrize("norm, shape", [(op.row_norm, (2, 3)), (op.channel_norm, (2, 3, 1))])
+def test_other_dtypes_are_refused(norm: op._Norm, shape: tuple) -> None:
+    with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+        norm.apply((numod.ones(shape, dtype=numod.int64), None, None), (EPS,))
+    with pytest.raises(RuntimeError, match="expected scalar type Float"):
+        norm.apply((numod.ones(shape), numod.ones(3, dtype=numod.float64), None), (EPS,))
