@@ -86,9 +86,9 @@ class TransformedDistribution(Distribution):
         return chance if isinstance(sign, int) and sign == 1 else sign * (chance - 0.5) + 0.5
 
     def cdf(self, value: Tensor) -> Tensor:
-        self._validate_sample(value)
         for transform in reversed(self.transforms):
             value = transform.inv(value)
+        self.base_dist._validate_sample(value)
         return self._ordered(self.base_dist.cdf(value))
 
     def icdf(self, value: Tensor) -> Tensor:

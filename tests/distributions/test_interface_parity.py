@@ -87,11 +87,11 @@ QUESTIONS = {
 
 
 def answer(question, *given):
-    """What comes back, in NumPy and strings; of an exception its type, and the first line where PyTorch says something."""
+    """What comes back, in NumPy and strings; of an exception its type, for the words are numod's own."""
     try:
         found = question(*given)
     except Exception as error:
-        return type(error).__name__, "" if isinstance(error, NotImplementedError) else str(error).split("\n")[0].replace("numod", "torch")
+        return f"raises {type(error).__name__}"
     if hasattr(found, "detach"):
         return np.asarray(found.detach())
     return tuple(found) if isinstance(found, (tuple, list)) else str(found).replace("numod", "torch")
@@ -176,7 +176,7 @@ def test_constraints(name: str) -> None:
         read = (lambda c: c.__repr__()) if label == "__class__" else lambda c, label=label: getattr(c, label)
         assert_same(answer(read, mine).replace("_Dependent", "Dependent") if label == "__class__" else answer(read, mine), answer(read, theirs), label)
     for registry in ("biject_to", "transform_to"):
-        maps = [answer(lambda c, t=t: repr(getattr(t.distributions, registry)(c)), each) for t, each in ((numod, mine), (torch, theirs))]
+        maps = [answer(lambda c, t=t, registry=registry: repr(getattr(t.distributions, registry)(c)), each) for t, each in ((numod, mine), (torch, theirs))]
         assert_same(*maps, registry)
     for value in VALUES:
         if "definite" in name and value[0][0] != value[0][0]:
