@@ -436,7 +436,11 @@ def neighbour(x, y):
         return x + y
     if x == y:
         return y
-    step = 1 if (y > x) == (x > 0.0) else -1
+    outwards = (y > x) == (x > 0.0)
     if 1.0 + 1e-12 != 1.0:
-        return copysign(float_of_bits64(uint64(1)), y) if x == 0.0 else float_of_bits64(bits64(x) + uint64(step))
-    return copysign(float_of_bits32(uint32(1)), y) if x == 0.0 else float_of_bits32(bits32(x) + uint32(step))
+        if x == 0.0:
+            return copysign(float_of_bits64(uint64(1)), y)
+        return float_of_bits64(bits64(x) + uint64(1) if outwards else bits64(x) - uint64(1))
+    if x == 0.0:
+        return copysign(float_of_bits32(uint32(1)), y)
+    return float_of_bits32(uint32(bits32(x) + uint32(1)) if outwards else uint32(bits32(x) - uint32(1)))

@@ -157,8 +157,8 @@ def test_norms_and_alignments(compiled: list[str]) -> None:
 @pytest.mark.parametrize("name", sorted(update.rows))
 def test_optimizer_steps(name: str, compiled: list[str]) -> None:
     op = update.rows[name]
-    tensors = {"p", "g", "buffer", "average", "square", "greatest"}
-    arguments = tuple(on_gpu(7, 5) if each in tensors else float for each in op.inputs)
+    last = max(op.positions)  # tensors come first, and the last of them is state
+    arguments = tuple(on_gpu(7, 5) if k <= max(last, 1) else float for k in range(len(op.inputs)))
     op.prepare_into(arguments, (1,), tuple(arguments[k] for k in op.positions), ())
     check(compiled)
 
