@@ -47,7 +47,7 @@ def namespace() -> dict[str, object]:
     from numba import types
 
     names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64")}
-    return {**names, **_bit_views(), **_views(), "gemm": _gemm(), "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
+    return {**names, **_bit_views(), **_views(), "gemm": _gemm(), "rounded_product": _rounded_product(), "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
 
 
 @functools.cache
@@ -68,6 +68,18 @@ def _bitcast(source: object, target: object) -> Callable:
         return target(source), lambda context, builder, signature, values: builder.bitcast(values[0], context.get_value_type(target))
 
     return cast
+
+
+@functools.cache
+def _rounded_product() -> Callable:
+    """rounded_product(x, y): x * y, which is never joined with a sum into one operation."""
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def rounded_product(context: object, x: object, y: object) -> tuple:
+        return x(x, x), lambda context, builder, signature, values: builder.fmul(*values, flags=("arcp",))  # Numba gives its own flags to whatever has none
+
+    return rounded_product
 
 
 @functools.cache

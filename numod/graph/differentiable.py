@@ -27,11 +27,13 @@ class Differentiable(Executable):
     """
 
     def __init__(self, program: Program, boundary: int, differentiated: list[Value], wanted: list[Tensor | int], name: str, linked: bool | None = None) -> None:
-        self.boundary, self.differentiated, self.wanted = boundary, differentiated, wanted
+        self.boundary, self.wanted = boundary, wanted
         self.inputs_known = len(program.inputs) - len(differentiated)
+        program.outputs = (*program.outputs, tuple(differentiated))  # passes may give them other names
         super().__init__(program, name, linked)
 
     def _prepare(self, name: str, linked: bool | None) -> None:
+        self.differentiated = list(self.program.outputs[2])
         places, self.arena_size = memory.plan(self.lowered, self.boundary)
         calls = self.lowered.calls
         self.section = Section(self.lowered, [each for each in calls if each.position < self.boundary], places, name, linked)

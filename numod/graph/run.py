@@ -15,6 +15,7 @@ from ..core.tensor import Tensor, wrap
 from ..device import Storage
 from . import memory, order
 from .lower import Buffer, Call, lower
+from .passes import optimise
 from .section import CheckFailed, Section, draw, undraw
 from .trace import Program, Value, replace
 
@@ -22,10 +23,13 @@ from .trace import Program, Value, replace
 class Executable:
     """A program ready to run. `linked` forces, or forbids, one native function; `name` is the kernel's."""
 
+    boundary: int | None = None  # the step where the backward pass begins, where there is one
     inputs_known: int | None = None  # how many inputs are there when the run begins, if not all
 
     def __init__(self, program: Program, name: str = "step", linked: bool | None = None) -> None:
-        self.program, self.lowered = program, lower(program)
+        self.recorded = program
+        self.program, self.boundary = optimise(program, self.boundary)
+        program, self.lowered = self.program, lower(self.program)
         self.counting: list[dict] = []  # optimizers' state that counts steps in Python
         self.gradients = [(program.held.get(owner, owner), value) for owner, value in program.gradients.items()]
         self._leave(program.outputs, "result")

@@ -11,6 +11,7 @@ import pytest
 
 import numod
 from numod.graph import compile, section, trace, verify
+from numod.graph.passes import optimise
 
 _spec = importlib.util.spec_from_file_location("programs", Path(__file__).with_name("programs.py"))
 programs = importlib.util.module_from_spec(_spec)
@@ -55,6 +56,7 @@ def test_interpreted_and_verified(seed: int) -> None:
     world, again = programs.World(program), programs.World(program)
     with numod.no_grad():
         recorded = verify(trace(world.function, *world.inputs(0)))
+        recorded = verify(optimise(recorded)[0]) if seed % 2 else recorded
         for turn in (0, 1):
             x, y = world.inputs(turn), again.inputs(turn)
             numod.manual_seed(turn)

@@ -1,0 +1,20 @@
+"""The passes that a recorded program goes through before it is lowered, in order. Each gives a well-formed program that computes the same."""
+
+from __future__ import annotations
+
+from .effects import Boundary, copied
+from .fuse import fuse
+from .simplify import out_of_place, without_dead, without_repeats
+from .trace import Program
+
+
+def optimise(program: Program, boundary: int | None = None) -> tuple[Program, int | None]:
+    """The program made smaller, and where its backward pass begins now. No loop reaches across that boundary."""
+    mark = Boundary()
+    program = copied(program, program.steps if boundary is None else [*program.steps[:boundary], mark, *program.steps[boundary:]])
+    for change in (out_of_place, without_repeats, without_dead, fuse, without_dead):
+        program = change(program)
+    if boundary is not None:
+        boundary = program.steps.index(mark)
+        del program.steps[boundary]
+    return program, boundary
