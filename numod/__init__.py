@@ -14,6 +14,7 @@ from .core.random import (
 )
 from .device import Size
 from .device.device import Device as device
+from .errors import OutOfMemoryError
 from .device.threads import get_num_threads, set_num_threads
 from .dtypes import bfloat16, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
 from .dtypes import promote_types, can_cast

@@ -31,3 +31,7 @@ def normalize_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
 
 class LinAlgError(RuntimeError):
     """A matrix without the factorisation asked for: singular, or not positive definite. `numod.linalg.LinAlgError`, as PyTorch has it."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """A device has no room for a tensor. `numod.OutOfMemoryError` and `numod.cuda.OutOfMemoryError`, as PyTorch has it."""

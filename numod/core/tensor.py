@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 
 from ..device import Layout, Size, Storage
 from ..device.device import Device
@@ -132,7 +131,7 @@ class Tensor:
 
     def data_ptr(self) -> int:
         """Address of the first element."""
-        return _address(self._storage.data) + self._offset * self._layout.dtype.itemsize
+        return self._storage.data_ptr() + self._offset * self._layout.dtype.itemsize
 
     # ---- the tape's side
 
@@ -253,12 +252,6 @@ def _dim(dim: int, tensor: Tensor) -> int:
     from ..errors import normalize_dim
 
     return normalize_dim(dim, tensor._layout.ndim)
-
-
-def _address(data: object) -> int:
-    if isinstance(data, np.ndarray):
-        return data.ctypes.data
-    return data.__cuda_array_interface__["data"][0]
 
 
 def wrap(storage: Storage, layout: Layout, offset: int) -> Tensor:

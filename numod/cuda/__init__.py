@@ -1,8 +1,18 @@
-"""`numod.cuda`: whether CUDA devices are there, and waiting for them. Their memory and kernels are in `device.cuda`."""
+"""`numod.cuda`: CUDA devices, their streams, and what their memory holds. Their kernels are in `device.cuda`.
+
+One process works on one GPU, the first that CUDA shows it; CUDA_VISIBLE_DEVICES chooses which that is.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
 from ..device.device import Device
+from .memory import *  # noqa: F403
+from .streams import *  # noqa: F403
 
 
 def is_available() -> bool:
@@ -16,26 +26,128 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """Number of CUDA devices that can be used."""
-    if not is_available():
-        return 0
-    from numba import cuda
-
-    return len(cuda.gpus)
+    """Number of CUDA devices that can be used: one or none."""
+    return int(is_available())
 
 
-def synchronize(device: Device | str | None = None) -> None:
+def is_initialized() -> bool:
+    """Whether the device was used."""
+    backend = Device("cuda")._backend
+    return backend is not None and backend.pool.cache_info().currsize > 0
+
+
+def init() -> None:
+    """Make the device ready, which its first use does as well. Raises RuntimeError where there is none."""
+    Device("cuda").backend.pool()
+
+
+def current_device() -> int:
+    """The index of the device in use: 0. Raises RuntimeError where there is none."""
+    init()
+    return 0
+
+
+def set_device(device: Device | str | int) -> None:
+    """Use this device from now on, which can only be the first. Raises RuntimeError for others."""
+    _checked(device)
+
+
+def _checked(device: Any) -> Device:
+    found = Device("cuda" if device is None else device)
+    if found.type != "cuda":
+        raise ValueError(f"Expected a cuda device, but got: {found}")
+    if found.index:
+        raise RuntimeError(f"CUDA error: invalid device ordinal {found.index}; a process has one GPU here, cuda:0. Choose which by CUDA_VISIBLE_DEVICES before it starts")
+    return found
+
+
+@contextmanager
+def device(device: Device | str | int | None) -> Iterator[None]:
+    """Use this device in the block; None and negative numbers change nothing."""
+    if device is not None and not (isinstance(device, int) and device < 0):
+        _checked(device)
+    yield
+
+
+@contextmanager
+def device_of(obj: Any) -> Iterator[None]:
+    """Use a tensor's device in the block."""
+    with device(obj.device if getattr(obj, "is_cuda", False) else None):
+        yield
+
+
+def synchronize(device: Device | str | int | None = None) -> None:
     """Wait until all kernels have run."""
-    Device("cuda" if device is None else device).backend.synchronize()
+    _checked(device).backend.synchronize()
 
 
 def get_device_name(device: Device | str | int | None = None) -> str:
     """The name of a CUDA device."""
-    from numba import cuda
+    return get_device_properties(device).name
 
-    index = Device("cuda" if device is None else device).index
-    name = getattr(cuda.gpus[index], "name", "CUDA simulator")
-    return name.decode() if isinstance(name, bytes) else name
+
+def get_device_capability(device: Device | str | int | None = None) -> tuple[int, int]:
+    """Its compute capability, such as (9, 0)."""
+    properties = get_device_properties(device)
+    return properties.major, properties.minor
+
+
+def get_device_properties(device: Device | str | int | None = None) -> SimpleNamespace:
+    """Name, `major` and `minor` of the capability, `total_memory` in bytes, `multi_processor_count`, `warp_size`."""
+    backend = _checked(device).backend
+    found = backend.numba_cuda().get_current_device()
+    name = getattr(found, "name", "CUDA simulator")
+    major, minor = found.compute_capability
+    return SimpleNamespace(
+        name=name.decode() if isinstance(name, bytes) else name, major=major, minor=minor, total_memory=backend.pool().source.information()[1],
+        multi_processor_count=getattr(found, "MULTIPROCESSOR_COUNT", 1), warp_size=getattr(found, "WARP_SIZE", 32),
+    )  # fmt: skip
+
+
+def get_arch_list() -> list[str]:
+    """The architectures there are kernels for: the one at hand, since kernels are compiled where they run."""
+    return ["sm_{}{}".format(*get_device_capability())] if is_available() else []
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether bfloat16 tensors can be used. They are computed in float32."""
+    return is_available()
+
+
+def _seeding(name: str) -> Callable:
+    """A function on the random stream, which all devices share. Without a device nothing is seeded, as in PyTorch."""
+
+    def seed_it(*arguments: Any) -> Any:
+        from ..core import random
+
+        return getattr(random, name)(*arguments[:1]) if is_available() else None
+
+    seed_it.__name__, seed_it.__doc__ = name, f"`numod.{name}`, where there is a device: the stream of random numbers is the same on all."
+    return seed_it
+
+
+manual_seed, seed, initial_seed = _seeding("manual_seed"), _seeding("seed"), _seeding("initial_seed")
+manual_seed_all, seed_all = manual_seed, seed
+
+
+def get_rng_state(device: Device | str | int = "cuda") -> Any:
+    """Where the stream of random numbers stands. Raises RuntimeError where there is no device."""
+    from ..core import random
+
+    _checked(device).backend.pool()
+    return random.get_rng_state()
+
+
+def set_rng_state(new_state: Any, device: Device | str | int = "cuda") -> None:
+    """Continue where `get_rng_state` was called."""
+    from ..core import random
+
+    _checked(device).backend.pool()
+    random.set_rng_state(new_state)
+
+
+def ipc_collect() -> None:
+    """Nothing: device memory is not shared between processes."""
 
 
 def __getattr__(name: str) -> object:

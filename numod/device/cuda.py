@@ -7,12 +7,15 @@ kernels as Python. Kernels are grid-stride loops over flat buffers: neighbouring
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from .. import config
+from . import cuda_memory
 from .signature import numba_types
 
 LOOP = PARALLEL_LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
@@ -23,7 +26,7 @@ _MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over
 
 
 @functools.cache
-def _cuda() -> object:
+def numba_cuda() -> Any:
     """`numba.cuda`. Raises RuntimeError, with what to do, where there is neither a GPU nor the simulator."""
     from numba import cuda
 
@@ -35,27 +38,54 @@ def _cuda() -> object:
     return cuda
 
 
+@functools.cache
+def pool() -> cuda_memory.Pool:
+    """The device's memory."""
+    return cuda_memory.make(numba_cuda())
+
+
+class _Current(threading.local):
+    stream: object = None  # Numba's stream that kernels and copies of this thread go to; None is the default stream
+
+
+current = _Current()
+
+
 def empty(count: int, storage_dtype: object) -> object:
-    """A flat uninitialised device buffer."""
-    return _cuda().device_array(max(count, 1), storage_dtype)[:count]
+    """A flat uninitialised device buffer. Raises OutOfMemoryError where the device has no room."""
+    return pool().take(count, storage_dtype, current.stream)
 
 
 def upload(host: np.ndarray) -> object:
-    """A device copy of a flat host array."""
+    """A device copy of a flat host array. From pinned memory it goes on behind the caller's back, in the stream's order."""
     buffer = empty(host.size, host.dtype)
     if host.size:
-        buffer.copy_to_device(np.ascontiguousarray(host))
+        buffer.copy_to_device(np.ascontiguousarray(host), stream=current.stream or 0)
     return buffer
 
 
 def download(buffer: object) -> np.ndarray:
     """A host copy of a device buffer; waits for the kernels that write it."""
-    return buffer.copy_to_host()
+    stream = current.stream
+    host = buffer.copy_to_host(stream=stream or 0)
+    if stream is not None:
+        stream.synchronize()
+    return host
+
+
+def pinned(count: int, storage_dtype: object) -> np.ndarray:
+    """A host buffer that the device can read by itself, without the processor copying it first."""
+    return numba_cuda().pinned_array(max(count, 1), storage_dtype)[:count]
+
+
+def adopt(address: int, count: int, storage_dtype: np.dtype, owner: object) -> object:
+    """A buffer over device memory of another library, kept alive by `owner`."""
+    return pool().source.adopt(address, count, storage_dtype, owner)
 
 
 def synchronize() -> None:
     """Wait for all kernels."""
-    _cuda().synchronize()
+    numba_cuda().synchronize()
 
 
 @functools.cache
@@ -108,7 +138,7 @@ def _bitcast(cuda: object, view: Callable, kind: object) -> Callable:
 
 def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False) -> object:  # noqa: A001
     """A kernel to be launched as `kernel[blocks, threads](*arguments)`."""
-    cuda = _cuda()
+    cuda = numba_cuda()
     kernel = cuda.jit(function) if config.cuda_simulator() else cuda.jit(numba_types(signature))(function)
     cache.keep(kernel)
     return kernel
@@ -130,8 +160,13 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
 def choose(make: Callable[[bool], object], work: int, divisible: bool) -> Callable:
     """The launcher of a kernel: enough blocks for `work` elements, or a single thread where its loops cannot be divided."""
     kernel = make(False)
-    if not divisible:
-        return kernel[1, 1]
-    if config.cuda_simulator():
-        return kernel[2, 3]  # every thread is a Python thread; two blocks and an odd size show errors in the strides
-    return kernel[min(-(-work // _BLOCK), _MOST_BLOCKS), _BLOCK]
+    shape = (1, 1)
+    if divisible:  # in the simulator every thread is a Python thread; two blocks and an odd size show errors in the strides
+        shape = (2, 3) if config.cuda_simulator() else (min(-(-work // _BLOCK), _MOST_BLOCKS), _BLOCK)
+    default = kernel[shape]
+
+    def launch(*arguments: object) -> None:
+        stream = current.stream
+        (default if stream is None else kernel[(*shape, stream)])(*arguments)
+
+    return launch

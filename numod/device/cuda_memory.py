@@ -1,0 +1,249 @@
+"""Memory of the CUDA device: blocks that are kept and used again, for the driver is slow to give them and waits for all kernels to take them back.
+
+A block freed on a stream is given again on that stream only: what the stream was told before still runs before what it is told next. Another stream
+that reads a block says so with `record_stream`; the block then waits for it. Sizes are rounded up, to 512 bytes or an eighth of their power of two.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import weakref
+from collections import Counter, defaultdict
+from collections.abc import Callable
+
+import numpy as np
+
+from .. import config
+from ..errors import OutOfMemoryError
+
+_GRAIN = 512  # bytes; also the alignment that vector loads want
+
+
+def rounded(size: int) -> int:
+    """The size of the block that holds `size` bytes."""
+    grain = max(_GRAIN, 1 << max(size.bit_length() - 4, 0))
+    return max(-(-size // grain), 1) * grain
+
+
+class Block:
+    """A piece of device memory, the stream it belongs to, and other streams that read it."""
+
+    __slots__ = ("memory", "size", "stream", "readers")
+
+    def __init__(self, memory: object, size: int, stream: object) -> None:
+        self.memory, self.size, self.stream, self.readers = memory, size, stream, []
+
+
+class Pool:
+    """Hands out flat arrays of a source's memory and takes them back when nothing refers to them any more."""
+
+    def __init__(self, source: Driver | Simulated) -> None:
+        self.source = source
+        self.limit: int | None = None  # bytes that may be reserved; None leaves it to the driver
+        self.numbers: Counter[str] = Counter()  # allocated, reserved and their peaks in bytes, blocks taken, retries, failures
+        self._free: dict[tuple[int, object], list[Block]] = defaultdict(list)
+        self._waiting: list[tuple[Block, list]] = []  # freed, but another stream's event has still to come
+        self._blocks: dict[int, Block] = {}  # by address, those in use
+        self._lock = threading.RLock()  # a finalizer may run anywhere, also within these methods
+
+    def take(self, count: int, dtype: np.dtype, stream: object) -> object:
+        """A flat uninitialised array. Raises OutOfMemoryError, with the sizes, where the device has no room."""
+        dtype = np.dtype(dtype)
+        size = rounded(count * dtype.itemsize)
+        with self._lock:
+            self._settle()
+            free = self._free[size, stream]
+            block = free.pop() if free else self._reserve(size, stream)
+            address = self.source.address(block.memory)
+            self._blocks[address] = block
+            self._count("allocated", size)
+            self.numbers["taken"] += 1
+        return self.source.array(block.memory, count, dtype, lambda: self._give_back(address))
+
+    def record_stream(self, address: int, stream: object) -> None:
+        """Note that a stream reads the block that begins at `address`."""
+        block = self._blocks.get(address)
+        if block is not None and block.stream is not stream:
+            block.readers.append(stream)
+
+    def empty_cache(self) -> None:
+        """Give all free blocks back to the driver."""
+        with self._lock:
+            self._settle()
+            for blocks in self._free.values():
+                self.numbers["reserved"] -= sum(each.size for each in blocks)
+                blocks.clear()
+
+    def reset_peaks(self) -> None:
+        """Let the peaks start from what is in use now."""
+        for name in ("allocated", "reserved"):
+            self.numbers[f"{name} peak"] = self.numbers[name]
+
+    def _count(self, name: str, size: int) -> None:
+        self.numbers[name] += size
+        self.numbers[f"{name} peak"] = max(self.numbers[f"{name} peak"], self.numbers[name])
+
+    def _reserve(self, size: int, stream: object) -> Block:
+        memory = self._allocate(size)
+        if memory is None:  # what is free in other sizes or on other streams may make room
+            self.numbers["retries"] += 1
+            self.source.synchronize()
+            self.empty_cache()
+            memory = self._allocate(size)
+        if memory is None:
+            self.numbers["failures"] += 1
+            free, total = self.source.information()
+            raise OutOfMemoryError(
+                f"CUDA out of memory. Tried to allocate {_said(size)}. GPU 0 has a total capacity of {_said(total)} of which {_said(free)} is free"
+                f"{'' if self.limit is None else f'; this process may reserve {_said(self.limit)}'}. Of the memory in use here {_said(self.numbers['allocated'])} "
+                "is held by tensors; free some, or work on smaller batches"
+            )
+        self._count("reserved", size)
+        return Block(memory, size, stream)
+
+    def _allocate(self, size: int) -> object | None:
+        if self.limit is not None and self.numbers["reserved"] + size > self.limit:
+            return None
+        return self.source.allocate(size)
+
+    def _give_back(self, address: int) -> None:
+        with self._lock:
+            block = self._blocks.pop(address)
+            self.numbers["allocated"] -= block.size
+            if block.readers:
+                self._waiting.append((block, [self.source.event(stream) for stream in block.readers]))
+                block.readers = []
+            else:
+                self._free[block.size, block.stream].append(block)
+
+    def _settle(self) -> None:
+        """Free the blocks whose readers are done."""
+        for entry in [each for each in self._waiting if all(map(self.source.passed, each[1]))]:
+            self._waiting.remove(entry)
+            self._free[entry[0].size, entry[0].stream].append(entry[0])
+
+
+def _said(size: float) -> str:
+    """A size for people."""
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
+        if size >= unit:
+            return f"{size / unit:.2f} {name}"
+    return f"{size / 1024:.2f} KiB"
+
+
+class Driver:
+    """Memory from the CUDA driver, through Numba."""
+
+    def __init__(self, cuda: object) -> None:
+        self._cuda = cuda
+        self._in_use: dict[int, object] = {}  # Numba's owned pointers refer to these weakly
+
+    def allocate(self, size: int) -> object | None:
+        """Memory, or None where there is no room."""
+        from numba.cuda.cudadrv.driver import CudaAPIError
+
+        try:
+            return self._cuda.current_context().memalloc(size)
+        except CudaAPIError as error:
+            if "OUT_OF_MEMORY" in str(error):
+                return None
+            raise
+
+    def address(self, memory: object) -> int:
+        """Where memory begins."""
+        return int(memory.device_pointer_value)
+
+    def array(self, memory: object, count: int, dtype: np.dtype, done: Callable[[], None]) -> object:
+        """A flat array over memory; `done` is called when it and its slices are gone."""
+        from numba.cuda.cudadrv.driver import AutoFreePointer
+
+        address, in_use = self.address(memory), self._in_use
+
+        def finish() -> None:
+            in_use.pop(address, None)
+            done()
+
+        pointer = AutoFreePointer(memory.context, memory.device_pointer, memory.size, finalizer=finish)
+        in_use[address] = pointer
+        return self._over(pointer.own(), count, dtype)
+
+    def adopt(self, address: int, count: int, dtype: np.dtype, owner: object) -> object:
+        """A flat array over somebody else's memory."""
+        from numba.cuda.cudadrv.driver import MemoryPointer
+
+        return self._over(MemoryPointer(self._cuda.current_context(), ctypes.c_void_p(address), count * dtype.itemsize, owner=owner), count, dtype)
+
+    def _over(self, pointer: object, count: int, dtype: np.dtype) -> object:
+        from numba.cuda.cudadrv.devicearray import DeviceNDArray
+
+        return DeviceNDArray((count,), (dtype.itemsize,), dtype, gpu_data=pointer)
+
+    def information(self) -> tuple[int, int]:
+        """Bytes free and in all."""
+        found = self._cuda.current_context().get_memory_info()
+        return int(found.free), int(found.total)
+
+    def synchronize(self) -> None:
+        """Wait for all kernels."""
+        self._cuda.synchronize()
+
+    def event(self, stream: object) -> object:
+        """A mark at what a stream was told so far."""
+        event = self._cuda.event(timing=False)
+        event.record(stream or 0)
+        return event
+
+    def passed(self, event: object) -> bool:
+        """Whether the stream is past a mark."""
+        return event.query()
+
+
+class Simulated:
+    """Host memory in the place of a device's, for Numba's simulator."""
+
+    def allocate(self, size: int) -> object:
+        """Memory."""
+        return bytearray(size)
+
+    def address(self, memory: object) -> int:
+        """Where memory begins."""
+        return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+
+    def array(self, memory: object, count: int, dtype: np.dtype, done: Callable[[], None]) -> object:
+        """A flat array over memory; `done` is called when it and its slices are gone."""
+        held = (ctypes.c_uint8 * len(memory)).from_buffer(memory)
+        weakref.finalize(held, done).atexit = False
+        return self._over(held, count, dtype)
+
+    def adopt(self, address: int, count: int, dtype: np.dtype, owner: object) -> object:
+        """A flat array over somebody else's memory."""
+        held = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(address)
+        held.owner = owner
+        return self._over(held, count, dtype)
+
+    def _over(self, held: object, count: int, dtype: np.dtype) -> object:
+        from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+
+        return FakeCUDAArray(np.frombuffer(held, dtype, count))
+
+    def information(self) -> tuple[int, int]:
+        """The host's, as far as it tells."""
+        page = os.sysconf("SC_PAGE_SIZE")
+        return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
+
+    def synchronize(self) -> None:
+        """Kernels have run when their launch returns."""
+
+    def event(self, stream: object) -> object:
+        """A mark that is passed at once."""
+
+    def passed(self, event: object) -> bool:
+        """Always."""
+        return True
+
+
+def make(cuda: object) -> Pool:
+    """The pool of the device."""
+    return Pool(Simulated() if config.cuda_simulator() else Driver(cuda))
