@@ -6,7 +6,8 @@ from . import methods  # noqa: F401  adds the methods
 from .creation import (
     arange, as_tensor, empty, empty_like, eye, from_numpy, full, full_like, linspace, logspace, ones, ones_like, range, scalar_tensor, tensor, zeros, zeros_like,
 )
-from .memory import asarray, empty_permuted, empty_strided, from_dlpack, frombuffer
+from .exchange import from_dlpack, to_dlpack
+from .memory import asarray, empty_permuted, empty_strided, frombuffer
 from .shapes import cat, stack
 from .indexing import getitem  # noqa: F401  adds indexing
 from .legacy import BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor
@@ -15,6 +16,6 @@ from .tensor import Tensor
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor",
-    "Tensor", "arange", "as_tensor", "asarray", "cat", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_dlpack", "from_numpy", "frombuffer", "full", "full_like", "linspace", "logspace",
+    "Tensor", "arange", "as_tensor", "asarray", "cat", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_dlpack", "to_dlpack", "from_numpy", "frombuffer", "full", "full_like", "linspace", "logspace",
     "manual_seed", "ones", "ones_like", "range", "scalar_tensor", "stack", "tensor", "zeros", "zeros_like",
 ]

@@ -59,6 +59,8 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
     """A tensor holding a copy of `data`: a number, nested sequences, an array or a tensor. Raises ValueError for ragged sequences."""
     if isinstance(data, Tensor):
         result = data.detach().clone().to(device=device or data.device, dtype=dtype or data.dtype)
+    elif hasattr(data, "__cuda_array_interface__"):
+        result = as_tensor(data, dtype, device).clone()
     else:
         array = _array(data)
         kind = dtype or (dtypes.from_numpy(array.dtype) if isinstance(data, (np.ndarray, np.generic)) else _inferred(array))
@@ -72,6 +74,10 @@ def as_tensor(data: object, dtype: DType | None = None, device: Device | str | N
         return data.to(device=device, dtype=dtype)
     if isinstance(data, np.ndarray):
         return from_numpy(data).to(device=device, dtype=dtype)
+    if hasattr(data, "__cuda_array_interface__"):
+        from .exchange import from_cuda_array
+
+        return from_cuda_array(data).to(device=device, dtype=dtype)
     return tensor(data, dtype=dtype, device=device)
 
 

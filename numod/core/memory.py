@@ -1,4 +1,4 @@
-"""New tensors over memory that exists (arrays, buffers, DLPack) or that is laid out by hand. Those from values are in `creation`."""
+"""New tensors over memory that exists (arrays, buffers) or that is laid out by hand. Those from values are in `creation`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..device.device import Device
 from ..device.storage import ForeignStorage
 from ..dtypes import dtype as DType
 from ..formats import layout as Layout, strided
-from .creation import _from_array, as_tensor, empty, from_numpy, tensor
+from .creation import _from_array, as_tensor, empty, tensor
 from .tensor import Tensor
 
 
@@ -26,13 +26,6 @@ def asarray(obj: object, *, dtype: DType | None = None, device: Device | str | N
 def _shares(result: Tensor, source: Tensor | np.ndarray) -> bool:
     address = source.data_ptr() if isinstance(source, Tensor) else source.ctypes.data
     return result.data_ptr() == address
-
-
-def from_dlpack(external: object) -> Tensor:
-    """The memory of any CPU array that speaks DLPack. Read-only memory is copied."""
-    if isinstance(external, Tensor):
-        return external.view(external.shape)
-    return from_numpy(np.from_dlpack(external))
 
 
 def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None, layout: Layout | None = strided, device: Device | str | None = None,

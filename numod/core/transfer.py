@@ -1,4 +1,4 @@
-"""Values leave and enter: Python numbers, NumPy, DLPack, other devices, pickles. Each refuses what would silently cut the tape."""
+"""Values leave and enter: Python numbers, NumPy, other devices, pickles. (Other libraries: see `exchange`.) Each refuses what would silently cut the tape."""
 
 from __future__ import annotations
 
@@ -109,20 +109,6 @@ def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.nd
     return result.copy() if copy else result
 
 
-def dlpack(self: Tensor, *, stream: object = None, max_version: tuple | None = None, dl_device: tuple | None = None, copy: bool | None = None) -> object:
-    """DLPack's protocol, by way of NumPy. Raises BufferError for tensors that require gradients or are not on the CPU."""
-    if self.requires_grad:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if self.device.type != "cpu":
-        raise BufferError(f"can't export a tensor on {self.device} through DLPack; copy it with .cpu() first")
-    return self.numpy().__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
-
-
-def dlpack_device(self: Tensor) -> tuple[int, int]:
-    """(DLPack device type, index)."""
-    return (1, 0) if self.device.type == "cpu" else (2, self.device.index)
-
-
 def reduce_ex(self: Tensor, protocol: int) -> tuple:
     """Pickled as values and flags, without history; shared memory is not kept shared."""
     own = {name: value for name, value in self.__dict__.items() if not name.startswith("_") or name == "_grad"}
@@ -175,5 +161,5 @@ def apply_view(self: Tensor, op: View, parameters: tuple) -> Tensor:
 
 Tensor.numpy, Tensor.item, Tensor.tolist, Tensor._view, Tensor._observe = numpy, item, tolist, apply_view, observe
 Tensor.share_memory_, Tensor.is_shared = share_memory_, is_shared
-Tensor.__array__, Tensor.__dlpack__, Tensor.__dlpack_device__ = array, dlpack, dlpack_device
+Tensor.__array__ = array
 Tensor.__reduce_ex__, Tensor.__deepcopy__ = reduce_ex, deepcopy

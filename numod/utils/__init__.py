@@ -1,6 +1,6 @@
-"""Helpers around training that are not tensors or modules: `data`, `checkpoint`, `progress`."""
+"""Helpers around training that are not tensors or modules: `data`, `checkpoint`, `dlpack`, `progress`."""
 
-from . import checkpoint, data
+from . import checkpoint, data, dlpack
 from .progress import progress
 
-__all__ = ["checkpoint", "data", "progress"]
+__all__ = ["checkpoint", "data", "dlpack", "progress"]
