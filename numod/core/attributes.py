@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from ..device import Storage
 from ..device.device import Device
+from ..device.layout import layout
 from ..dtypes import bool_, dtype as DType
 from ..formats import strided
 from . import creation, memory
-from .tensor import Tensor
+from .tensor import Tensor, wrap
 
 METHODS = """
     get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full new_tensor new_empty_strided new_arange new_identity
@@ -29,14 +30,26 @@ def get_device(self: Tensor) -> int:
     return -1 if self.device.type == "cpu" else self.device.index
 
 
+class PinnedStorage(Storage):
+    """Host memory that a CUDA device reads by itself."""
+
+    __slots__ = ()
+
+
 def is_pinned(self: Tensor, device: object = None) -> bool:
-    """False: memory is not pinned."""
-    return False
+    """Whether a CUDA device can read the memory without the processor's help."""
+    return isinstance(self._storage, PinnedStorage)
 
 
 def pin_memory(self: Tensor, device: object = None) -> Tensor:
-    """Itself: memory is not pinned."""
-    return self
+    """A copy in memory that a CUDA device reads by itself, while the processor goes on. Itself where it is so already, or where there is no device."""
+    if self.device.type != "cpu":
+        raise RuntimeError(f"cannot pin a tensor of {self.device}: only dense CPU tensors can be pinned")
+    backend = Device("cuda").backend
+    if self.is_pinned() or not backend.is_available():
+        return self
+    data = backend.pinned(self.numel(), self._layout.storage)
+    return wrap(PinnedStorage(data), layout(self.shape, self.dtype, self.device), 0).copy_(self.detach())
 
 
 def is_same_size(self: Tensor, other: Tensor) -> bool:

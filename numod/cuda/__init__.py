@@ -17,12 +17,7 @@ from .streams import *  # noqa: F403
 
 def is_available() -> bool:
     """Whether a CUDA device can be used: a GPU with its driver, or Numba's simulator where that was asked for."""
-    try:
-        from numba import cuda
-
-        return bool(cuda.is_available())
-    except Exception:  # noqa: BLE001  a half-installed toolkit fails in many ways, and each of them means no
-        return False
+    return Device("cuda").backend.is_available()
 
 
 def device_count() -> int:

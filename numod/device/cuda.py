@@ -38,6 +38,16 @@ def numba_cuda() -> Any:
     return cuda
 
 
+def is_available() -> bool:
+    """Whether there is a GPU with its driver, or Numba's simulator where that was asked for."""
+    try:
+        from numba import cuda
+
+        return bool(cuda.is_available())
+    except Exception:  # noqa: BLE001  a half-installed toolkit fails in many ways, and each of them means no
+        return False
+
+
 @functools.cache
 def pool() -> cuda_memory.Pool:
     """The device's memory."""

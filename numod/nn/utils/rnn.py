@@ -66,8 +66,8 @@ class PackedSequence(_Fields):
         return self.to(dtype=dtypes.float16)
 
     def pin_memory(self) -> PackedSequence:
-        """Itself: host memory is not pinned."""
-        return self
+        """With the data in memory that a CUDA device reads by itself, where there is one."""
+        return self._replace(data=self.data.pin_memory())
 
     @property
     def is_cuda(self) -> bool:
@@ -75,8 +75,8 @@ class PackedSequence(_Fields):
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
-        """False."""
-        return False
+        """Whether the data is in such memory."""
+        return self.data.is_pinned()
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:

@@ -56,6 +56,17 @@ def default_convert(data: object) -> object:
     return data
 
 
+def pinned(batch: object) -> object:
+    """A batch with its tensors, however deep, in memory that a CUDA device reads by itself; what has a `pin_memory` method of its own is asked."""
+    if hasattr(batch, "pin_memory"):
+        return batch.pin_memory()
+    if isinstance(batch, Mapping):
+        return _like_mapping(batch, {key: pinned(value) for key, value in batch.items()})
+    if isinstance(batch, Sequence) and not isinstance(batch, (str, bytes)):
+        return _like_sequence(batch, [pinned(each) for each in batch])
+    return batch
+
+
 def _function_for(first: object, collate_fn_map: dict) -> Callable | None:
     exact = collate_fn_map.get(type(first))
     if exact is not None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ...core.random import Generator, randint
-from .collate import default_collate, default_convert
+from ...device.device import Device
+from .collate import default_collate, default_convert, pinned
 from .dataset import Dataset, IterableDataset
 from .fetch import Pass, Source
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -36,7 +37,7 @@ class DataLoader(Generic[Sample]):
     An exception in a worker is raised here with its traceback; a worker that dies, and a wait of more than `timeout` seconds, are a
     RuntimeError. Workers end with the pass, also one that is abandoned, or with the DataLoader if `persistent_workers`.
 
-    `pin_memory` is accepted, for programs that pass it, and has nothing to do. Raises ValueError for options that contradict each other.
+    `pin_memory` puts batches where a CUDA device, if there is one, reads them by itself. Raises ValueError for options that contradict each other.
     """
 
     _complete = False
@@ -101,7 +102,8 @@ class DataLoader(Generic[Sample]):
     def __iter__(self) -> Iterator:
         source = Source(self.dataset, self.batch_sampler is not None, self.collate_fn, self.drop_last)
         note = _Counter(self)
-        return self._iterate_in_workers(source, note) if self.num_workers else Pass(source, self._index_sampler, note)
+        batches = self._iterate_in_workers(source, note) if self.num_workers else Pass(source, self._index_sampler, note)
+        return map(pinned, batches) if self.pin_memory and Device("cuda").backend.is_available() else batches
 
     def _iterate_in_workers(self, source: Source, note: _Counter) -> WorkerPass:
         from .pool import Workers, WorkerPass

@@ -1,0 +1,129 @@
+"""Device memory, streams and sharing, in the simulator or on a GPU."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import numod
+from numod import cuda
+from numod.utils.data import DataLoader, TensorDataset
+
+pytestmark = [pytest.mark.cudasim, pytest.mark.cuda, pytest.mark.skipif(not cuda.is_available(), reason="needs a GPU, or NUMBA_ENABLE_CUDASIM=1")]
+
+
+def test_memory_is_counted_and_used_again():
+    gc.collect()
+    cuda.reset_peak_memory_stats()
+    before = cuda.memory_allocated()
+    x = numod.ones(1000, device="cuda")
+    address, part = x.data_ptr(), x[10:20]
+    assert cuda.memory_allocated() == before + 4096 <= cuda.memory_reserved()
+    del x
+    gc.collect()
+    assert cuda.memory_allocated() == before + 4096 and part.sum().item() == 10  # a view keeps the whole
+    del part
+    gc.collect()
+    assert cuda.memory_allocated() <= before and cuda.max_memory_allocated() >= before + 4096
+    assert numod.zeros(1000, device="cuda").data_ptr() == address
+
+
+def test_training_keeps_memory_level():
+    model = numod.nn.Sequential(numod.nn.Linear(3, 4), numod.nn.ReLU(), numod.nn.Linear(4, 1)).cuda()
+    optimizer = numod.optim.Adam(model.parameters())
+    levels = []
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(numod.ones(2, 3, device="cuda")).sum().backward()
+        optimizer.step()
+        gc.collect()
+        levels.append(cuda.memory_allocated())
+    assert levels[1] == levels[2] == levels[3]
+
+
+def test_a_limit_gives_an_error_with_sizes_and_nothing_is_lost():
+    held = numod.arange(5, device="cuda")
+    cuda.set_per_process_memory_fraction(0.0)
+    try:
+        with pytest.raises(cuda.OutOfMemoryError, match=r"Tried to allocate 4\.00 MiB"):
+            numod.ones(1 << 20, device="cuda")
+    finally:
+        cuda.set_per_process_memory_fraction(1.0)
+    assert numod.ones(1 << 10, device="cuda").sum().item() == 1024 and held.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_streams_and_events():
+    stream, before = cuda.Stream(), cuda.current_stream()
+    start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+    x = numod.arange(7, device="cuda")
+    stream.wait_stream(before)
+    start.record()
+    with cuda.stream(stream):
+        assert cuda.current_stream() == stream != before
+        y = x * 2
+        assert y.cpu().tolist() == [0, 2, 4, 6, 8, 10, 12]
+    assert cuda.current_stream() == before == cuda.default_stream()
+    before.wait_stream(stream)
+    end.record()
+    end.synchronize()
+    assert (y + 1).sum().item() == 49 and start.elapsed_time(end) >= 0 and end.query() and stream.query()
+    with pytest.raises(ValueError, match="enable_timing"):
+        cuda.Event().elapsed_time(end)
+
+
+def test_a_stream_is_left_also_by_an_error():
+    before = cuda.current_stream()
+    with pytest.raises(KeyError), cuda.stream(cuda.Stream()):
+        raise KeyError
+    assert cuda.current_stream() == before
+
+
+def test_pinned_batches():
+    x = numod.arange(6.0)
+    pinned = x.pin_memory()
+    assert pinned.is_pinned() and not x.is_pinned() and pinned.pin_memory() is pinned
+    assert pinned.to("cuda", non_blocking=True).cpu().tolist() == x.tolist()
+    for batch, in DataLoader(TensorDataset(x), batch_size=3, pin_memory=True):
+        assert batch.is_pinned() and batch.cuda().sum().item() in (3, 12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "bool"])
+def test_dlpack(dtype):
+    x = numod.tensor([[1, 0, 1], [0, 1, 1]]).to(getattr(numod, dtype)).cuda()
+    y = numod.from_dlpack(numod.to_dlpack(x.t()))
+    assert y.device == x.device and y.dtype is x.dtype and y.data_ptr() == x.data_ptr() and y.cpu().tolist() == x.t().cpu().tolist()
+    assert x.__dlpack_device__() == (2, 0)
+
+
+def test_the_cuda_array_interface():
+    class Foreign:
+        def __init__(self, tensor):
+            self.__cuda_array_interface__ = tensor.__cuda_array_interface__
+
+    x = numod.arange(6.0, device="cuda").reshape(2, 3)
+    y = numod.as_tensor(Foreign(x.t()), device="cuda")
+    assert y.data_ptr() == x.data_ptr() and y.cpu().tolist() == x.t().cpu().tolist()
+    assert numod.tensor(Foreign(x)).data_ptr() != x.data_ptr()
+    assert x.__cuda_array_interface__["typestr"] == "<f4" and x.__cuda_array_interface__["strides"] is None
+    with pytest.raises(RuntimeError, match="requires grad"):
+        _ = numod.ones(2, device="cuda", requires_grad=True).__cuda_array_interface__
+
+
+def test_the_device():
+    assert cuda.device_count() == 1 and cuda.current_device() == 0 and cuda.get_device_name()
+    free, total = cuda.mem_get_info()
+    assert 0 < free <= total == cuda.get_device_properties(0).total_memory
+    major, minor = cuda.get_device_capability()
+    assert cuda.get_arch_list() == [f"sm_{major}{minor}"]
+    with cuda.device(0), cuda.device_of(numod.ones(1)):
+        assert numod.ones(1, device="cuda").get_device() == 0
+
+
+def test_one_stream_of_random_numbers():
+    cuda.manual_seed(11)
+    state = cuda.get_rng_state()
+    first = numod.rand(5, device="cuda").cpu().numpy()
+    cuda.set_rng_state(state)
+    np.testing.assert_array_equal(numod.rand(5).numpy(), first)
