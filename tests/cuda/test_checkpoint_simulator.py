@@ -7,9 +7,8 @@ import io
 import pytest
 
 import numod
-from numod import config
 
-pytestmark = [pytest.mark.cudasim, pytest.mark.skipif(not config.cuda_simulator(), reason="needs NUMBA_ENABLE_CUDASIM=1")]
+pytestmark = [pytest.mark.cudasim, pytest.mark.cuda, pytest.mark.skipif(not numod.cuda.is_available(), reason="needs a GPU, or NUMBA_ENABLE_CUDASIM=1")]
 
 
 @pytest.mark.parametrize("name", ["model.pt", "model.safetensors"])

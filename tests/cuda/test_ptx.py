@@ -1,4 +1,4 @@
-"""Every kernel compiles to PTX for sm_75 and sm_90, without a GPU. Needs the extra `cuda`."""
+"""Every kernel compiles to PTX for sm_75, sm_80 and sm_90, without a GPU. Needs the extra `cuda`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(config.cuda_simulator(), reason="the simulator does not compile"),
     pytest.mark.filterwarnings("ignore"),
 ]
-CAPABILITIES = [(7, 5), (9, 0)]
+CAPABILITIES = [(7, 5), (8, 0), (9, 0)]
 GPU = numod.device("cuda:0")
 
 

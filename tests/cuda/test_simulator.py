@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import numod
-from numod import config, nn
+from numod import nn
 from numod.nn import functional as F
 from numod.ops import pointwise
 
 pytestmark = [
     pytest.mark.cudasim,
-    pytest.mark.skipif(not config.cuda_simulator(), reason="set NUMBA_ENABLE_CUDASIM=1 to run CUDA kernels in the simulator"),
+    pytest.mark.cuda,
+    pytest.mark.skipif(not numod.cuda.is_available(), reason="needs a GPU, or NUMBA_ENABLE_CUDASIM=1"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NumPy scalars warn where machine integers wrap
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
