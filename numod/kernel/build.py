@@ -53,8 +53,10 @@ class Kernel:
     key: str
     launch: Callable | None = None
     cached: bool = False
+    why: str = ""  # it was compiled, or not
     seconds: float = 0.0
     dispatcher: object = field(default=None, repr=False)
+    compile_again: Callable | None = field(default=None, repr=False)  # (cache): as it was compiled, keeping to a cache of its own
 
 
 def build(backend: object, name: str, source: str, signature: str, parallel: bool = False, fastmath: frozenset = FAST_POINTWISE, alone: bool = False) -> Kernel:
@@ -83,7 +85,8 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
     filename = f"<numod {kernel.name}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)  # tracebacks and profilers can show the source
     exec(compile(text, filename, "exec"), namespace)  # noqa: S102  this is the compiler
-    kernel.launch = backend.compile(namespace[kernel.name], kernel.signature, kernel.parallel, fastmath, cache, alone)
+    kernel.compile_again = lambda cache: backend.compile(namespace[kernel.name], kernel.signature, kernel.parallel, fastmath, cache, alone)
+    kernel.launch = kernel.compile_again(cache)
     kernel.cached, kernel.seconds = cache.hit, time.perf_counter() - start
     if kernel.cached:
         statistics.loaded += 1
@@ -110,12 +113,14 @@ class _Cache:
         target.refresh()
         payload = _read(self.path, self.kernel.key) if self.path else None
         if payload is None:
+            self.kernel.why = "no cache folder" if not self.path else "damaged entry" if os.path.exists(self.path) else "no entry"
             return None
         try:
             result = CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: S301  our own digest, our own folder
-        except Exception:  # noqa: BLE001  an entry that does not load is compiled again, whatever is wrong with it
+        except Exception as error:  # noqa: BLE001  an entry that does not load is compiled again, whatever is wrong with it
+            self.kernel.why = f"entry does not load: {type(error).__name__}"
             return None
-        self.hit = True
+        self.hit, self.kernel.why = True, "found on the disk"
         return result
 
     def save_overload(self, signature: object, result: object) -> None:

@@ -1,0 +1,77 @@
+"""What an op's call costs by its shapes: floating-point operations, multiply-adds, bytes. Not what it takes: that is measured.
+
+A multiply-add is two operations. A formula counts one for every function in it, per element. Bytes are those that must be read and written
+once; what a cache spares or a scratch matrix adds is not known here. An op whose operations depend on its values (a sort) counts none.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+
+from ..device import Layout
+from ..kernel.expression import Call, Expression, Symbol, as_expression, topological
+from .convolution import Convolution
+from .matmul import Linear, Matmul
+from .op import Op
+from .pointwise import Pointwise
+from .reduction import Closing, Reduction
+from .softmax import CrossEntropy, Softmax
+from .update import Update
+
+_SOFTMAX = 4  # per element: greatest, difference, exponential, sum
+
+
+def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...]) -> int:
+    """Of products and convolutions, as they are defined; 0 for other ops. `inputs` and `results` are layouts (or types, for numbers)."""
+    if isinstance(op, Linear):
+        return results[0].size * inputs[0].shape[-1]
+    if isinstance(op, Matmul):
+        return results[0].size * inputs[0].shape[-2 if parameters[0] else -1]
+    if isinstance(op, Convolution):
+        _, weight, result = op.shapes(*inputs[:2], parameters)
+        return prod(result) * prod(weight[1:])
+    return 0
+
+
+def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...]) -> int:
+    """Floating-point operations of a call."""
+    products = multiply_adds(op, inputs, parameters, results)
+    if products:
+        return 2 * products + (results[0].size if isinstance(op, Linear) and isinstance(inputs[2], Layout) else 0)
+    tensors = [each for each in inputs if isinstance(each, Layout)]
+    if isinstance(op, Update):  # its one parameter is how many tensors each member has
+        return _update_functions(op) * sum(each.size for each in tensors[:: parameters[0]])
+    if isinstance(op, Pointwise):
+        return _functions(op) * results[0].size
+    if isinstance(op, Closing):
+        return (_functions(op.row) + 1) * tensors[0].size
+    if isinstance(op, Reduction):
+        return (1 + _calls(as_expression(op.each(Symbol("x"))))) * tensors[0].size
+    if isinstance(op, (Softmax, CrossEntropy)):
+        return _SOFTMAX * tensors[0].size
+    return 0
+
+
+def bytes_moved(op: Op, inputs: tuple, results: tuple[Layout, ...]) -> int:
+    """Bytes of the elements a call must read and write; none for a view."""
+    if op.is_view:
+        return 0
+    return sum(min(each.size, each.extent) * each.dtype.itemsize for each in (*inputs, *results) if isinstance(each, Layout))
+
+
+@cache
+def _functions(row: Pointwise) -> int:
+    """Functions in a row's formula; those that choose or convert count too, since they take their time."""
+    return _calls(row.express(*map(Symbol, row.inputs)))
+
+
+def _calls(root: Expression) -> int:
+    return sum(isinstance(node, Call) for node in topological([root]))
+
+
+@cache
+def _update_functions(op: Update) -> int:
+    results = [as_expression(each) for each in op.formula(*map(Symbol, op.inputs))]
+    return sum(isinstance(node, Call) for node in topological(results))
+

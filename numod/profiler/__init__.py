@@ -1,0 +1,12 @@
+"""The profiler: where the time of a program goes, from Python down to the passes of the compiler. `torch.profiler`'s names and meanings."""
+
+from __future__ import annotations
+
+from .averages import EventList, FunctionEventAvg
+from .kernels import KernelReport
+from .profile import ProfilerAction, ProfilerActivity, profile, record_function, schedule, supported_activities, tensorboard_trace_handler
+
+__all__ = [
+    "EventList", "FunctionEventAvg", "KernelReport", "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
+    "tensorboard_trace_handler",
+]

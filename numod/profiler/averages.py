@@ -1,0 +1,177 @@
+"""Averages: events of one key added up, and the table of them, which fits a terminal of 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .event import Event
+
+WIDTH = 100
+_SUMS = (
+    "count", "cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total", "cpu_memory_usage", "self_cpu_memory_usage",
+    "device_memory_usage", "self_device_memory_usage", "flops", "multiply_adds", "bytes_moved",
+)  # fmt: skip
+_ALIASES = {name.replace("device", "cuda"): name for name in (*_SUMS, "device_time") if "device" in name}
+
+
+class FunctionEventAvg:
+    """Events of one key: their number and sums. `cpu_time` is the mean. Times in microseconds, memory in bytes."""
+
+    def __init__(self, first: Event) -> None:
+        self.key = self.name = first.name
+        self.category, self.input_shapes, self.stack, self.module, self.subject = first.category, first.input_shapes, first.stack, first.module, first.subject
+        self.is_user_annotation = first.is_user_annotation
+        for name in _SUMS:
+            setattr(self, name, 0)
+
+    def add(self, event: Event | FunctionEventAvg) -> FunctionEventAvg:
+        """Add an event, or the sums of others."""
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(event, name))
+        return self
+
+    cpu_time = property(lambda self: self.cpu_time_total / self.count)
+    device_time = property(lambda self: self.device_time_total / self.count)
+    cpu_time_total_str = property(lambda self: time_text(self.cpu_time_total))
+    self_cpu_time_total_str = property(lambda self: time_text(self.self_cpu_time_total))
+    cpu_time_str = property(lambda self: time_text(self.cpu_time))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _ALIASES:
+            return getattr(self, _ALIASES[name])
+        raise AttributeError(f"'FunctionEventAvg' object has no attribute '{name}'")
+
+    def __repr__(self) -> str:
+        return f"<FunctionEventAvg {self.key}: {self.count} calls, self {self.self_cpu_time_total_str}, total {self.cpu_time_total_str}>"
+
+
+class EventList(list):
+    """Events, or averages of them."""
+
+    shown_shapes = shown_stack = False
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Microseconds in all slices: the time of those that are in no other."""
+        return sum(each.self_cpu_time_total for each in self)
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
+        """One entry per name (and shapes, and innermost lines of code). A slice inside one of its own key adds to the count and self time only."""
+        found: dict[tuple, FunctionEventAvg] = {}
+        for event in self:
+            key = (event.name, str(event.input_shapes) if group_by_input_shape else "", tuple(event.stack[:group_by_stack_n]))
+            if key not in found:
+                found[key] = FunctionEventAvg(event)
+            inside = _nested(event)
+            before = found[key].cpu_time_total, found[key].cpu_memory_usage
+            found[key].add(event)
+            if inside:
+                found[key].cpu_time_total, found[key].cpu_memory_usage = before
+        result = EventList(found.values())
+        result.shown_shapes, result.shown_stack = group_by_input_shape, group_by_stack_n > 0
+        return result
+
+    def total_average(self) -> FunctionEventAvg:
+        """All added up."""
+        total = FunctionEventAvg(self[0])
+        for each in self:
+            total.add(each)
+        total.key = total.name = "Total"
+        return total
+
+    def table(
+        self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55, max_shapes_column_width: int = 80,
+        header: str | None = None, top_level_events_only: bool = False, time_unit: str | None = None,
+    ) -> str:
+        """A table of at most 100 columns, greatest `sort_by` first: a time (`self_cpu_time_total`, ...), `count`, `flops` or a memory.
+
+        Raises AttributeError for something the entries do not have.
+        """
+        rows = [each for each in self if not top_level_events_only or getattr(each, "cpu_parent", None) is None]
+        if sort_by is not None:
+            rows = sorted(rows, key=lambda each: getattr(each, sort_by), reverse=True)
+        return _table(rows[: row_limit if row_limit >= 0 else None], self, max_name_column_width, max_shapes_column_width, max_src_column_width, header)
+
+    def __repr__(self) -> str:
+        return self.table()
+
+    __str__ = __repr__
+
+
+def _nested(event: Event) -> bool:
+    above = event.cpu_parent
+    while above is not None:
+        if above.name == event.name:
+            return True
+        above = above.cpu_parent
+    return False
+
+
+def _table(rows: list, everything: EventList, name_width: int, shapes_width: int, source_width: int, header: str | None) -> str:
+    whole = everything.self_cpu_time_total or 1.0
+    columns = [
+        ("self", 9, lambda each: time_text(each.self_cpu_time_total)), ("self %", 6, lambda each: f"{100 * each.self_cpu_time_total / whole:.1f}"),
+        ("total", 9, lambda each: time_text(each.cpu_time_total)), ("calls", 7, lambda each: str(each.count)), ("mean", 9, lambda each: time_text(each.cpu_time)),
+    ]  # fmt: skip
+    if any(each.device_time_total for each in everything):
+        columns.append(("CUDA", 9, lambda each: time_text(each.device_time_total)))
+    if any(each.cpu_memory_usage for each in everything):
+        columns.append(("self mem", 9, lambda each: bytes_text(each.self_cpu_memory_usage)))
+    if any(each.flops for each in everything):
+        columns.append(("GFLOP/s", 7, lambda each: f"{each.flops / each.cpu_time_total / 1e3:.2f}" if each.flops and each.cpu_time_total else ""))
+    texts = [("name", name_width, lambda each: each.name)]
+    if everything.shown_shapes:
+        texts.append(("input shapes", shapes_width, lambda each: str(each.input_shapes) if each.input_shapes else ""))
+    if everything.shown_stack:
+        texts.append(("line", source_width, lambda each: _short(each.stack)))
+    if len(texts) > 1:
+        columns = [each for each in columns if each[0] not in ("self %", "mean", "self mem")]  # room for the texts
+    return _laid_out(rows, texts, columns, header, f"Self CPU time total: {time_text(everything.self_cpu_time_total)}")
+
+
+def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer: str) -> str:
+    """Texts to the left, cut to what is left of the width; numbers to the right of them."""
+    left = WIDTH - sum(width + 2 for _, width, _ in columns) - 2 * (len(texts) - 1)
+    shares = _share(left, [min(limit, max([len(title), *(len(text(each)) for each in rows)])) for title, limit, text in texts])
+    line = "  ".join([*(_cut(title, share).ljust(share) for (title, *_), share in zip(texts, shares)), *(title.rjust(width) for title, width, _ in columns)])
+    rule = "-" * len(line)
+    body = [
+        "  ".join([*(_cut(text(each), share).ljust(share) for (_, _, text), share in zip(texts, shares)), *(value(each).rjust(width) for _, width, value in columns)])
+        for each in rows
+    ]
+    return "\n".join([*([header] if header else []), rule, line, rule, *body, rule, footer, ""])
+
+
+def _share(left: int, wanted: list[int]) -> list[int]:
+    """The width left, to each what it wants if all can have it, else in fair parts."""
+    shares, fair = [0] * len(wanted), left
+    for number, k in enumerate(sorted(range(len(wanted)), key=lambda k: wanted[k])):
+        shares[k] = min(wanted[k], fair // (len(wanted) - number))
+        fair -= shares[k]
+    return shares
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(width - 3, 0)] + "..."
+
+
+def _short(stack: Iterable[str]) -> str:
+    """The innermost line without its folder."""
+    return next(iter(stack), "").rpartition("/")[2]
+
+
+def time_text(microseconds: float) -> str:
+    """1.234ms: four digits or so, as PyTorch writes times."""
+    for limit, scale, unit in ((1e6, 1e6, "s"), (1e3, 1e3, "ms")):
+        if abs(microseconds) >= limit:
+            return f"{microseconds / scale:.3f}{unit}"
+    return f"{microseconds:.3f}us"
+
+
+def bytes_text(count: int) -> str:
+    """1.50 MB."""
+    for size, unit in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
+        if abs(count) >= size:
+            return f"{count / size:.2f} {unit}"
+    return f"{count} B"

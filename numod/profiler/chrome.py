@@ -1,0 +1,90 @@
+"""Traces for other programs: Chrome's and Perfetto's JSON, stacks for flame graphs, files for TensorBoard."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .event import Event, Memory
+
+if TYPE_CHECKING:
+    from .profile import profile
+
+_CATEGORIES = {"op": "cpu_op", "node": "cpu_op", "user": "user_annotation", "step": "user_annotation", "kernel": "kernel", "module": "python_function"}
+
+
+def export_trace(events: Sequence[Event], memory: Sequence[Memory], metadata: dict[str, str], path: str) -> None:
+    """Write slices, arrows from each op to its gradient, and the memory in use over time."""
+    document = {"schemaVersion": 1, "displayTimeUnit": "ms", **metadata, "traceEvents": list(_trace(events, memory)), "traceName": path}
+    opener = gzip.open if path.endswith(".gz") else open
+    with opener(path, "wt", encoding="utf-8") as file:
+        json.dump(document, file, separators=(",", ":"))
+
+
+def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[str, Any]]:
+    pid, threads = os.getpid(), {}
+    yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "numod"}}
+    for event in events:
+        tid = threads.setdefault(event.thread, len(threads) + 1)
+        yield {
+            "ph": "X", "cat": _CATEGORIES.get(event.category, event.category), "name": event.name, "pid": pid, "tid": tid,
+            "ts": event.start / 1e3, "dur": event.duration / 1e3, "args": describe(event),
+        }  # fmt: skip
+        if event.forward is not None:
+            arrow = {"cat": "fwdbwd", "name": "fwdbwd", "id": event.id, "pid": pid}
+            yield {**arrow, "ph": "s", "tid": threads[event.forward.thread], "ts": event.forward.start / 1e3}
+            yield {**arrow, "ph": "f", "bp": "e", "tid": tid, "ts": event.start / 1e3}
+    for thread, tid in threads.items():
+        yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": f"thread {thread}"}}
+    used = 0
+    for each in memory:
+        used += each.size
+        yield {"ph": "C", "name": "memory", "pid": pid, "tid": 0, "ts": each.time / 1e3, "args": {"bytes": used}}
+
+
+def describe(event: Event) -> dict[str, Any]:
+    """What is known of an event beside its times."""
+    found: dict[str, Any] = {"External id": event.id}
+    if event.module:
+        found["Module"] = event.module
+    if event.input_shapes:
+        found["Input Dims"] = event.input_shapes
+    if event.sequence_nr >= 0 and event.category in ("op", "node"):
+        found["Sequence number"] = event.sequence_nr
+    if event.flops:
+        found["flops"], found["bytes"] = event.flops, event.bytes_moved
+    if event.category in ("op", "node") and event.stack:
+        found["Call stack"] = event.stack
+    if event.category in ("compile", "load"):
+        kernel = event.subject
+        found.update(signature=kernel.signature, parallel=kernel.parallel, hash=kernel.key, why=kernel.why)
+    if event.category == "pass" and event.note:
+        found["function"] = event.note
+    return found
+
+
+def export_stacks(events: Sequence[Event], path: str, metric: str) -> None:
+    """Write the lines that Brendan Gregg's flamegraph.pl and speedscope read."""
+    totals: Counter[str] = Counter()
+    for event in events:
+        if event.stack:
+            lines = [each.replace(";", ",").replace(" ", "_") for each in reversed(event.stack)]
+            totals[";".join([*lines, event.name.replace(" ", "_")])] += int(getattr(event, metric))
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{stack} {total}\n" for stack, total in totals.items() if total > 0)
+
+
+def write_for_tensorboard(folder: str, worker: str | None, compressed: bool, profiler: profile) -> None:
+    """Write a profiler's trace to `folder`. Raises RuntimeError where it cannot be made."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise RuntimeError(f"Can't create directory: {folder}") from error
+    name = f"{worker or f'{socket.gethostname()}_{os.getpid()}'}.{time.time_ns()}.pt.trace.json"
+    profiler.export_chrome_trace(os.path.join(folder, name + (".gz" if compressed else "")))

@@ -1,0 +1,76 @@
+"""Compiling: when kernels are compiled or loaded, and how long each pass of the compiler takes. Not what is compiled: that is `kernel.build`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import get_ident
+from time import perf_counter_ns as clock
+
+from ..kernel import build
+from .exchange import Exchange
+
+_STAGES = {  # of Numba's library of a function: the stages that are LLVM's
+    "_optimize_functions": "LLVM: optimise functions",
+    "_optimize_final_module": "LLVM: optimise module",
+    "_finalize_final_module": "LLVM: emit object",
+}
+
+
+def watch_compiler(exchange: Exchange, note: Callable) -> None:
+    """Note every kernel built (compiled, or loaded from the disk), and inside it the passes of Numba and LLVM."""
+    state = {"listening": False}
+
+    def watch_make(plain: Callable) -> Callable:
+        def make(backend: object, kernel: build.Kernel, *rest: object) -> build.Kernel:
+            if not state["listening"]:
+                state["listening"] = True
+                _watch_numba(exchange, note)
+            start = clock()
+            try:
+                return plain(backend, kernel, *rest)
+            finally:
+                note((start, clock(), get_ident(), "load" if kernel.cached else "compile", kernel, None))
+
+        return make
+
+    exchange.replace(build, "_make", watch_make)
+
+
+def _watch_numba(exchange: Exchange, note: Callable) -> None:
+    """Numba is imported when the first kernel is built, and not for our sake."""
+    from numba.core import event
+    from numba.core.codegen import CPUCodeLibrary
+
+    passes = _Passes(note)
+    event.Listener.register(_Passes)
+    event.register("numba:run_pass", passes)
+    exchange.later(lambda: event.unregister("numba:run_pass", passes))
+    for name, stage in _STAGES.items():
+        exchange.replace(CPUCodeLibrary, name, lambda plain, stage=stage: _around_stage(plain, note, stage))
+
+
+def _around_stage(plain: Callable, note: Callable, stage: str) -> Callable:
+    def watched(self: object, *arguments: object) -> object:
+        name = "LLVM: link object" if "emit" in stage and getattr(self, "_compiled_object", None) else stage  # it came from the disk
+        start = clock()
+        result = plain(self, *arguments)
+        note((start, clock(), get_ident(), "pass", name, self.name))
+        return result
+
+    return watched
+
+
+class _Passes:
+    """What Numba calls at the begin and end of each pass (its `Listener`, without importing it)."""
+
+    def __init__(self, note: Callable) -> None:
+        self.note = note
+        self.open: list[int] = []  # Numba compiles one function at a time; inner ones inside it
+
+    def notify(self, event: object) -> None:
+        """An event of either kind."""
+        if event.is_start:
+            self.open.append(clock())
+        elif event.is_end and self.open:
+            name, _, function = event.data["name"].partition(" [")
+            self.note((self.open.pop(), clock(), get_ident(), "pass", name, function.rstrip("]")))

@@ -1,0 +1,181 @@
+"""Events: the notes of a watch as slices nested in each other, with names, module paths, and what their op's shapes say of the work.
+
+Names are PyTorch's where it has one for the thing. Times are in microseconds, as in PyTorch; `start` and `end` in nanoseconds.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+from ..autograd.tape import Node
+from ..device import Layout
+from ..kernel.build import Kernel
+from ..nn.module import Module
+from ..ops import cost
+from ..ops.op import Op
+from .watch import Detail
+
+
+class Event:
+    """A slice of time. `category`: profile, step, user, module, op, item, node (an op's gradient), backward, optimizer, data, compiled, kernel, compile, load, pass."""
+
+    module = ""  # path of the module it ran in, or whose gradient it computed
+    forward: Event | None = None  # of a gradient: the op's own event
+    memory_delta = 0  # bytes made less bytes gone in the slice itself
+
+    def __init__(self, start: int, end: int, thread: int, category: str, subject: Any = None, detail: Any = None) -> None:
+        self.start, self.end, self.thread, self.category, self.subject = start, end, thread, category, subject
+        self.detail = detail if isinstance(detail, Detail) else Detail(detail) if category == "op" else None
+        self.note = detail
+        self.cpu_parent: Event | None = None
+        self.cpu_children: list[Event] = []
+        self.id = 0
+
+    @cached_property
+    def name(self) -> str:
+        """What it is called in tables."""
+        if isinstance(self.subject, Op):
+            return f"numod::{self.subject.name}" if self.category == "op" else Node.name(SimpleNamespace(op=self.subject))
+        if isinstance(self.subject, Module):
+            return f"nn.Module: {self.module}"
+        if isinstance(self.subject, Kernel):
+            return f"{self.category} {self.subject.name[:-10]}"  # six digits of the hash tell variants apart
+        return self.subject
+
+    key = property(lambda self: self.name)
+
+    # ---- times, in microseconds
+
+    @property
+    def duration(self) -> int:
+        """Nanoseconds from begin to end."""
+        return self.end - self.start
+
+    @property
+    def self_duration(self) -> int:
+        """Nanoseconds in no slice inside."""
+        return self.duration - sum(each.duration for each in self.cpu_children)
+
+    cpu_time_total = cpu_time = property(lambda self: self.duration / 1e3)
+    self_cpu_time_total = property(lambda self: self.self_duration / 1e3)
+    device_time_total = device_time = self_device_time_total = cuda_time = cuda_time_total = self_cuda_time_total = 0.0
+    time_range = property(lambda self: SimpleNamespace(start=self.start / 1e3, end=self.end / 1e3, elapsed_us=lambda: self.cpu_time_total))
+    count = 1
+
+    # ---- what is known of an op's call
+
+    @cached_property
+    def input_shapes(self) -> list[list[int]]:
+        """Shapes of the inputs; an empty list for a number."""
+        return [list(each.shape) if isinstance(each, Layout) else [] for each in self.detail.inputs] if self.detail else []
+
+    @cached_property
+    def flops(self) -> int:
+        """Floating-point operations, by the op's shapes; 0 where they were not recorded."""
+        return cost.flops(self.subject, *self.detail[1:4]) if self._counted else 0
+
+    @cached_property
+    def multiply_adds(self) -> int:
+        """Those of products and convolutions."""
+        return cost.multiply_adds(self.subject, *self.detail[1:4]) if self._counted else 0
+
+    @cached_property
+    def bytes_moved(self) -> int:
+        """Bytes that had to be read and written."""
+        return cost.bytes_moved(self.subject, self.detail.inputs, self.detail.results) if self._counted else 0
+
+    @property
+    def _counted(self) -> bool:
+        """An op that holds others (one of 16-bit floats, computed as float32) leaves the counting to them."""
+        return bool(self.detail and self.detail.results) and not any(each.category == "op" and each.flops for each in self.cpu_children)
+
+    @property
+    def stack(self) -> list[str]:
+        """Lines of the user's code, innermost first; of a gradient, those of its op."""
+        own = self.detail.stack if self.detail else ()
+        return list(own or (self.forward.stack if self.forward else self.cpu_parent.stack if self.cpu_parent and self.category in ("kernel", "op") else ()))
+
+    sequence_nr = property(lambda self: -1 if (number := self.detail.sequence if self.detail else self.note) is None else number)
+
+    # ---- memory, in bytes
+
+    self_cpu_memory_usage = property(lambda self: self.memory_delta)
+    self_device_memory_usage = device_memory_usage = 0
+
+    @property
+    def cpu_memory_usage(self) -> int:
+        """Bytes made less bytes gone, inner slices included."""
+        return self.memory_delta + sum(each.cpu_memory_usage for each in self.cpu_children)
+
+    is_user_annotation = property(lambda self: self.category == "user")
+
+    def __repr__(self) -> str:
+        return f"<Event {self.name}: {self.cpu_time_total:.1f} us, self {self.self_cpu_time_total:.1f} us>"
+
+
+class Memory:
+    """A change of the memory in use: when, by how many bytes."""
+
+    def __init__(self, time: int, size: int) -> None:
+        self.time, self.size = time, size
+
+
+def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memory]]:
+    """Slices in the order they began, nested in each other, and the changes of memory. A thread's notes come inner before outer."""
+    open_: dict[int, list[Event]] = {}
+    memory, events = [], []
+    for start, end, thread, category, subject, detail in zip(*[iter(notes)] * 6):
+        event = Event(start, end, thread, category, subject, detail)
+        stack = open_.setdefault(thread, [])
+        children = event.cpu_children
+        while stack and stack[-1].start >= start:
+            children.append(stack.pop())
+        children.reverse()
+        stack.append(event)
+        if category == "memory":
+            memory.append(Memory(start, subject))
+        else:
+            events.append(event)
+    for event in events:
+        event.memory_delta = sum(each.subject for each in event.cpu_children if each.category == "memory")
+        event.cpu_children = [each for each in event.cpu_children if each.category != "memory"]
+        for each in event.cpu_children:
+            each.cpu_parent = event
+    events.sort(key=lambda each: (each.start, -each.end))
+    for number, event in enumerate(events):
+        event.id = number
+    _link(events, roots)
+    return events, memory
+
+
+def _link(events: list[Event], roots: dict[Module, str]) -> None:
+    """Module paths from outside in, and gradients with the ops they are of."""
+    made: dict[int, Event] = {}
+    names: dict[int, dict[int, str]] = {}
+    for event in events:
+        outer = event.cpu_parent
+        event.module = outer.module if outer is not None else ""
+        if event.category == "module":
+            event.module = _path(event, roots, names)
+        elif event.category == "op" and event.detail.sequence is not None:
+            made[event.detail.sequence] = event  # inner ops come later, and are the ones that made the node
+        elif event.category == "node":
+            event.forward = made.get(event.note)
+            event.module = event.forward.module if event.forward else event.module
+
+
+def _path(event: Event, roots: dict[Module, str], names: dict[int, dict[int, str]]) -> str:
+    """`net.layer1.conv`: where a module is found from the outermost module that is being called."""
+    outermost, above = event.subject, event.cpu_parent
+    while above is not None:
+        outermost = above.subject if above.category == "module" else outermost
+        above = above.cpu_parent
+    root = roots.get(outermost) or type(outermost).__name__
+    if id(outermost) not in names:
+        names[id(outermost)] = {id(each): path for path, each in outermost.named_modules()}
+    inside = names[id(outermost)].get(id(event.subject))
+    if inside is None:
+        return f"{event.module}.{type(event.subject).__name__}"
+    return f"{root}.{inside}" if inside else root

@@ -1,0 +1,98 @@
+"""Kernels of a profile: what each is, what it cost to get (compiled, or loaded), what its calls took, and how near they came to the roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ..kernel import inspection
+from ..kernel.build import Kernel
+from .event import Event
+from .roofline import machine
+
+
+@dataclass
+class KernelReport:
+    """Times in microseconds. `dispatch`: the time of its ops outside kernels. Flops and bytes are the ops', counted for their longest kernel."""
+
+    kernel: Kernel
+    calls: int = 0
+    time: float = 0.0
+    dispatch: float = 0.0
+    flops: int = 0
+    bytes_moved: int = 0
+    roofline: float = 0.0
+    ops: dict[str, None] = field(default_factory=dict)
+    modules: dict[str, None] = field(default_factory=dict)
+    building: Event | None = None
+
+    @property
+    def built(self) -> str:
+        """"compile" or "load" where that happened while the profiler was on; else ""."""
+        return self.building.category if self.building else ""
+
+    @property
+    def passes(self) -> list[tuple[str, float]]:
+        """The compiler's passes with the time each took itself, inner functions included, longest first."""
+        totals: dict[str, float] = {}
+        waiting = list(self.building.cpu_children) if self.building else []
+        for each in waiting:
+            totals[each.name] = totals.get(each.name, 0.0) + each.self_cpu_time_total
+            waiting += each.cpu_children
+        return sorted(totals.items(), key=lambda item: -item[1])
+
+    @property
+    def gflops(self) -> float:
+        """Reached, in 10^9 operations a second."""
+        return self.flops / self.time / 1e3 if self.time else 0.0
+
+    @property
+    def gbs(self) -> float:
+        """Reached, in 10^9 bytes a second."""
+        return self.bytes_moved / self.time / 1e3 if self.time else 0.0
+
+    @cached_property
+    def machine_code(self) -> inspection.MachineCode | None:
+        """Its assembly. Compiles once more where the kernel came from the disk."""
+        return inspection.machine_code(self.kernel)
+
+    def __str__(self) -> str:
+        k = self.kernel
+        return f"{k.name}: {self.calls} calls, {self.time:.1f} us, {self.gflops:.2f} GFLOP/s, {self.gbs:.2f} GB/s, {100 * self.roofline:.0f} % of the roofline; {k.why}"
+
+
+def reports(events: Sequence[Event]) -> list[KernelReport]:
+    """Every kernel that ran or was built, longest time first."""
+    found: dict[str, KernelReport] = {}
+    best: dict[str, float] = {}
+    for event in events:
+        if event.category not in ("kernel", "compile", "load"):
+            continue
+        report = found.setdefault(event.subject.key, KernelReport(event.subject))
+        if event.category != "kernel":
+            report.building = event
+            continue
+        report.calls += 1
+        report.time += event.cpu_time_total
+        _note_op(report, event, best)
+    for key, seconds in best.items():
+        found[key].roofline = seconds
+    return sorted(found.values(), key=lambda each: -each.time)
+
+
+def _note_op(report: KernelReport, event: Event, best: dict[str, float]) -> None:
+    op = event.cpu_parent
+    if op is None or op.category not in ("op", "compiled"):
+        return
+    report.ops[op.name] = None
+    if event.module:
+        report.modules[event.module] = None
+    kernels = [each for each in op.cpu_children if each.category == "kernel"]
+    if event is not max(kernels, key=lambda each: each.duration):
+        return
+    report.dispatch += op.self_cpu_time_total
+    report.flops += op.flops
+    report.bytes_moved += op.bytes_moved
+    reached = machine().fraction(op.flops, op.bytes_moved, event.duration / 1e9)
+    best[event.subject.key] = max(best.get(event.subject.key, 0.0), reached)

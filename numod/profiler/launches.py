@@ -1,0 +1,122 @@
+"""Launches: the time spent inside compiled kernels. Not the ops around them.
+
+Plans hold the entry points of compiled kernels, in closures, so that a launch asks nothing. While this is on, those closures hold timed ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import get_ident
+from time import perf_counter_ns as clock
+from types import FunctionType
+
+from ..device.threads import _Gated
+from ..kernel import bind, build
+from ..ops import op as ops
+from .exchange import Exchange
+
+
+class Launches:
+    """Exchanges entry points for timed ones everywhere they are held, and back."""
+
+    def __init__(self, note: Callable) -> None:
+        self.note = note
+        self.on = False
+        self._timed: dict[int, Callable] = {}  # timed entries by the id of what they time
+        self._plain: dict[int, Callable] = {}  # the reverse
+        self._compiled: dict[int, tuple] = {}  # compiled functions that were wired, with what they had then
+
+    def start(self, exchange: Exchange) -> None:
+        """Time every kernel that is planned, and those to come."""
+        self.on = True
+        for kernel in build.kernels():
+            self._time(kernel)
+        exchange.replace(bind, "_built", self._watch_built)
+        self._wire_plans(self._timed)
+
+    def stop(self) -> None:
+        """Put the plain entries back."""
+        if self.on:
+            self.on = False
+            self._wire_plans(self._plain)
+            for compiled, *_ in self._compiled.values():
+                _wire_program(compiled, self._plain)
+            self._compiled.clear()
+
+    def _time(self, kernel: build.Kernel) -> Callable:
+        entry, note = kernel.launch, self.note
+        if id(entry) not in self._timed:
+
+            def launch(*arguments: object) -> None:
+                start = clock()
+                entry(*arguments)
+                note((start, clock(), get_ident(), "kernel", kernel, None))
+
+            self._timed[id(entry)], self._plain[id(launch)] = launch, entry
+        return self._timed[id(entry)]
+
+    def _watch_built(self, plain: Callable) -> Callable:
+        def built(*arguments: object) -> Callable:
+            entry = plain(*arguments)
+            if id(entry) not in self._timed:
+                for kernel in reversed(build.kernels()):
+                    if kernel.launch is entry:
+                        self._time(kernel)
+                        break
+            return self._timed.get(id(entry), entry)
+
+        return built
+
+    def _wire_plans(self, exchange: dict[int, Callable]) -> None:
+        seen: set[int] = set()
+        for op in list(ops._ops):
+            for plan in list(op.plans.values()):
+                plan.launch = wire(plan.launch, exchange, seen)
+                wire(getattr(plan, "run", None), exchange, seen)
+
+    def watch_compiled(self, plain: Callable) -> Callable:
+        """A `Compiled.__call__` whose programs' native functions are timed."""
+
+        def __call__(compiled: object, *arguments: object, **named: object) -> object:
+            if self.on and self._compiled.get(id(compiled)) != (compiled, compiled.short, compiled.recorded):
+                for kernel in build.kernels():
+                    self._time(kernel)
+                _wire_program(compiled, self._timed)
+                self._compiled[id(compiled)] = (compiled, compiled.short, compiled.recorded)
+            return plain(compiled, *arguments, **named)
+
+        return __call__
+
+
+def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object:
+    """`thing` with the functions that `exchange` knows by id replaced: itself, or inside closures, lists and gates."""
+    if id(thing) in exchange:
+        return exchange[id(thing)]
+    if isinstance(thing, (tuple, list)):
+        parts = [wire(each, exchange, seen) for each in thing]
+        return thing if all(a is b for a, b in zip(parts, thing)) else type(thing)(parts)
+    if id(thing) in seen:
+        return thing
+    if isinstance(thing, FunctionType):
+        seen.add(id(thing))
+        for cell in thing.__closure__ or ():
+            found = wire(cell.cell_contents, exchange, seen)
+            if found is not cell.cell_contents:
+                cell.cell_contents = found
+    elif isinstance(thing, _Gated):
+        seen.add(id(thing))
+        thing.serial, thing.parallel = wire(thing.serial, exchange, seen), wire(thing.parallel, exchange, seen)
+    return thing
+
+
+def _wire_program(compiled: object, exchange: dict[int, Callable]) -> None:
+    """The same in the programs of a compiled function, and in the short way into the last one."""
+    short = getattr(compiled.short, "__globals__", {})
+    if "launch" in short and "slow" in short:
+        short["launch"] = wire(short["launch"], exchange, set())
+    for versions in compiled.versions.values():
+        for version in versions:
+            for section in [each for each in vars(version.executable).values() if hasattr(each, "launchers") or hasattr(each, "launch")]:
+                for name in ("launch", "launchers"):
+                    if name in vars(section):
+                        setattr(section, name, wire(getattr(section, name), exchange, set()))

@@ -1,0 +1,255 @@
+"""`profile`: what the user holds. It turns a watch on and off as its schedule says, and gives what was found."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterable
+from enum import Enum
+from threading import get_ident
+from time import perf_counter_ns as clock
+from typing import Any
+
+from . import chrome
+from .averages import EventList
+from .event import Event, Memory, build
+from .kernels import KernelReport, reports
+from .watch import Options, Watch
+
+_now: list[profile] = []  # the profiler that is on: at most one
+
+
+class ProfilerActivity(Enum):
+    """What is profiled. Times on CUDA are those of the launch, unless the program waits for its kernels."""
+
+    CPU = 0
+    CUDA = 2
+
+
+class ProfilerAction(Enum):
+    """What a profiler does at a step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """What can be profiled here."""
+    from .. import cuda
+
+    return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda.is_available() else [])}
+
+
+def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:
+    """What to do at each step: after `skip_first` steps, cycles of `wait` steps off, `warmup` steps on but forgotten, `active` steps recorded.
+
+    `repeat` cycles, 0 for no end; with `skip_first_wait` the first cycle does not wait.
+    """
+    if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
+        raise AssertionError(
+            f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), active={active} (need > 0), "
+            f"repeat={repeat} (need >= 0), skip_first={skip_first} (need >= 0)."
+        )
+    if warmup == 0:
+        warnings.warn("Profiler won't be using warmup, this can skew profiler results", stacklevel=2)
+    cycle = wait + warmup + active
+
+    def action(step: int) -> ProfilerAction:
+        if step < 0:
+            raise AssertionError(f"Step must be non-negative. Got {step}.")
+        place = step - skip_first + (wait if skip_first_wait else 0)
+        if step < skip_first or (repeat and place / cycle >= repeat) or place % cycle < wait:
+            return ProfilerAction.NONE
+        if place % cycle < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD if place % cycle < cycle - 1 else ProfilerAction.RECORD_AND_SAVE
+
+    return action
+
+
+class profile:  # noqa: N801  PyTorch's name
+    """Record what runs in the block: ops, gradients, kernels, compilations, modules, optimizer steps.
+
+    `record_shapes`: inputs' shapes; `with_flops`: operations and bytes by them; `profile_memory`: buffers made and freed; `with_stack`: the
+    user's lines; `with_modules`: modules' slices and paths; `with_jit`: the time inside compiled kernels. `schedule` maps a step's number to a
+    ProfilerAction, `step()` ends a step; `on_trace_ready(self)` is called at the end of each recorded cycle. Raises RuntimeError where another is on.
+    """
+
+    def __init__(
+        self, *, activities: Iterable[ProfilerActivity] | None = None, schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[[profile], Any] | None = None, record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False,
+        with_flops: bool = False, with_modules: bool = True, with_jit: bool = False, experimental_config: Any = None, acc_events: bool = False,
+    ) -> None:
+        self.activities = set(activities) if activities is not None else supported_activities()
+        self.schedule, self.on_trace_ready, self.acc_events = schedule, on_trace_ready, acc_events
+        self.record_shapes, self.with_flops, self.profile_memory, self.with_stack, self.with_modules, self.with_jit = (
+            record_shapes, with_flops, profile_memory, with_stack, with_modules, with_jit
+        )  # fmt: skip
+        self.options = Options(record_shapes or with_flops, profile_memory, with_stack, with_modules, with_jit)
+        self.step_num, self.current_action = 0, ProfilerAction.NONE
+        self.metadata: dict[str, str] = {}
+        self._watch: Watch | None = None
+        self._notes: list | None = None
+        self._roots: dict[Any, str] = {}
+        self._began = self._step_began = 0
+        self._found: tuple[EventList, list[Memory]] | None = None
+
+    # ---- on and off
+
+    def __enter__(self) -> profile:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __call__(self, function: Callable) -> Callable:
+        """As a decorator: each call is profiled."""
+
+        @functools.wraps(function)
+        def wrapped(*arguments: Any, **named: Any) -> Any:
+            with self:
+                return function(*arguments, **named)
+
+        return wrapped
+
+    def start(self) -> None:
+        """Begin, as the schedule says for step 0."""
+        if _now:
+            raise RuntimeError("another profiler is on; leave its block first")
+        _now.append(self)
+        self._turn(self._action(self.step_num))
+
+    def stop(self) -> None:
+        """End; what was being recorded is ready."""
+        if self not in _now:
+            return
+        recording = self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+        self._close(recording)
+        self.current_action = ProfilerAction.NONE
+        _now.remove(self)
+        if recording and self.on_trace_ready is not None:
+            self.on_trace_ready(self)
+
+    def step(self) -> None:
+        """The program's next step begins."""
+        if self not in _now:
+            return
+        before = self.current_action
+        if self._watch is not None:
+            self._note_step()
+        self.step_num += 1
+        if before is ProfilerAction.RECORD_AND_SAVE:
+            self._close(True)
+            if self.on_trace_ready is not None:
+                self.on_trace_ready(self)
+        self._turn(self._action(self.step_num))
+        self._step_began = clock()
+
+    def _action(self, step: int) -> ProfilerAction:
+        return ProfilerAction.RECORD if self.schedule is None else self.schedule(step)
+
+    def _turn(self, action: ProfilerAction) -> None:
+        """From what is done now to what is to be done: warming up is recording what is then forgotten."""
+        if action is ProfilerAction.NONE:
+            self._close(False)
+        elif self._watch is None:
+            self._watch = Watch(self.options)
+            self._watch.start()
+            self._began = self._step_began = clock()
+        elif self.current_action is ProfilerAction.WARMUP and action is not ProfilerAction.WARMUP:
+            self._watch.notes.clear()
+            self._began = clock()
+        self.current_action = action
+
+    def _close(self, keep: bool) -> None:
+        if self._watch is None:
+            return
+        if self.step_num and keep and self._step_began >= self._began and self.current_action is not ProfilerAction.RECORD_AND_SAVE:
+            self._note_step()
+        self._watch.notes.extend((self._began, clock(), get_ident(), "profile", "profile", None))
+        self._watch.stop()
+        if keep:
+            before = self._notes if self.acc_events and self._notes else []
+            self._notes, self._roots, self._found = [*before, *self._watch.notes], {**self._roots, **self._watch.roots}, None
+        self._watch = None
+
+    def _note_step(self) -> None:
+        self._watch.notes.extend((max(self._step_began, self._began), clock(), get_ident(), "step", f"ProfilerStep#{self.step_num}", None))
+
+    # ---- what was found
+
+    def _built(self) -> tuple[EventList, list[Memory]]:
+        if self._found is None:
+            if self._notes is None:
+                raise AssertionError("Profiler must be initialized before getting key averages: nothing was recorded yet")
+            events, memory = build(self._notes, self._roots)
+            self._found = EventList(events), memory
+        return self._found
+
+    def events(self) -> EventList:
+        """Every slice, in the order they began."""
+        return self._built()[0]
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False) -> EventList:
+        """Slices added up by name, and by shapes and lines of code where asked."""
+        return self.events().key_averages(group_by_input_shape, group_by_stack_n)
+
+    def kernels(self) -> list[KernelReport]:
+        """Every kernel that ran or was built, with its source, times, operations and machine code. Needs with_jit (and with_flops for rates)."""
+        return reports(self.events())
+
+    def memory(self) -> list[Memory]:
+        """Changes of the memory in use, in order."""
+        return sorted(self._built()[1], key=lambda each: each.time)
+
+    def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
+        """Write the slices as JSON for Perfetto (ui.perfetto.dev) and chrome://tracing; compressed where the name ends in .gz."""
+        chrome.export_trace(self.events(), self.memory(), self.metadata, path)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Write `outer;inner;... number` lines for flame graphs: lines of code and the metric in microseconds. Needs with_stack."""
+        if not self.with_stack:
+            raise ValueError("export_stacks() needs the lines of code: profile(with_stack=True)")
+        chrome.export_stacks(self.events(), path, metric)
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """A text to stand in the trace."""
+        self.metadata[key] = value
+
+    add_metadata_json = add_metadata
+
+
+class record_function:  # noqa: N801
+    """A slice of the user's own: a context, or a decorator. Does nothing while no profiler is on."""
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        self.name, self.args = name, args
+        self._begins: list[int] = []
+
+    def __enter__(self) -> record_function:
+        self._begins.append(clock())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        begin = self._begins.pop()
+        if _now and _now[-1]._watch is not None:
+            _now[-1]._watch.notes.extend((begin, clock(), get_ident(), "user", self.name, None))
+
+    def __call__(self, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def wrapped(*arguments: Any, **named: Any) -> Any:
+            with record_function(self.name, self.args):
+                return function(*arguments, **named)
+
+        return wrapped
+
+
+def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: bool = False) -> Callable[[profile], None]:
+    """For `on_trace_ready`: writes each trace to a file of its own in a folder, as TensorBoard's plugin looks for them."""
+    return functools.partial(chrome.write_for_tensorboard, dir_name, worker_name, use_gzip)
+
+
+__all__ = ["Event", "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities", "tensorboard_trace_handler"]

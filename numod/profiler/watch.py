@@ -1,0 +1,275 @@
+"""Watch: notes when each op, gradient, kernel, module and optimizer step began and ended, as long as it is on. Not what the notes mean.
+
+While it is off nothing is asked anywhere: the functions it needs to see are exchanged when it starts, and put back when it stops.
+A note is (start, end, thread, category, subject, detail), times in ns; it is made at the end, so that inner notes come before outer ones. Notes
+lie flat in one list, six places each: a tuple that is kept costs more than all else here.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from functools import cache
+from threading import get_ident
+from time import perf_counter_ns as clock
+from typing import NamedTuple
+
+from ..autograd import engine
+from ..autograd.tape import Node
+from ..core import apply as waist
+from ..core.tensor import Tensor
+from ..graph.compile import Compiled
+from ..nn.hooks import Hooks
+from ..nn.module import Module
+from ..optim.optimizer import Optimizer
+from ..utils.data.fetch import Pass
+from ..utils.data.pool import WorkerPass
+from .compiling import watch_compiler
+from .exchange import Exchange
+from .launches import Launches
+
+_PACKAGE = __file__.rsplit("profiler", 1)[0]
+
+
+class Options(NamedTuple):
+    """What to note beside the times."""
+
+    shapes: bool = False
+    memory: bool = False
+    stack: bool = False
+    modules: bool = True
+    jit: bool = False
+
+    @property
+    def details(self) -> bool:
+        """Whether an op is noted with more than its name."""
+        return self.shapes or self.memory or self.stack
+
+
+class Detail(NamedTuple):
+    """What is known of an op's call: the number of its node on the tape, layouts (or numbers' types), parameters, layouts of results, lines of code."""
+
+    sequence: int | None
+    inputs: tuple = ()
+    parameters: tuple = ()
+    results: tuple = ()
+    stack: tuple[str, ...] = ()
+
+
+class Watch:
+    """`notes` grows between `start` and `stop`."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.notes: list = []  # flat
+        self.roots: dict[Module, str] = {}  # the modules called, with the names of those that were called by no other
+        self._exchange = Exchange()
+        self._launches = Launches(self.notes.extend)
+        self._references: dict[int, weakref.ref] = {}  # of the storages whose end is noted
+
+    def start(self) -> None:
+        """Begin to note."""
+        exchange, note = self._exchange, self.notes.extend
+        tools = {"clock": clock, "get_ident": get_ident, "note": note}
+        if self.options.details:
+            tools["describe"] = self._describe
+        for function, body in _DETAILED if self.options.details else _BARE:
+            exchange.recode(function, body, **tools)
+        exchange.replace(engine, "_walk", lambda plain: around(plain, note, "backward", "backward"))
+        for kind in _with_own(Node, "backward"):
+            exchange.replace(kind, "backward", lambda plain: _around_node(plain, note))
+        for name in ("step", "zero_grad"):
+            for kind in _with_own(Optimizer, name):
+                exchange.replace(kind, name, lambda plain, name=name: around(plain, note, "optimizer", _title("Optimizer", name)))
+        for kind in (Pass, WorkerPass):
+            exchange.replace(kind, "__next__", lambda plain: around(plain, note, "data", _title("enumerate(DataLoader)", "__next__")))
+        exchange.replace(Tensor, "item", lambda plain: around(plain, note, "item", "numod::item"))
+        if self.options.modules:
+            exchange.replace(Module, "__call__", self._watch_module)
+        exchange.replace(Compiled, "__call__", lambda plain: self._launches.watch_compiled(around(plain, note, "compiled", lambda self: f"compiled {self.name}")))
+        watch_compiler(exchange, note)
+        if self.options.jit:
+            self._launches.start(exchange)
+
+    def stop(self) -> None:
+        """Put everything back."""
+        self._exchange.undo()
+        self._launches.stop()
+        self._references.clear()
+
+    def _watch_module(self, plain: Callable) -> Callable:
+        note, roots = self.notes.extend, self.roots
+
+        def __call__(self: Module, *arguments: object, **named: object) -> object:
+            if self not in roots:
+                roots[self] = _name_in_caller(self, __call__.__code__)
+            start = clock()
+            try:
+                if Hooks.in_use:
+                    return plain(self, *arguments, **named)
+                return self.forward(*arguments, **named)
+            finally:
+                note((start, clock(), get_ident(), "module", self, None))
+
+        return __call__
+
+    def _describe(self, op: object, inputs: tuple, parameters: tuple, results: tuple, made: bool = True) -> Detail:
+        options, node = self.options, results[0]._node
+        if options.memory and made and not op.is_view:
+            for each in results:
+                self._note_memory(each._storage)
+        if options.shapes:
+            inputs, results = tuple([getattr(each, "_layout", each.__class__) for each in inputs]), tuple([each._layout for each in results])
+        else:
+            inputs = results = parameters = ()
+        return Detail(node and node.sequence, inputs, parameters, results, tuple(_lines(sys._getframe(2))) if options.stack else ())
+
+    def _note_memory(self, storage: object) -> None:
+        """Note that a buffer was made, and when it goes."""
+        note, references, size, number = self.notes.extend, self._references, storage.nbytes(), id(storage)
+        if number in references:
+            return
+
+        def gone(_: object) -> None:
+            references.pop(number, None)
+            now = clock()
+            note((now, now, get_ident(), "memory", -size, None))
+
+        references[number] = weakref.ref(storage, gone)
+        now = clock()
+        note((now, now, get_ident(), "memory", size, None))
+
+
+def around(plain: Callable, note: Callable, category: str, subject: Callable | str) -> Callable:
+    """A method, or function, that does what `plain` does and notes it under a name, or under `subject(its first argument)`."""
+    named = isinstance(subject, str)
+
+    def watched(first: object, *arguments: object, **keywords: object) -> object:
+        start = clock()
+        try:
+            return plain(first, *arguments, **keywords)
+        finally:
+            note((start, clock(), get_ident(), category, subject if named else subject(first), None))
+
+    return watched
+
+
+def _around_node(plain: Callable, note: Callable) -> Callable:
+    def backward(self: Node, grads: list) -> list:
+        start = clock()
+        found = plain(self, grads)
+        if found.__class__ is not list:
+            found = list(found)
+        note((start, clock(), get_ident(), "node", self.op or self.name(), self.sequence))
+        return found
+
+    return backward
+
+
+# ---- bodies for the functions of the waist. They run as those: `plain`, `note` and `describe` are given by the exchange
+
+
+def _apply(op: object, inputs: tuple, parameters: tuple = ()) -> object:
+    start = clock()
+    result = plain(op, inputs, parameters)
+    end = clock()
+    node = (result[0] if op.outputs else result)._node
+    note((start, end, get_ident(), "op", op, node and node.sequence))
+    return result
+
+
+def _apply_described(op: object, inputs: tuple, parameters: tuple = ()) -> object:
+    start = clock()
+    result = plain(op, inputs, parameters)
+    end = clock()
+    results = result if op.outputs else (result,)
+    note((start, end, get_ident(), "op", op, describe(op, inputs, parameters, results)))
+    return result
+
+
+def _apply_into(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
+    start = clock()
+    plain(op, inputs, targets, parameters)
+    end = clock()
+    node = targets[0]._node
+    note((start, end, get_ident(), "op", op, node and node.sequence))
+
+
+def _apply_into_described(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
+    start = clock()
+    plain(op, inputs, targets, parameters)
+    note((start, clock(), get_ident(), "op", op, describe(op, inputs, parameters, targets, False)))
+
+
+def _apply_updates(op: object, members: list, numbers: Callable) -> None:
+    start = clock()
+    plain(op, members, numbers)
+    note((start, clock(), get_ident(), "op", op, None))
+
+
+def _apply_updates_described(op: object, members: list, numbers: Callable) -> None:
+    start = clock()
+    plain(op, members, numbers)
+    end = clock()
+    tensors = tuple([each for member in members for each in member])
+    note((start, end, get_ident(), "op", op, describe(op, tensors, (len(members[0]),), tuple([member[k] for member in members for k in op.positions]), False)))
+
+
+_BARE = ((waist.apply, _apply), (waist.apply_into, _apply_into), (waist.apply_updates, _apply_updates))
+_DETAILED = ((waist.apply, _apply_described), (waist.apply_into, _apply_into_described), (waist.apply_updates, _apply_updates_described))
+
+
+@cache
+def _named(kind: type, what: str, method: str) -> str:
+    return f"{what}.{method}#{kind.__name__}.{method}" if what == "Optimizer" else f"{what}#{kind.__name__}.{method}"
+
+
+def _title(what: str, method: str) -> Callable:
+    """PyTorch's name for a method of an object."""
+    return lambda self: _named(type(self), what, method)
+
+
+def _with_own(base: type, name: str) -> Iterator[type]:
+    """A class and all its subclasses that define a method of this name."""
+    waiting, seen = [base], set()
+    while waiting:
+        kind = waiting.pop()
+        if kind not in seen:
+            seen.add(kind)
+            waiting += kind.__subclasses__()
+            if name in vars(kind):
+                yield kind
+
+
+def _lines(frame: object) -> Iterator[str]:
+    """The lines of the user's code that are being run, innermost first: `file(line): function`."""
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith((_PACKAGE, "<")):
+            yield f"{code.co_filename}({frame.f_lineno}): {code.co_name}"
+        frame = frame.f_back
+
+
+def _name_in_caller(module: Module, calling: object) -> str:
+    """What the code that calls a module calls it: a variable's name, or its path in a module that a variable holds; else its class.
+
+    Empty for a module called by another: a frame that runs the code `calling` beyond our own.
+    """
+    frame = outer = sys._getframe(2)
+    while outer is not None:
+        if outer.f_code is calling:
+            return ""
+        outer = outer.f_back
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    known = {**frame.f_globals, **frame.f_locals} if frame is not None else {}
+    for name, value in known.items():
+        if value is module and name != "self":
+            return name
+    for name, value in known.items():
+        if isinstance(value, Module):
+            path = next((path for path, each in value.named_modules() if each is module), None)
+            if path:
+                return f"{name}.{path}".removeprefix("self.")
+    return type(module).__name__
