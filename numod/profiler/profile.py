@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable, Iterable
 from enum import Enum
@@ -36,10 +37,8 @@ class ProfilerAction(Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What can be profiled here."""
-    from .. import cuda
-
-    return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda.is_available() else [])}
+    """What can be profiled: CUDA where this process has asked for such a device."""
+    return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if f"{__package__.partition('.')[0]}.device.cuda" in sys.modules else [])}
 
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:

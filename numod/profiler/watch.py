@@ -39,7 +39,7 @@ class Options(NamedTuple):
     memory: bool = False
     stack: bool = False
     modules: bool = True
-    jit: bool = False
+    kernels: bool = False
 
     @property
     def details(self) -> bool:
@@ -89,7 +89,7 @@ class Watch:
             exchange.replace(Module, "__call__", self._watch_module)
         exchange.replace(Compiled, "__call__", lambda plain: self._launches.watch_compiled(around(plain, note, "compiled", lambda self: f"compiled {self.name}")))
         watch_compiler(exchange, note)
-        if self.options.jit:
+        if self.options.kernels:
             self._launches.start(exchange)
 
     def stop(self) -> None:
