@@ -308,6 +308,35 @@ def window_size(o, n, stride, pad, kernel, inside, counts_borders):
 
 
 @scalar
+def greatest_down(x, start, place, best, where, own, n):
+    """best[own + w], and where its place, = the greater of itself and x[start + w], NaN and the first of equals stay. A place below 0 is none."""
+    for w in range(n):
+        value, kept, index = x[uintp(start + w)], best[uintp(own + w)], where[uintp(own + w)]
+        better = (value > kept) | ((value != value) & (kept == kept)) | (index < int32(0))
+        best[uintp(own + w)] = value if better else kept
+        where[uintp(own + w)] = int32(place + w) if better else index
+
+
+@scalar
+def greatest_across(best, where, start, stride, out, indices, base, low, high):
+    """out[base + o], and indices its place, = the greater of itself and best[start + o * stride], NaN first; of equals the one with the lower place."""
+    for o in range(low, high):
+        value, index = best[uintp(start + o * stride)], where[uintp(start + o * stride)]
+        kept, place = out[uintp(base + o)], indices[uintp(base + o)]
+        equal = (value == kept) | ((value != value) & (kept != kept))
+        better = (value > kept) | ((value != value) & (kept == kept)) | (place < int32(0)) | ((index < place) & equal)
+        out[uintp(base + o)] = value if better else kept
+        indices[uintp(base + o)] = index if better else place
+
+
+@scalar
+def add_line(x, start, stride, out, base, low, high):
+    """out[base + o] += x[start + o * stride] for o from low to high."""
+    for o in range(low, high):
+        out[uintp(base + o)] += x[uintp(start + o * stride)]
+
+
+@scalar
 def row_sum(x, base, n):
     """The sum of x[base : base + n], in blocks of 512 that join a float64: the error does not grow with n."""
     total = float64(0)

@@ -11,12 +11,15 @@ from collections.abc import Callable
 from functools import cache
 from math import prod
 
+import numpy as np
+
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
 from .op import Op, Plan
 
+_WORKERS = 8  # scratch lines: one for each turn of the parallel loop
 _GEOMETRY = (
     "planes", "depth", "height", "width", "kernel_d", "kernel_h", "kernel_w", "out_d", "out_h", "out_w",
     "stride_d", "stride_h", "stride_w", "pad_d", "pad_h", "pad_w", "step_d", "step_h", "step_w",
@@ -46,6 +49,35 @@ def max_pool_kernel(x, out, indices):
                             where = line + w
             out[uintp(place * out_w + ow)] = best
             indices[uintp(place * out_w + ow)] = where
+
+
+def max_pool_lines(x, out, indices, best, where, workers):
+    """The same for windows at regular steps, a line of the output at a time: first down the columns of the input, then across. best, where (workers, width)."""
+    for turn in parallel_range(workers):
+        own = int64(turn) * width
+        for place in range(turn * planes * out_d * out_h // workers, (turn + 1) * planes * out_d * out_h // workers):
+            oh = place % out_h
+            od = (place // out_h) % out_d
+            plane = place // (out_h * out_d) * depth * height * width
+            for w in range(width):
+                where[uintp(own + w)] = -1
+            for d in range(window_start(od, depth, out_d, stride_d, pad_d, step_d), window_stop(od, depth, out_d, stride_d, pad_d, step_d, kernel_d), step_d):
+                for h in range(window_start(oh, height, out_h, stride_h, pad_h, step_h), window_stop(oh, height, out_h, stride_h, pad_h, step_h, kernel_h), step_h):
+                    line = (d * height + h) * width
+                    greatest_down(x, plane + line, line, best, where, own, width)
+            base = place * out_w
+            for ow in range(out_w):
+                indices[uintp(base + ow)] = -1
+            for k in range(kernel_w):
+                shift = k * step_w - pad_w
+                low = max(0, -(shift // stride_w))
+                high = min(out_w, (width - 1 - shift) // stride_w + 1)
+                if stride_w == 1:
+                    greatest_across(best, where, own + shift, 1, out, indices, base, low, high)
+                elif stride_w == 2:
+                    greatest_across(best, where, own + shift, 2, out, indices, base, low, high)
+                else:
+                    greatest_across(best, where, own + shift, stride_w, out, indices, base, low, high)
 
 
 def place_gradient_kernel(g, indices, out):
@@ -81,6 +113,42 @@ def average_kernel(x, out, counts_borders, divisor):
             out[uintp(place * out_w + ow)] = total / real(size)
 
 
+def average_lines(x, out, sums, workers, counts_borders, divisor):
+    """The same for windows at regular steps, a line of the output at a time: first down the columns of the input, then across. sums (workers, width)."""
+    for turn in parallel_range(workers):
+        own = int64(turn) * width
+        for place in range(turn * planes * out_d * out_h // workers, (turn + 1) * planes * out_d * out_h // workers):
+            oh = place % out_h
+            od = (place // out_h) % out_d
+            plane = place // (out_h * out_d) * depth * height * width
+            d_first, d_last = window_start(od, depth, out_d, stride_d, pad_d, 1), window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d)
+            h_first, h_last = window_start(oh, height, out_h, stride_h, pad_h, 1), window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h)
+            sizes = window_size(od, depth, stride_d, pad_d, kernel_d, d_last - d_first, counts_borders)
+            sizes *= window_size(oh, height, stride_h, pad_h, kernel_h, h_last - h_first, counts_borders)
+            for w in range(width):
+                sums[uintp(own + w)] = 0
+            for d in range(d_first, d_last):
+                for h in range(h_first, h_last):
+                    add_line(x, plane + (d * height + h) * width, 1, sums, own, 0, width)
+            base = place * out_w
+            for ow in range(out_w):
+                out[uintp(base + ow)] = 0
+            for k in range(kernel_w):
+                shift = k - pad_w
+                low = max(0, -(shift // stride_w))
+                high = min(out_w, (width - 1 - shift) // stride_w + 1)
+                if stride_w == 1:
+                    add_line(sums, own + shift, 1, out, base, low, high)
+                elif stride_w == 2:
+                    add_line(sums, own + shift, 2, out, base, low, high)
+                else:
+                    add_line(sums, own + shift, stride_w, out, base, low, high)
+            for ow in range(out_w):
+                w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, 1), window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w)
+                size = divisor if divisor != 0 else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
+                out[uintp(base + ow)] = out[uintp(base + ow)] / real(size)
+
+
 def average_gradient_kernel(g, out, counts_borders, divisor):
     """out = each g over its window's size, added to all elements of the window."""
     for task in parallel_range(planes):
@@ -108,15 +176,23 @@ class _Pool(Op):
 
     parameters = ("kernel", "stride", "padding", "dilation", "sizes")
 
-    def _plan(self, kernel: Callable, arrays: tuple[str, ...], results: tuple[Layout, ...], planes: int, x: tuple, out: tuple, parameters: tuple, numbers: tuple = ()) -> Plan:
+    def _plan(self, kernel: Callable, arrays: tuple[str, ...], results: tuple[Layout, ...], planes: int, x: tuple, out: tuple, parameters: tuple, numbers: tuple = (), lines: tuple[str, ...] = ()) -> Plan:
+        """`lines`: names of the storages of scratch lines, one of the input's width for each worker, which come after the results."""
         window, stride, padding, dilation = parameters[:4]
         result = results if self.outputs else results[0]
         if results[0].size == 0:
             return Plan(result, lambda *_: None)
-        constants = (*numbers, planes, *x, *window, *out, *stride, *padding, *dilation)
-        signature = ", ".join([*arrays, *["int64"] * len(constants)])
+        workers = min(_WORKERS, planes * out[0] * out[1])
+        constants = (*((workers,) if lines else ()), *numbers, planes, *x, *window, *out, *stride, *padding, *dilation)
+        signature = ", ".join([*arrays, *(f"{each}[]" for each in lines), *["int64"] * len(constants)])
         work = planes * max(prod(out) * prod(window), prod(x))
-        return Plan(result, bind.launcher(results[0].device, self.name, _source(kernel), signature, results[0].dtype, work), constants)
+        run = bind.launcher(results[0].device, self.name, _source(kernel), signature, results[0].dtype, work)
+        storages, empty, count = [np.dtype(each) for each in lines], results[0].device.empty, len(arrays)
+
+        def launch(*arguments: object) -> None:
+            run(*arguments[:count], *[empty(workers * x[2], each) for each in storages], *arguments[count:])
+
+        return Plan(result, launch if lines else run, constants)
 
 
 @cache
@@ -125,8 +201,13 @@ def _source(kernel: Callable) -> str:
     return re.sub(r"\):", f", {', '.join(_GEOMETRY)}):", bind.source_of(kernel), count=1)
 
 
+def _in_lines(x: Layout, parameters: tuple) -> bool:
+    """Whether a whole line of windows is done at once: on the CPU, with windows at regular steps."""
+    return not x.device.backend.FLAT and parameters[1][2] > 0
+
+
 class MaxPool(_Pool):
-    """(values, indices) of dense x (planes, depth, height, width)."""
+    """(values, indices) of dense x (planes, depth, height, width). The indices are int32 where that is enough: backward keeps them."""
 
     inputs, outputs = ("x",), ("values", "indices")
     gradients = {"x": lambda grads, indices, kernel, stride, padding, dilation, layout: place_gradient.apply((grads[0].contiguous(), indices), (kernel, stride, padding, dilation, tuple(layout.shape[1:])))}
@@ -134,21 +215,24 @@ class MaxPool(_Pool):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
         shape = (x.shape[0], *parameters[4])
-        results = layout(shape, x.dtype, x.device), layout(shape, dtypes.int64, x.device)
-        return self._plan(max_pool_kernel, (f"{x.storage.name}[]", f"{x.storage.name}[]", "int64[]"), results, x.shape[0], tuple(x.shape[1:]), parameters[4], parameters)
+        index = dtypes.int32 if prod(x.shape[1:]) < 1 << 31 else dtypes.int64
+        results = layout(shape, x.dtype, x.device), layout(shape, index, x.device)
+        number = x.storage.name
+        kernel, lines = (max_pool_lines, (number, index.name)) if _in_lines(x, parameters) and index is dtypes.int32 else (max_pool_kernel, ())
+        return self._plan(kernel, (f"{number}[]", f"{number}[]", f"{index.name}[]"), results, x.shape[0], tuple(x.shape[1:]), parameters[4], parameters, (), lines)
 
 
 class PlaceGradient(_Pool):
-    """g (planes, ...) added at int64 indices into planes of `sizes`; the gradient of max pooling."""
+    """g (planes, ...) added at indices into planes of `sizes`; the gradient of max pooling."""
 
     inputs = ("given", "indices")
-    gradients = {"given": lambda g, indices: g.flatten(1).gather(1, indices.flatten(1)).reshape(indices.shape)}
+    gradients = {"given": lambda g, indices: g.flatten(1).gather(1, indices.flatten(1).to(dtypes.int64)).reshape(indices.shape)}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        given, _ = arguments
+        given, indices = arguments
         out = layout((given.shape[0], *parameters[4]), given.dtype, given.device)
         array = f"{given.storage.name}[]"
-        return self._plan(place_gradient_kernel, (array, "int64[]", array), (out,), given.shape[0], parameters[4], tuple(given.shape[1:]), parameters)
+        return self._plan(place_gradient_kernel, (array, f"{indices.storage.name}[]", array), (out,), given.shape[0], parameters[4], tuple(given.shape[1:]), parameters)
 
 
 class Average(_Pool):
@@ -165,8 +249,9 @@ class Average(_Pool):
         (x,) = arguments
         out = layout((x.shape[0], *parameters[4]), x.dtype, x.device)
         inner, outer = (parameters[4], tuple(x.shape[1:])) if self.backward else (tuple(x.shape[1:]), parameters[4])
-        kernel, array = average_gradient_kernel if self.backward else average_kernel, f"{x.storage.name}[]"
-        return self._plan(kernel, (array, array), (out,), x.shape[0], inner, outer, parameters, (int(parameters[5]), parameters[6]))
+        array, in_lines = f"{x.storage.name}[]", not self.backward and _in_lines(x, parameters)
+        kernel = average_lines if in_lines else average_gradient_kernel if self.backward else average_kernel
+        return self._plan(kernel, (array, array), (out,), x.shape[0], inner, outer, parameters, (int(parameters[5]), parameters[6]), (x.storage.name,) * in_lines)
 
 
 def _other(op: Callable) -> Callable:

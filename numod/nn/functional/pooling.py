@@ -81,9 +81,9 @@ def _shaped(result: Tensor, x: Tensor, ndim: int) -> Tensor:
     return f.reshape(result, (*x.shape[:-ndim], *result.shape[4 - ndim :]))
 
 
-def _max(name: str, x: Tensor, parameters: tuple, ndim: int) -> tuple[Tensor, Tensor]:
+def _max(name: str, x: Tensor, parameters: tuple, ndim: int, with_indices: bool) -> tuple[Tensor, Tensor | None]:
     values, indices = op.max_pool.apply((_planes(name, x, ndim),), parameters)
-    return _shaped(values, x, ndim), _shaped(indices, x, ndim)
+    return _shaped(values, x, ndim), _shaped(indices.to(dtypes.int64), x, ndim) if with_indices else None
 
 
 def _max_pool(ndim: int) -> tuple[Callable, Callable]:
@@ -92,13 +92,13 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
     def with_indices(
         input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = True,  # noqa: A002
     ) -> tuple[Tensor, Tensor]:
-        _planes(name, input, ndim)
-        return _max(name, input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), ndim)
+        return pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
     def pool(
         input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,  # noqa: A002
     ) -> Tensor | tuple[Tensor, Tensor]:
-        found = with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+        _planes(name, input, ndim)
+        found = _max(name, input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), ndim, return_indices)
         return found if return_indices else found[0]
 
     return _named(pool, name, "The greatest element of each window; with `return_indices` also its place in the plane."), _named(
@@ -146,10 +146,10 @@ def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
     name = f"adaptive_max_pool{ndim}d"
 
     def with_indices(input: Tensor, output_size: Size, return_indices: bool = True) -> tuple[Tensor, Tensor]:  # noqa: A002
-        return _max(name, input, _adaptive(name, input, output_size, ndim), ndim)
+        return pool(input, output_size, True)
 
     def pool(input: Tensor, output_size: Size, return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # noqa: A002
-        found = with_indices(input, output_size)
+        found = _max(name, input, _adaptive(name, input, output_size, ndim), ndim, return_indices)
         return found if return_indices else found[0]
 
     return _named(pool, name, "The greatest elements of windows that divide the input evenly into `output_size`."), _named(

@@ -1,0 +1,76 @@
+"""Pooling against windows cut out by NumPy: values, places, ties, NaN, and gradients by differences."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import numod
+import numod.nn.functional as F
+from numod.autograd.gradcheck import gradcheck
+
+WINDOWS = [(1, 3, 2, 1, 1), (2, 2, 2, 0, 1), (2, 3, 1, 1, 2), (2, (3, 2), (1, 3), (1, 0), (2, 1)), (3, 2, 1, 1, 1)]  # dimensions, kernel, stride, padding, dilation
+SIZES = {1: (21,), 2: (9, 23), 3: (4, 5, 19)}
+
+
+def _each(value, ndim):
+    return (value,) * ndim if isinstance(value, int) else value
+
+
+def _windows(x, ndim, kernel, stride, padding, dilation):
+    """For each window: its place in the result, its elements inside x in order, and their places in the plane."""
+    kernel, stride, padding, dilation = (_each(value, ndim) for value in (kernel, stride, padding, dilation))
+    sizes = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in zip(x.shape, kernel, stride, padding, dilation)]
+    for place in product(*map(range, sizes)):
+        steps = [[o * s - p + j * d for j in range(k)] for o, k, s, p, d in zip(place, kernel, stride, padding, dilation)]
+        inside = [at for at in product(*steps) if all(0 <= i < n for i, n in zip(at, x.shape))]
+        yield place, [x[at] for at in inside], [int(np.ravel_multi_index(at, x.shape)) for at in inside]
+
+
+@pytest.mark.parametrize(("ndim", "kernel", "stride", "padding", "dilation"), WINDOWS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_max_pool(ndim, kernel, stride, padding, dilation, dtype):
+    x = np.random.default_rng(0).integers(-4, 4, (2, 3, *SIZES[ndim])).astype(dtype)  # many are equal: the first of them counts
+    values, indices = getattr(F, f"max_pool{ndim}d")(numod.tensor(x), kernel, stride, padding, dilation, return_indices=True)
+    assert indices.dtype is numod.int64
+    for image, channel in product(range(2), range(3)):
+        for place, elements, places in _windows(x[image, channel], ndim, kernel, stride, padding, dilation):
+            assert values[(image, channel, *place)].item() == max(elements)
+            assert indices[(image, channel, *place)].item() == places[int(np.argmax(elements))]
+
+
+@pytest.mark.parametrize(("ndim", "kernel", "stride", "padding"), [(1, 3, 2, 1), (2, 2, 2, 0), (2, (3, 2), (1, 3), (1, 0)), (3, 3, 1, 1)])
+def test_avg_pool(ndim, kernel, stride, padding):
+    x = np.random.default_rng(0).standard_normal((2, 3, *SIZES[ndim])).astype("float32")
+    found = getattr(F, f"avg_pool{ndim}d")(numod.tensor(x), kernel, stride, padding, count_include_pad=False).numpy()
+    for image, channel in product(range(2), range(3)):
+        for place, elements, _ in _windows(x[image, channel], ndim, kernel, stride, padding, 1):
+            np.testing.assert_allclose(found[(image, channel, *place)], np.mean(elements, dtype="float64"), rtol=1e-5, atol=1e-6)
+
+
+def test_a_window_with_nan_gives_nan_and_one_of_infinities_its_first_place():
+    x = np.full((1, 1, 4, 34), -np.inf, "float32")
+    x[0, 0, 1, 1] = np.nan
+    values, indices = F.max_pool2d(numod.tensor(x), 2, return_indices=True)
+    assert np.isnan(values[0, 0, 0, 0].item()) and indices[0, 0, 0, 0].item() == 35
+    assert values[0, 0, 1, 16].item() == -np.inf and indices[0, 0, 1, 16].item() == 2 * 34 + 32
+
+
+@pytest.mark.parametrize("pool", [lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.adaptive_max_pool2d(x, (2, 3))])
+def test_gradients(pool):
+    x = numod.tensor(np.random.default_rng(0).permutation(2 * 5 * 7).reshape(1, 2, 5, 7) / 7.0, requires_grad=True)
+    assert gradcheck(pool, (x,))
+
+
+def test_a_compiled_step_pools_the_same():
+    x = numod.randn(2, 3, 8, 9, requires_grad=True)
+
+    def step(x):
+        (F.max_pool2d(x, 3, 2, 1).sum() + F.avg_pool2d(x, 2).square().sum()).backward()
+        return x.grad
+
+    expected = step(x).clone()
+    x.grad = None
+    assert numod.allclose(numod.compile(step)(x), expected)
