@@ -11,7 +11,7 @@ from threading import get_ident
 from time import perf_counter_ns as clock
 from typing import Any
 
-from . import chrome
+from . import chrome, report
 from .averages import EventList
 from .event import Event, Memory, build
 from .kernels import KernelReport, reports
@@ -207,6 +207,13 @@ class profile:  # noqa: N801  PyTorch's name
     def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
         """Write the slices as JSON for Perfetto (ui.perfetto.dev) and chrome://tracing; compressed where the name ends in .gz."""
         chrome.export_trace(self.events(), self.memory(), self.metadata, path)
+
+    def export_html(self, path: str, title: str = "numod profile", assembly: int = 12) -> None:
+        """Write a page with timeline, flame graph, modules, roofline and kernels, one file that needs no network.
+
+        The `assembly` longest kernels are shown with their machine code; those that came from the disk are compiled once more for it.
+        """
+        report.export_html(self, path, title, assembly)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
         """Write `outer;inner;... number` lines for flame graphs: lines of code and the metric in microseconds. Needs with_stack."""

@@ -22,6 +22,7 @@ from ..core.tensor import Tensor
 from ..graph.compile import Compiled
 from ..nn.hooks import Hooks
 from ..nn.module import Module
+from ..ops.op import Op
 from ..optim.optimizer import Optimizer
 from ..utils.data.fetch import Pass
 from ..utils.data.pool import WorkerPass
@@ -85,6 +86,7 @@ class Watch:
         for kind in (Pass, WorkerPass):
             exchange.replace(kind, "__next__", lambda plain: around(plain, note, "data", _title("enumerate(DataLoader)", "__next__")))
         exchange.replace(Tensor, "item", lambda plain: around(plain, note, "item", "numod::item"))
+        exchange.replace(Op, "plan", lambda plain: around(plain, note, "plan", "plan"))
         if self.options.modules:
             exchange.replace(Module, "__call__", self._watch_module)
         exchange.replace(Compiled, "__call__", lambda plain: self._launches.watch_compiled(around(plain, note, "compiled", lambda self: f"compiled {self.name}")))

@@ -1,0 +1,372 @@
+"use strict";
+// Draws the report from the JSON in the page. No library, no network.
+const data = JSON.parse(document.getElementById("data").textContent);
+const at = (id) => document.getElementById(id);
+const KIND = {
+  profile: "Python", step: "Python", user: "Python", module: "Python", op: "dispatch", item: "dispatch", node: "dispatch", backward: "dispatch", optimizer: "dispatch",
+  compiled: "dispatch", plan: "planning", kernel: "kernels", compile: "compiling", pass: "compiling", load: "loading", data: "data",
+};
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+
+// ---- numbers as text, as the terminal's table writes them
+
+function time(us) {
+  if (Math.abs(us) >= 1e6) return (us / 1e6).toFixed(3) + "s";
+  if (Math.abs(us) >= 1e3) return (us / 1e3).toFixed(3) + "ms";
+  return us.toFixed(3) + "us";
+}
+function bytes(count) {
+  for (const [size, unit] of [[2 ** 30, "GB"], [2 ** 20, "MB"], [2 ** 10, "KB"]]) if (Math.abs(count) >= size) return (count / size).toFixed(2) + " " + unit;
+  return count + " B";
+}
+function many(count) {
+  for (const [size, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (count >= size) return (count / size).toFixed(2) + " " + unit;
+  return String(count);
+}
+const percent = (part, whole) => (whole ? (100 * part / whole).toFixed(1) : "0.0") + " %";
+
+// ---- elements
+
+function element(tag, properties, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties || {})) name in made ? made[name] = value : made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+function svg(tag, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+// A table whose headings sort. Columns: [title, value of a row, text of that value].
+function table(target, columns, rows, first, limit) {
+  let sorted = [...rows], column = first, down = true, shown = limit || Infinity;
+  const head = element("tr"), body = element("tbody");
+  function draw() {
+    const value = column !== null && columns[column][1];
+    if (value) sorted.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (down ? -1 : 1));
+    body.replaceChildren(...sorted.slice(0, shown).map((row) => element("tr", {}, ...columns.map(([, get, text]) => element("td", {}, text ? text(get(row), row) : get(row))))));
+    [...head.children].forEach((cell, k) => k === column ? cell.setAttribute("aria-sort", down ? "descending" : "ascending") : cell.removeAttribute("aria-sort"));
+  }
+  columns.forEach(([title], k) => head.append(element("th", {scope: "col"}, element("button", {type: "button", onclick: () => {
+    [column, down] = [k, column === k ? !down : k > 0];
+    draw();
+  }}, title))));
+  target.append(element("thead", {}, head), body);
+  draw();
+  return () => { shown = Infinity; draw(); };
+}
+
+// ---- overview
+
+function overview() {
+  const built = data.compilations.filter((each) => each.category === "compile").length;
+  at("summary").textContent = `${time(data.wall)} profiled, ${data.slices.rows.length + data.left_out} slices, ${data.kernels.length} kernels: `
+    + `${built} compiled, ${data.compilations.length - built} loaded from the cache meanwhile. Recorded with ${data.options.join(", ") || "no options"}.`;
+  const whole = data.kinds.reduce((sum, [, us]) => sum + us, 0);
+  for (const [kind, us] of data.kinds) {
+    if (!us) continue;
+    at("kinds").append(element("div", {style: `width:${100 * us / whole}%;background:var(--${kind})`, title: `${kind}: ${time(us)}`}));
+    at("legend").append(element("span", {}, element("span", {className: "swatch", style: `background:var(--${kind})`}), `${kind} ${time(us)}, ${percent(us, whole)}`));
+  }
+  at("kinds").setAttribute("aria-label", data.kinds.map(([kind, us]) => `${kind} ${percent(us, whole)}`).join(", "));
+  const memory = data.averages.some((row) => row[5]), flops = data.averages.some((row) => row[6]);
+  const columns = [["name", (row) => row[0]], ["self", (row) => row[2], time], ["self %", (row) => row[2], (us) => percent(us, whole)], ["total", (row) => row[3], time],
+    ["calls", (row) => row[4]], ["mean", (row) => row[3] / row[4], time]];
+  if (memory) columns.push(["self memory", (row) => row[5], bytes]);
+  if (flops) columns.push(["GFLOP/s", (row) => row[6] / row[3] / 1e3, (rate) => rate ? rate.toFixed(2) : ""]);
+  const all = table(at("averages"), columns, data.averages, 1, 25);
+  if (data.averages.length > 25) {
+    at("more").hidden = false;
+    at("more").textContent = `Show all ${data.averages.length}`;
+    at("more").onclick = () => { all(); at("more").hidden = true; };
+  }
+}
+
+// ---- slices on a canvas: the timeline and the flame graph. A slice: {name, category, start, time, depth, lane, text, forward}
+
+function chart(canvas, slices, describe, output) {
+  const ROW = 19, AXIS = 20;
+  const end = Math.max(...slices.map((each) => each.start + each.time), 1);
+  const rows = Math.max(...slices.map((each) => each.lane)) + 1;
+  let from = 0, span = end, chosen = -1, wanted = "", queued = false;
+  const height = AXIS + rows * ROW + 6;
+  const context = canvas.getContext("2d");
+  canvas.style.height = height + "px";
+
+  function draw() {
+    queued = false;
+    const scale = devicePixelRatio || 1, width = canvas.clientWidth;
+    canvas.width = width * scale;
+    canvas.height = height * scale;
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.font = "11.5px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    axis(width);
+    const colors = Object.fromEntries(Object.values(KIND).map((kind) => [kind, color(kind)])), paper = color("paper"), ink = color("ink");
+    const filled = new Array(rows).fill(-1);  // slices thinner than a pixel are drawn once a pixel
+    slices.forEach((each, k) => {
+      const x = (each.start - from) / span * width, w = each.time / span * width;
+      if (x > width || x + w < 0) return;
+      if (w < 1 && k !== chosen) {
+        if (Math.floor(x) === filled[each.lane]) return;
+        filled[each.lane] = Math.floor(x);
+      }
+      const y = AXIS + each.lane * ROW, left = Math.max(x, -2), shown = Math.min(x + w, width + 2) - left;
+      context.globalAlpha = wanted && !each.name.toLowerCase().includes(wanted) ? 0.2 : 1;
+      context.fillStyle = colors[KIND[each.category]];
+      context.fillRect(left, y + 1, Math.max(shown - (shown > 3 ? 1 : 0), 1), ROW - 2);
+      if (k === chosen) {
+        context.strokeStyle = ink;
+        context.lineWidth = 2;
+        context.strokeRect(left, y + 1, Math.max(shown, 2), ROW - 2);
+      }
+      if (shown > 28) {
+        context.fillStyle = paper;
+        const room = Math.floor((shown - 8) / 6.1);
+        context.fillText(each.name.length > room ? each.name.slice(0, Math.max(room - 1, 0)) + "…" : each.name, left + 4, y + ROW / 2 + 0.5);
+      }
+    });
+    context.globalAlpha = 1;
+  }
+  function axis(width) {
+    context.fillStyle = color("soft");
+    context.strokeStyle = color("line");
+    context.lineWidth = 1;
+    const step = 10 ** Math.floor(Math.log10(span / 4)), by = span / step > 20 ? 5 * step : span / step > 8 ? 2 * step : step;
+    for (let t = Math.ceil(from / by) * by; t < from + span; t += by) {
+      const x = (t - from) / span * width;
+      context.beginPath();
+      context.moveTo(x, 0);
+      context.lineTo(x, height);
+      context.stroke();
+      context.fillText(time(t).replace(/\.?0+(?=[a-z])/, ""), x + 3, AXIS / 2);
+    }
+  }
+  function redraw() {
+    if (!queued) requestAnimationFrame(draw);
+    queued = true;
+  }
+  function move(start, length) {
+    span = Math.min(Math.max(length, end / 1e7), end);
+    from = Math.min(Math.max(start, 0), end - span);
+    redraw();
+  }
+  function zoom(factor, middle) { move(middle - (middle - from) * factor, span * factor); }
+  function choose(k, show) {
+    if (k < 0 || k >= slices.length) return;
+    chosen = k;
+    const each = slices[k];
+    output.textContent = describe(each);
+    if (show && (each.start < from || each.start + each.time > from + span)) move(each.start + each.time / 2 - Math.max(span, each.time * 1.2) / 2, Math.max(span, each.time * 1.2));
+    redraw();
+  }
+  function step(test, direction) {
+    for (let k = chosen + direction; k >= 0 && k < slices.length; k += direction) if (test(slices[k])) return choose(k, true);
+  }
+  const inside = (inner, outer) => inner.start >= outer.start && inner.start + inner.time <= outer.start + outer.time + 1e-3 && inner.thread === outer.thread;
+
+  canvas.addEventListener("keydown", (event) => {
+    const now = slices[chosen], middle = now && event.key !== "0" ? now.start + now.time / 2 : from + span / 2;
+    const keys = {
+      ArrowLeft: () => move(from - span / 5, span), ArrowRight: () => move(from + span / 5, span), "+": () => zoom(0.6, middle), "=": () => zoom(0.6, middle), "-": () => zoom(1 / 0.6, middle),
+      0: () => move(0, end), n: () => step((each) => !now || each.lane === now.lane, 1), p: () => step((each) => !now || each.lane === now.lane, -1),
+      u: () => now && step((each) => each.depth === now.depth - 1 && inside(now, each), -1), d: () => now && step((each) => each.depth === now.depth + 1 && inside(each, now), 1),
+      Enter: () => now && move(now.start - now.time * 0.05, now.time * 1.1), f: () => now && now.forward >= 0 && choose(now.forward, true),
+    };
+    const action = !event.ctrlKey && !event.metaKey && !event.altKey && keys[event.key];
+    if (action) {
+      action();
+      event.preventDefault();
+    }
+  });
+  canvas.addEventListener("wheel", (event) => {
+    const place = from + event.offsetX / canvas.clientWidth * span;
+    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) move(from + event.deltaX / canvas.clientWidth * span, span);
+    else if (event.ctrlKey || document.activeElement === canvas) zoom(event.deltaY > 0 ? 1.2 : 1 / 1.2, place);
+    else return;
+    event.preventDefault();
+  }, {passive: false});
+  let grip = null;
+  canvas.addEventListener("pointerdown", (event) => { grip = {x: event.offsetX, from, moved: false}; canvas.setPointerCapture(event.pointerId); });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!grip) return;
+    grip.moved = grip.moved || Math.abs(event.offsetX - grip.x) > 3;
+    if (grip.moved) move(grip.from - (event.offsetX - grip.x) / canvas.clientWidth * span, span);
+  });
+  canvas.addEventListener("pointerup", (event) => {
+    if (grip && !grip.moved) {
+      const place = from + event.offsetX / canvas.clientWidth * span, lane = Math.floor((event.offsetY - AXIS) / ROW), near = span / canvas.clientWidth;
+      choose(slices.findIndex((each) => each.lane === lane && each.start - near <= place && place <= each.start + each.time + near), false);
+    }
+    grip = null;
+  });
+  addEventListener("resize", redraw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  draw();
+  return {find(text) { wanted = text.toLowerCase(); redraw(); return slices.filter((each) => each.name.toLowerCase().includes(wanted)).length; }};
+}
+
+function timeline() {
+  const {names, rows} = data.slices;
+  const depths = [];
+  for (const row of rows) depths[row[7]] = Math.max(depths[row[7]] || 0, row[6] + 1);
+  const first = depths.map((_, k) => depths.slice(0, k).reduce((sum, each) => sum + each, 0));
+  const slices = rows.map(([name, category, module, line, start, length, depth, thread, forward]) => ({
+    name: names[name], category: names[category], module: names[module], line: names[line], start, time: length, depth, thread, lane: first[thread] + depth, forward,
+  }));
+  const drawn = chart(at("slices"), slices, (each) => [
+    `${each.name}: ${time(each.time)}, from ${time(each.start)}`, each.module && `module ${each.module}`, each.line && `line ${each.line}`,
+    each.forward >= 0 && slices[each.forward] && `gradient of ${slices[each.forward].name} (f goes there)`, depths.length > 1 && `thread ${each.thread}`,
+  ].filter(Boolean).join(" · "), at("slice"));
+  at("find").addEventListener("input", () => {
+    const text = at("find").value, hits = drawn.find(text);
+    at("hits").textContent = text ? `${hits} slices` : "";
+  });
+  if (data.left_out) at("hits").textContent = `the first ${rows.length} slices; ${data.left_out} later ones are in the tables only`;
+}
+
+function flame() {
+  const slices = data.flame.map(([name, category, depth, start, length]) => ({name, category, start, time: length, depth, lane: depth, thread: 0, forward: -1}));
+  const whole = slices.filter((each) => !each.depth).reduce((sum, each) => sum + each.time, 0);
+  chart(at("flames"), slices, (each) => `${each.name}: ${time(each.time)}, ${percent(each.time, whole)}`, at("flameslice"));
+}
+
+// ---- modules
+
+function modules() {
+  if (!data.modules.length) return at("modules").append(element("p", {className: "hint"}, "No module was called."));
+  const longest = Math.max(...data.modules.map((row) => row[3] + row[5]));
+  const columns = [["module", (row) => row[0], (path, row) =>
+    element("span", {style: `padding-left:${14 * (path.split(".").length - 1)}px`}, element("code", {}, path), ` ${row[1]}`)], ["calls", (row) => row[2]], ["forward", (row) => row[3], time], ["own", (row) => row[4], time], ["backward", (row) => row[5], time], ["", (row) => row[3] + row[5], (us) =>
+    element("span", {className: "bar", style: `width:${120 * us / longest}px`})], ["memory kept", (row) => row[6], bytes], ["operations", (row) => row[7], many]];
+  table(at("moduletree"), columns, data.modules, null);
+}
+
+// ---- roofline: operations per byte against operations per second, both logarithmic
+
+function roofline() {
+  const [peak, cache, memory] = data.machine;
+  at("limits").textContent = `This machine, one thread, measured: ${peak.toFixed(0)} GFLOP/s in a product, ${cache.toFixed(0)} GB/s within the caches, ${memory.toFixed(0)} GB/s through memory.`;
+  const points = data.kernels.filter((each) => each.flops && each.bytes && each.time);
+  if (!points.length) return at("roof").append(element("p", {className: "hint"}, "No operations were counted: profile with with_flops=True and with_jit=True."));
+  const W = 900, H = 380, L = 60, B = 40, T = 14, R = 14;
+  const xs = points.map((each) => each.flops / each.bytes), ys = points.map((each) => each.gflops);
+  const x0 = Math.log10(Math.min(...xs, 0.05)) - 0.2, x1 = Math.log10(Math.max(...xs, peak / memory * 2)) + 0.3;
+  const y0 = Math.log10(Math.max(Math.min(...ys), 1e-4)) - 0.3, y1 = Math.log10(Math.max(peak, ...ys)) + 0.2;
+  const X = (value) => L + (Math.log10(value) - x0) / (x1 - x0) * (W - L - R), Y = (value) => H - B - (Math.log10(value) - y0) / (y1 - y0) * (H - B - T);
+  const picture = svg("svg", {viewBox: `0 0 ${W} ${H}`, role: "group", "aria-label": "Roofline: kernels by operations per byte and operations per second"});
+  for (let k = Math.ceil(x0); k <= x1; k++) picture.append(svg("path", {class: "axis", d: `M${X(10 ** k)} ${T}V${H - B}`}), svg("text", {x: X(10 ** k), y: H - B + 16, "text-anchor": "middle"}, String(10 ** k)));
+  for (let k = Math.ceil(y0); k <= y1; k++) picture.append(svg("path", {class: "axis", d: `M${L} ${Y(10 ** k)}H${W - R}`}), svg("text", {x: L - 6, y: Y(10 ** k) + 4, "text-anchor": "end"}, String(+(10 ** k).toPrecision(1))));
+  picture.append(svg("text", {x: (W + L) / 2, y: H - 6, "text-anchor": "middle"}, "operations per byte"), svg("text", {x: L + 6, y: T + 2, "dominant-baseline": "hanging"}, "GFLOP/s"));
+  for (const [rate, name] of [[cache, "caches"], [memory, "memory"]]) {
+    const left = Math.max(10 ** x0, 10 ** y0 / rate), knee = peak / rate, middle = Math.sqrt(left * Math.max(knee, left));
+    picture.append(svg("path", {class: "roof", d: `M${X(left)} ${Y(left * rate)}L${X(knee)} ${Y(peak)}H${W - R}`}), svg("text", {x: X(middle) + 6, y: Y(middle * rate) + 14}, name));
+  }
+  const longest = Math.max(...points.map((each) => each.time));
+  points.forEach((each, k) => {
+    const link = svg("a", {href: `#kernel-${data.kernels.indexOf(each)}`, "aria-label": `${each.name}: ${each.gflops.toFixed(2)} GFLOP/s, ${percent(each.roofline, 1)} of the roofline`});
+    link.append(svg("circle", {class: "point", cx: X(xs[k]), cy: Y(Math.max(ys[k], 10 ** y0)), r: 4 + 9 * Math.sqrt(each.time / longest)}),
+      svg("title", {}, `${each.name}\n${each.gflops.toFixed(2)} GFLOP/s, ${each.gbs.toFixed(2)} GB/s, ${percent(each.roofline, 1)} of the roofline at best`));
+    link.addEventListener("click", () => setTimeout(openKernel));
+    picture.append(link);
+  });
+  const taken = [];  // labels of the longest, where they hide no other
+  for (const each of [...points].sort((a, b) => b.time - a.time).slice(0, 12)) {
+    const x = X(each.flops / each.bytes), y = Y(each.gflops) - 12, left = x > W - 220, name = each.name.replace(/_[0-9a-f]{16}$/, "");
+    const box = [left ? x - 6 * name.length - 12 : x + 12, y - 12, 6 * name.length, 15];
+    if (taken.some((b) => box[0] < b[0] + b[2] && b[0] < box[0] + box[2] && box[1] < b[1] + b[3] && b[1] < box[1] + box[3])) continue;
+    taken.push(box);
+    picture.append(svg("text", {x: left ? x - 12 : x + 12, y, "text-anchor": left ? "end" : "start", style: "font-size:11px"}, name));
+  }
+  at("roof").append(picture);
+}
+
+// ---- compiling: a bar per kernel where it was built, with the compiler's passes in it
+
+function waterfall() {
+  const all = data.compilations;
+  if (!all.length) return at("waterfall").append(element("p", {className: "hint"}, "Every kernel was there already: nothing was compiled or loaded."));
+  const W = 1200, row = 20, label = 300, first = all[0].start, end = Math.max(...all.map((each) => each.start + each.time));
+  const X = (us) => label + (us - first) / Math.max(end - first, 1) * (W - label - 90);
+  const tones = [...new Set(all.flatMap((each) => each.passes.map(([name]) => name)))];
+  const tone = (name) => `hsl(${(tones.indexOf(name) * 47 + 10) % 360} 52% 50%)`;
+  const picture = svg("svg", {viewBox: `0 0 ${W} ${all.length * row + 8}`, role: "img", "aria-label": `${all.length} kernels built in ${time(all.reduce((sum, each) => sum + each.time, 0))}`});
+  all.forEach((each, k) => {
+    const y = 4 + k * row;
+    picture.append(svg("text", {x: 6, y: y + 14}, each.name.replace(/_([0-9a-f]{6})[0-9a-f]{10}$/, " $1").slice(0, 46)),
+      svg("rect", {x: X(each.start), y: y + 2, width: Math.max(X(each.start + each.time) - X(each.start), 1), height: row - 5, fill: `var(--${each.category === "load" ? "loading" : "compiling"})`, "fill-opacity": 0.45},
+        svg("title", {}, `${each.category}: ${time(each.time)}; ${each.why}`)));
+    for (const [name, start, length] of each.passes) picture.append(svg("rect", {x: X(each.start + start), y: y + 2, width: Math.max(X(each.start + start + length) - X(each.start + start), 0.5), height: row - 5, fill: tone(name)}, svg("title", {}, `${name}: ${time(length)}`)));
+    picture.append(svg("text", {x: X(each.start + each.time) + 6, y: y + 14}, time(each.time)));
+  });
+  const totals = new Map();
+  all.forEach((each) => each.passes.forEach(([name, , length]) => totals.set(name, (totals.get(name) || 0) + length)));
+  const legend = element("div", {id: "passes", className: "hint", style: "display:flex;flex-wrap:wrap;gap:2px 16px;margin-top:8px"});
+  [...totals].sort((a, b) => b[1] - a[1]).slice(0, 12).forEach(([name, us]) => legend.append(element("span", {}, element("span", {className: "swatch", style: `background:${tone(name)}`}), `${name} ${time(us)}`)));
+  at("waterfall").append(picture, legend);
+}
+
+// ---- kernel pages
+
+function facts(kernel) {
+  const vector = kernel.vector_bits === undefined ? "" : kernel.vector_bits ? `${kernel.vector_bits} bits, ${kernel.unroll} at a time` : kernel.hot.length ? "none: one number at a time" : "no loop";
+  return [
+    ["calls", kernel.calls], ["time in the kernel", time(kernel.time)], ["dispatch around it", time(kernel.dispatch)], ["mean", kernel.calls ? time(kernel.time / kernel.calls) : ""],
+    ["ops", kernel.ops.join(", ")], ["modules", kernel.modules.slice(0, 4).join(", ")], ["operations", kernel.flops ? many(kernel.flops) : ""], ["bytes", kernel.bytes ? bytes(kernel.bytes) : ""],
+    ["GFLOP/s", kernel.flops ? kernel.gflops.toFixed(2) : ""], ["GB/s", kernel.bytes ? kernel.gbs.toFixed(2) : ""], ["best, of the roofline", kernel.roofline ? percent(kernel.roofline, 1) : ""],
+    ["variant", kernel.variant], ["cache", `${kernel.built || "built earlier"}: ${kernel.why}`], ["built in", time(1e6 * kernel.seconds)], ["code", kernel.code_bytes ? bytes(kernel.code_bytes) : ""],
+    ["vectors in the hot loop", vector], ["hash", kernel.key.slice(0, 16)],
+  ].filter(([, value]) => value !== "");
+}
+function assembly(kernel) {
+  const lines = kernel.assembly.split("\n"), hot = kernel.hot, shown = element("pre", {tabIndex: 0});
+  const begin = hot.length ? lines.findIndex((_, k) => hot.every((each, j) => lines.slice(k).filter((line) => /^\s/.test(line))[j] === each) && lines[k] === hot[0]) : -1;
+  if (begin < 0) shown.textContent = kernel.assembly;
+  else {
+    const after = lines.findIndex((line, k) => k >= begin && line === hot[hot.length - 1]) + 1;
+    shown.append(lines.slice(0, begin).join("\n") + "\n", element("mark", {}, lines.slice(begin, after).join("\n")), "\n" + lines.slice(after).join("\n"));
+  }
+  return shown;
+}
+function kernelPages() {
+  data.kernels.forEach((kernel, number) => {
+    const page = element("details", {id: `kernel-${number}`}, element("summary", {}, element("b", {}, kernel.name), `${kernel.calls} calls`, " ", time(kernel.time),
+      " ", kernel.flops ? `${kernel.gflops.toFixed(2)} GFLOP/s` : "", " ", kernel.roofline ? percent(kernel.roofline, 1) : ""));
+    page.addEventListener("toggle", () => {  // filled when first opened
+      if (page.children.length > 1) return;
+      const list = element("dl", {}, ...facts(kernel).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, String(value)))));
+      const code = element("div", {className: "code"}, element("div", {}, element("h3", {}, "Source"), element("pre", {tabIndex: 0}, kernel.source)));
+      if (kernel.assembly) code.append(element("div", {}, element("h3", {}, "Machine code, its hot loop marked"), assembly(kernel)));
+      const body = element("div", {className: "kernel"}, list, element("p", {className: "hint"}, `signature: ${kernel.signature}`), code);
+      if (kernel.passes.length) body.append(element("h3", {}, "Compiler passes"), element("p", {className: "hint"}, kernel.passes.slice(0, 12).map(([name, us]) => `${name} ${time(us)}`).join(" · ")));
+      page.append(body);
+    });
+    at("kernelpages").append(page);
+  });
+  if (!data.kernels.length) at("kernelpages").append(element("p", {className: "hint"}, "No kernel was timed or built: profile with with_jit=True."));
+}
+
+// ---- memory in use over time
+
+function memoryGraph() {
+  const points = data.memory;
+  if (!points.length) return at("memorygraph").append(element("p", {className: "hint"}, "Not recorded: profile with profile_memory=True."));
+  const W = 1200, H = 180, most = Math.max(...points.map(([, used]) => used), 1), least = Math.min(...points.map(([, used]) => used), 0);
+  const X = (us) => 4 + us / Math.max(data.wall, points[points.length - 1][0]) * (W - 8), Y = (used) => H - 20 - (used - least) / (most - least) * (H - 44);
+  const line = points.map(([us, used], k) => `${k ? `H${X(us).toFixed(1)}V` : `M${X(us).toFixed(1)} `}${Y(used).toFixed(1)}`).join("");
+  at("memorygraph").append(svg("svg", {viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `Memory made while profiling, at most ${bytes(most)}`},
+    svg("path", {d: line, fill: "none", stroke: "var(--data)", "stroke-width": 1.5}), svg("text", {x: 8, y: 16}, `at most ${bytes(most)} more than at the beginning`),
+    svg("text", {x: W - 8, y: H - 6, "text-anchor": "end"}, time(data.wall))));
+}
+
+function openKernel() {
+  const page = location.hash.startsWith("#kernel-") && at(location.hash.slice(1));
+  if (page) { page.open = true; page.scrollIntoView(); }
+}
+addEventListener("hashchange", openKernel);
+
+for (const part of [overview, timeline, flame, modules, roofline, waterfall, kernelPages, memoryGraph, openKernel]) part();
+document.documentElement.dataset.ready = "yes";

@@ -1,0 +1,174 @@
+"""The report: one HTML file with all that a profile found, which needs no network. The page's own text, style and script are in `page/`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .averages import EventList
+from .event import Event
+from .kernels import KernelReport
+from .roofline import machine
+
+if TYPE_CHECKING:
+    from .profile import profile
+
+_FOLDER = os.path.join(os.path.dirname(__file__), "page")
+_KINDS = {  # of time, in the order they are shown, with the categories of slices whose own time it is
+    "Python": ("profile", "step", "user", "module"), "dispatch": ("op", "item", "node", "backward", "optimizer", "compiled"), "planning": ("plan",),
+    "kernels": ("kernel",), "compiling": ("compile", "pass"), "loading": ("load",), "data": ("data",),
+}  # fmt: skip
+_LIMIT = 50_000  # slices in the timeline; the tables count them all
+
+
+def export_html(prof: profile, path: str, title: str, assembly: int) -> None:
+    """Write the report of a profile. The `assembly` longest kernels are shown with their machine code."""
+    parts = {"title": _escaped(title), "style": _part("style.css"), "script": _part("script.js")}
+    parts["data"] = json.dumps(describe(prof, title, assembly), separators=(",", ":")).replace("</", "<\\/")
+    page = re.sub(r"@(\w+)@", lambda found: parts[found[1]], _part("page.html"))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page)
+
+
+def _part(name: str) -> str:
+    with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
+    """All that the page shows. Times in microseconds, from the first slice on."""
+    events = prof.events()
+    begin = events[0].start
+    kernels = prof.kernels()
+    limits = machine()
+    return {
+        "title": title, "wall": sum(each.cpu_time_total for each in events if each.category == "profile"), "kinds": kinds(events),
+        "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin), "left_out": max(len(events) - _LIMIT, 0), "flame": _flame(events),
+        "modules": _modules(events), "memory": _memory(prof, begin), "machine": [limits.gflops, limits.cache_gbs, limits.memory_gbs],
+        "kernels": [_kernel(each, number < assembly) for number, each in enumerate(kernels)],
+        "compilations": [_compilation(each, begin) for each in events if each.category in ("compile", "load")],
+        "options": [name for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "with_jit") if getattr(prof, name)],
+    }  # fmt: skip
+
+
+def kinds(events: Iterable[Event]) -> list[tuple[str, float]]:
+    """Time by kind: each slice's own time."""
+    totals = dict.fromkeys(_KINDS, 0.0)
+    home = {category: kind for kind, categories in _KINDS.items() for category in categories}
+    for event in events:
+        totals[home[_category(event)]] += event.self_cpu_time_total
+    return list(totals.items())
+
+
+def _category(event: Event) -> str:
+    """A pass that links what came from the disk is part of the loading."""
+    loading = event.category == "pass" and event.cpu_parent is not None and event.cpu_parent.category == "load"
+    return "load" if loading else event.category
+
+
+def _averages(averages: EventList) -> list[list]:
+    rows = sorted(averages, key=lambda each: -each.self_cpu_time_total)
+    return [[each.key, each.category, each.self_cpu_time_total, each.cpu_time_total, each.count, each.self_cpu_memory_usage, each.flops] for each in rows]
+
+
+def _slices(events: Sequence[Event], begin: int) -> dict[str, Any]:
+    """Columns of the timeline: name (a number), category, start, length, depth, thread, module, line, the slice its gradient is of."""
+    names: dict[str, int] = {}
+    depth: dict[int, int] = {}
+    threads: dict[int, int] = {}
+    rows = []
+    for event in events:
+        depth[event.id] = depth[event.cpu_parent.id] + 1 if event.cpu_parent is not None else 0
+        line = _shortest(event.stack) if event.category in ("op", "node") else ""
+        texts = [names.setdefault(each, len(names)) for each in (event.name, _category(event), event.module, line)]
+        forward = event.forward.id if event.forward is not None else -1
+        thread = threads.setdefault(event.thread, len(threads))
+        rows.append([*texts, round((event.start - begin) / 1e3, 3), round(event.duration / 1e3, 3), depth[event.id], thread, forward])
+    return {"names": list(names), "rows": rows}
+
+
+def _shortest(stack: list[str]) -> str:
+    return stack[0].rpartition("/")[2] if stack else ""
+
+
+def _flame(events: Sequence[Event]) -> list[list]:
+    """The same stacks of names added up: [name, category, depth, start, length], parents first; the longest child to the left."""
+    root: dict[str, Any] = {"children": {}, "time": 0.0}
+    places = {-1: root}
+    for event in events:
+        above = places[event.cpu_parent.id if event.cpu_parent is not None else -1]
+        node = above["children"].setdefault(event.name, {"children": {}, "time": 0.0, "name": event.name, "category": _category(event)})
+        node["time"] += event.cpu_time_total
+        places[event.id] = node
+    rows: list[list] = []
+    starts: dict[int, float] = {id(root): 0.0}
+    waiting = [(root, -1)]
+    while waiting:
+        node, depth = waiting.pop()
+        at = starts[id(node)]
+        if depth >= 0:
+            rows.append([node["name"], node["category"], depth, at, node["time"]])
+        for child in sorted(node["children"].values(), key=lambda each: -each["time"]):
+            starts[id(child)] = at
+            at += child["time"]
+            waiting.append((child, depth + 1))
+    return rows
+
+
+def _modules(events: Sequence[Event]) -> list[list]:
+    """By module path: [path, class, calls, forward time, its own part, backward time, memory made, operations]. A parent's include its children's."""
+    found: dict[str, list] = {}
+    for event in events:
+        if event.category == "module":
+            row = found.setdefault(event.module, [event.module, type(event.subject).__name__, 0, 0.0, 0.0, 0.0, 0, 0])
+            inner = sum(each.duration for each in event.cpu_children if each.category == "module") / 1e3
+            for place, value in ((2, 1), (3, event.cpu_time_total), (4, event.cpu_time_total - inner), (6, event.cpu_memory_usage)):
+                row[place] += value
+    for event in events:
+        for place, value in ((5, event.cpu_time_total if event.category == "node" else 0.0), (7, event.flops)):
+            path = event.module if value else ""
+            while path:
+                if path in found:
+                    found[path][place] += value
+                path = path.rpartition(".")[0]
+    return sorted(found.values(), key=lambda row: row[0].split("."))
+
+
+def _memory(prof: profile, begin: int) -> list[list[float]]:
+    """[time, bytes in use] at each change."""
+    used, points = 0, []
+    for each in prof.memory():
+        used += each.size
+        points.append([(each.time - begin) / 1e3, used])
+    step = -(-len(points) // 4000) if points else 1
+    return points[::step]
+
+
+def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
+    kernel, code = report.kernel, report.machine_code if with_assembly else None
+    found = {
+        "name": kernel.name, "key": kernel.key, "signature": kernel.signature, "variant": variant(kernel), "source": kernel.source, "why": kernel.why, "built": report.built,
+        "seconds": kernel.seconds, "calls": report.calls, "time": report.time, "dispatch": report.dispatch, "flops": report.flops, "bytes": report.bytes_moved,
+        "gflops": report.gflops, "gbs": report.gbs, "roofline": report.roofline, "ops": list(report.ops), "modules": list(report.modules), "passes": report.passes,
+    }  # fmt: skip
+    if code is not None:
+        found.update(assembly=code.assembly, hot=code.hot_loop, code_bytes=code.code_bytes, vector_bits=code.vector_bits, unroll=code.unroll)
+    return found
+
+
+def variant(kernel: Any) -> str:
+    """Which of an op's loops it is."""
+    return "parallel" if kernel.parallel else "serial"
+
+
+def _compilation(event: Event, begin: int) -> dict[str, Any]:
+    """A kernel's building: when, how long, and the stretches of its outermost passes."""
+    passes = [[each.name, (each.start - event.start) / 1e3, each.cpu_time_total] for each in event.cpu_children if each.duration > event.duration / 500]
+    return {"name": event.subject.name, "category": event.category, "start": (event.start - begin) / 1e3, "time": event.cpu_time_total, "why": event.subject.why, "passes": passes}

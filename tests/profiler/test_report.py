@@ -1,0 +1,121 @@
+"""The HTML report: its numbers are the table's, it is one file, and a browser draws it without an error (marker `browser`, needs Chromium)."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import numod
+import numod.nn.functional as F
+from numod import nn, optim
+from numod.profiler import profile
+from numod.profiler.averages import time_text
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def profiled() -> profile:
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+    x, y = numod.randn(4, 8), numod.tensor([0, 1, 2, 0])
+    with profile(record_shapes=True, profile_memory=True, with_stack=True, with_flops=True, with_jit=True) as prof:
+        for _ in range(3):
+            optimizer.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            optimizer.step()
+    return prof
+
+
+@pytest.fixture(scope="module")
+def page(profiled: profile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    profiled.export_html(str(path), title="a <net> & its step", assembly=2)
+    return path
+
+
+def data_of(page: Path) -> dict:
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1].replace("<\\/", "</"))
+
+
+def test_the_page_is_one_file_that_asks_for_nothing(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"(src|href)=[\"']?https?:|@import|url\(|fetch\(|XMLHttpRequest", text)
+    assert "<title>a &lt;net> &amp; its step</title>" in text and not re.search(r"@(style|script|data|title)@", text)
+
+
+def test_its_numbers_are_the_tables(profiled: profile, page: Path) -> None:
+    data, averages = data_of(page), profiled.key_averages()
+    assert {row[0]: row[2:] for row in data["averages"]} == {
+        each.key: [each.self_cpu_time_total, each.cpu_time_total, each.count, each.self_cpu_memory_usage, each.flops] for each in averages
+    }
+    assert sum(time for _, time in data["kinds"]) == pytest.approx(data["wall"]) == pytest.approx(sum(each.self_cpu_time_total for each in averages))
+    assert len(data["slices"]["rows"]) == len(profiled.events()) and data["left_out"] == 0
+
+
+def test_modules_hold_the_modules_in_them(profiled: profile, page: Path) -> None:
+    modules = {row[0]: row for row in data_of(page)["modules"]}
+    assert list(modules) == ["net", "net.0", "net.1", "net.2"]
+    assert modules["net"][1:3] == ["Sequential", 3] and modules["net.0"][1:3] == ["Linear", 3]
+    assert modules["net"][3] == pytest.approx(modules["net"][4] + sum(modules[f"net.{k}"][3] for k in range(3)))
+    assert modules["net"][5] == pytest.approx(sum(modules[f"net.{k}"][5] for k in range(3)))
+    assert modules["net"][7] == sum(each.flops for each in profiled.events() if each.module)
+
+
+def test_the_flame_graph_adds_up(page: Path) -> None:
+    rows = data_of(page)["flame"]
+    assert [row[0] for row in rows if row[2] == 0] == ["profile"]
+    for name, _, depth, start, length in rows:
+        inner = [row for row in rows if row[2] == depth + 1 and start - 1e-6 <= row[3] < start + length]
+        assert sum(row[4] for row in inner) <= length + 1e-3, name
+
+
+def test_kernels_have_source_and_the_longest_their_machine_code(profiled: profile, page: Path) -> None:
+    kernels = data_of(page)["kernels"]
+    assert [each["name"] for each in kernels] == [each.kernel.name for each in profiled.kernels()]
+    assert all("def kernel" in each["source"] for each in kernels)
+    assert [("assembly" in each) for each in kernels] == [True, True] + [False] * (len(kernels) - 2)
+    assert all(0 <= each["roofline"] < 3 for each in kernels)
+
+
+PROBE = """
+<script>
+const press = (key) => at("slices").dispatchEvent(new KeyboardEvent("keydown", {key}));
+at("slices").focus();
+press("n"); const first = at("slice").textContent;
+press("d"); const inner = at("slice").textContent;
+press("+"); press("ArrowRight"); press("0"); press("u"); const outer = at("slice").textContent;
+at("find").value = "linear"; at("find").dispatchEvent(new Event("input"));
+at("more").click();
+document.querySelectorAll("#averages th button")[4].click();
+document.getElementById("kernel-0").open = true;
+document.body.append(element("pre", {id: "probe"}, JSON.stringify({first, inner, outer, hits: at("hits").textContent, focus: document.activeElement.id})));
+</script>
+"""
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_browser_draws_it_and_its_keys_work(profiled: profile, page: Path, tmp_path: Path, dark: bool) -> None:
+    probed = tmp_path / "page.html"
+    probed.write_text(page.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync"
+    command = [CHROMIUM, *flags.split(), *(["--force-dark-mode"] if dark else []), f"--user-data-dir={tmp_path / 'user'}", "--enable-logging=stderr", "--virtual-time-budget=4000"]
+    finished = subprocess.run([*command, "--dump-dom", probed.as_uri()], capture_output=True, text=True, timeout=120)
+    assert "CONSOLE" not in finished.stderr
+    text = finished.stdout
+    assert 'data-ready="yes"' in text
+    for each in profiled.key_averages():
+        if each.self_cpu_time_total > 100:
+            assert f"<td>{time_text(each.self_cpu_time_total)}</td>" in text, each
+    assert text.count('class="point"') == sum(bool(each.flops and each.bytes_moved) for each in profiled.kernels())
+    assert "Machine code, its hot loop marked" in text
+    probe = json.loads(re.search(r'<pre id="probe">(.*?)</pre>', text)[1].replace("&amp;", "&"))
+    assert probe["first"].startswith("profile: ") and probe["outer"] == probe["first"] != probe["inner"]
+    assert probe["hits"].endswith(" slices") and probe["focus"] == "slices"
