@@ -21,8 +21,8 @@ kernels that neither allocate nor raise nor touch Python, except calls with `hos
 
 from __future__ import annotations
 
-from .compile import compile  # noqa: A004
+from .compile import compile, mark_dynamic  # noqa: A004
 from .trace import Program, trace
 from .verify import verify
 
-__all__ = ["Program", "compile", "trace", "verify"]
+__all__ = ["Program", "compile", "mark_dynamic", "trace", "verify"]

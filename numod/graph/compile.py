@@ -20,16 +20,18 @@ from ..core.apply import state
 from ..core.creation import ones
 from ..core.random import Draw, default_generator
 from ..core.tensor import Tensor
+from ..device import Layout
 from . import guards
 from .caller import caller
 from .differentiable import Differentiable
 from .gradients import Gradients
 from .run import Executable
-from .section import CheckFailed
+from .section import CheckFailed, Form
 from .trace import Recorder, Value, replace
 
 _OWN_HOOKS = tuple(f"self.{name}" for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))
-VERSIONS = 8  # programs kept for one function; past it other calls run eagerly
+VERSIONS = 8  # programs recorded for one function; past it other calls run eagerly
+SIZES = 64  # sizes kept of a program that is compiled for all of them
 
 
 def compile(  # noqa: A001
@@ -38,9 +40,11 @@ def compile(  # noqa: A001
 ) -> Any:
     """A function that computes what `model` (a function, or a Module) does, as native code; also a decorator.
 
-    A compiled Module is a Module with the same parameters, state_dict and type. `dynamic=True` shares kernels between sizes, so that a new
-    batch size compiles nothing. `explain=True` prints what was recorded. `fullgraph`, `backend`, `mode` and `options` are taken for
-    PyTorch's sake: there is always one whole graph. Raises RuntimeError, at the call that records, for what cannot be repeated.
+    A compiled Module is a Module with the same parameters, state_dict and type. `dynamic=True` compiles once for all sizes: another batch size is
+    recorded, but compiles nothing, unless another algorithm suits it. False compiles each for itself; None begins so, and compiles for all
+    sizes when a third one comes or a tensor is marked (`mark_dynamic`). `options`: `linked` True or False forces one native function, or kernels in turn.
+    `explain=True` prints what was recorded. `fullgraph`, `backend` and `mode` are taken for PyTorch's sake: there is always one whole graph.
+    Raises RuntimeError, at the call that records, for what cannot be repeated.
     """
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable, explain=explain)
@@ -48,20 +52,28 @@ def compile(  # noqa: A001
         raise TypeError(f"compile expects a function or a Module, got {type(model).__name__}")
     if disable:
         return model
-    if hasattr(model, "_modules"):
-        return _compiled_module(model, bool(dynamic), explain)
-    return Compiled(model, bool(dynamic), explain)
+    settings = dynamic, explain, (options or {}).get("linked")
+    return _compiled_module(model, settings) if hasattr(model, "_modules") else Compiled(model, *settings)
+
+
+def mark_dynamic(tensor: Tensor, dim: int | tuple[int, ...] = 0) -> None:
+    """Have functions compiled with this tensor as an argument compiled for all sizes."""
+    dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+    if not all(-tensor.ndim <= each < tensor.ndim for each in dims):
+        raise IndexError(f"mark_dynamic: dimension {dim} of a tensor of {tensor.ndim} dimensions")
+    tensor._dynamic = True
 
 
 class Compiled:
     """A compiled function. `explain()` tells what was recorded; `versions` holds the programs by the inputs' properties."""
 
-    def __init__(self, function: Callable, dynamic: bool = False, verbose: bool = False) -> None:
+    def __init__(self, function: Callable, dynamic: bool | None = None, verbose: bool = False, linked: bool | None = None) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.dynamic, self.verbose = function, dynamic, verbose
+        self.function, self.dynamic, self.verbose, self.linked = function, dynamic, verbose, linked
         self.name = getattr(function, "__name__", type(function).__name__).strip("<>")
         self.versions: dict[tuple, list[Version]] = {}
-        self.recorded, self.last_change, self.complained = 0, None, False
+        self.families: dict[tuple, int] = {}  # how often calls were recorded that differ in sizes only
+        self.recorded, self.counted, self.last_change, self.complained = 0, 0, None, False
         self.short, self.count = self._call, -1  # the version called last, as a function of so many tensors
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -83,23 +95,36 @@ class Compiled:
                     return version.executable.run(tensors)
                 except CheckFailed as failure:
                     reason = str(failure)
-        if self.recorded >= VERSIONS and not self.dynamic:
-            return self._run_eagerly(arguments, named, reason)
-        return self._record(key, arguments, named)
+        family, form = _family(key), self._form(key, tensors)
+        counts = not (form.dynamic and family in self.families and reason is None)
+        if counts and self.counted >= VERSIONS:
+            return self._run_eagerly(arguments, named, reason or _difference(key, next(reversed(self.versions))))
+        return self._record(key, family, form, counts, arguments, named)
 
-    def _run_eagerly(self, arguments: tuple, named: dict, reason: str | None) -> Any:
+    def _form(self, key: tuple, tensors: tuple[Tensor, ...]) -> Form:
+        """How to compile: for all sizes where that is wanted, or where sizes have changed twice."""
+        if self.dynamic is None:
+            changing = key not in self.versions and self.families.get(_family(key), 0) >= 2
+            return Form(self.linked, changing or any(getattr(each, "_dynamic", False) for each in tensors))
+        return Form(self.linked, self.dynamic)
+
+    def _run_eagerly(self, arguments: tuple, named: dict, reason: str) -> Any:
         if not self.complained:
             self.complained = True
-            why = reason or "the arguments' shapes, dtypes or values"
-            warnings.warn(f"compile: {self.name} was recorded {self.recorded} times, the last time because of {why}; it runs eagerly from here. dynamic=True may help", stacklevel=4)
+            hint = "" if self.dynamic else "; dynamic=True compiles once for all sizes"
+            warnings.warn(f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it runs eagerly from here{hint}", stacklevel=4)
         return self.function(*arguments, **named)
 
-    def _record(self, key: tuple, arguments: tuple, named: dict) -> Any:
+    def _record(self, key: tuple, family: tuple, form: Form, counts: bool, arguments: tuple, named: dict) -> Any:
         """Run for real and keep the program, unless the call made state that it will find the next time (an optimizer's, a lazy module's)."""
-        outputs, version, change = record(self.function, arguments, named, self.name, self.dynamic)
+        outputs, version, change = record(self.function, arguments, named, self.name, form)
         if version is not None:
             self.versions.setdefault(key, []).insert(0, version)
+            if len(self.versions) > SIZES:
+                del self.versions[next(iter(self.versions))]
+            self.families[family] = self.families.get(family, 0) + 1
             self.recorded += 1
+            self.counted += counts
             if self.verbose:
                 print(self.explain())
         elif change is not None and _subject(change) == self.last_change:
@@ -122,10 +147,10 @@ class Compiled:
         return self if instance is None else functools.partial(self, instance)
 
     def __deepcopy__(self, memo: dict) -> Compiled:
-        return Compiled(copy.deepcopy(self.function, memo), self.dynamic, self.verbose)
+        return Compiled(copy.deepcopy(self.function, memo), self.dynamic, self.verbose, self.linked)
 
     def __reduce__(self) -> tuple:
-        return Compiled, (self.function, self.dynamic, self.verbose)
+        return Compiled, (self.function, self.dynamic, self.verbose, self.linked)
 
 
 def _subject(change: str) -> str:
@@ -159,7 +184,7 @@ class Version:
         return self.picture.difference()
 
 
-def record(function: Callable, arguments: tuple, named: dict, name: str, dynamic: bool) -> tuple[Any, Version | None, str | None]:
+def record(function: Callable, arguments: tuple, named: dict, name: str, form: Form) -> tuple[Any, Version | None, str | None]:
     """Run a call for real while recording it: (its result, the version for later calls or None, what the call changed in Python)."""
     roots = _objects((arguments, named))
     before = list(guards.picture(function, roots))
@@ -182,12 +207,11 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, dynamic
         return outputs, None, None if recorder.made_state else change
     _refuse_hooks(before)
     owned.settle(recorder)
-    linked = False if dynamic else None
     if joint is None:
-        executable = Executable(recorder.finish(outputs), name, linked)
+        executable = Executable(recorder.finish(outputs), name, form)
     else:
         boundary, differentiated, wanted, gradients = joint
-        executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, linked)
+        executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
     picture = guards.Picture(function, roots, owned.guards)
     executable.counting = picture.counting
     return outputs, Version(executable, picture, owned.inputs_without), None
@@ -286,6 +310,32 @@ def _key(each: Any, tensors: list[Tensor]) -> Any:
     return _Same(each)
 
 
+def _family(key: Any) -> Any:
+    """A key without sizes: calls that differ in these only."""
+    if isinstance(key, Layout):
+        return key.ndim, key.dtype, key.device
+    return (type(key), *map(_family, key)) if isinstance(key, tuple) else key
+
+
+def _difference(key: tuple, before: tuple) -> str:
+    """Where two calls' keys differ, in words."""
+    if key[1:] != before[1:]:
+        return "the grad mode"
+    for number, (now, then) in enumerate(zip(key[0], before[0])):
+        if now != then:
+            return f"argument {number}: {_worded(then)} was recorded, {_worded(now)} came"
+    return "the number of arguments"
+
+
+def _worded(each: Any) -> str:
+    """An argument's part of a key, in words."""
+    if isinstance(each, Layout):
+        return f"{each.dtype} {tuple(each.shape)}"
+    if isinstance(each, tuple) and each and isinstance(each[0], Layout):
+        return _worded(each[0]) + (" that requires a gradient" if each[1] else "")
+    return repr(each[1]) if isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], type) else "another structure"
+
+
 def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
     return next(k for k, each in enumerate(tensors) if each is tensor)
 
@@ -314,13 +364,13 @@ def _recording() -> bool:
     return any(isinstance(each, Recorder) and each.thread == get_ident() for each in waist.listeners)
 
 
-def _compiled_module(module: Any, dynamic: bool, verbose: bool) -> Any:
+def _compiled_module(module: Any, settings: tuple) -> Any:
     """The same module (its attributes are one dictionary) whose `forward` is compiled."""
     base = type(module)
-    compiled = Compiled(module.forward, dynamic, verbose)
+    compiled = Compiled(module.forward, *settings)
 
     def again(original: Any) -> Any:
-        return _compiled_module(original, dynamic, verbose)
+        return _compiled_module(original, settings)
 
     def plain() -> Any:
         return module

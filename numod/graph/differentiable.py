@@ -15,7 +15,7 @@ from ..core.tensor import Tensor
 from . import memory
 from .lower import Buffer
 from .run import Executable
-from .section import Section
+from .section import Form, Section
 from .trace import Program, Value, replace
 
 
@@ -26,18 +26,18 @@ class Differentiable(Executable):
     tensors that existed, or numbers of inputs.
     """
 
-    def __init__(self, program: Program, boundary: int, differentiated: list[Value], wanted: list[Tensor | int], name: str, linked: bool | None = None) -> None:
+    def __init__(self, program: Program, boundary: int, differentiated: list[Value], wanted: list[Tensor | int], name: str, form: Form) -> None:
         self.boundary, self.wanted = boundary, wanted
         self.inputs_known = len(program.inputs) - len(differentiated)
         program.outputs = (*program.outputs, tuple(differentiated))  # passes may give them other names
-        super().__init__(program, name, linked)
+        super().__init__(program, name, form)
 
-    def _prepare(self, name: str, linked: bool | None) -> None:
+    def _prepare(self, name: str, form: Form) -> None:
         self.differentiated = list(self.program.outputs[2])
         places, self.arena_size = memory.plan(self.lowered, self.boundary)
         calls = self.lowered.calls
-        self.section = Section(self.lowered, [each for each in calls if each.position < self.boundary], places, name, linked)
-        self.backward = Section(self.lowered, [each for each in calls if each.position >= self.boundary], places, f"{name}_backward", linked)
+        self.section = Section(self.lowered, [each for each in calls if each.position < self.boundary], places, name, form)
+        self.backward = Section(self.lowered, [each for each in calls if each.position >= self.boundary], places, f"{name}_backward", form)
         if self.backward.tests:
             raise RuntimeError(f"compile: the backward pass of {self.backward.tests[0].where} branches on a value of the gradient; leave the function uncompiled")
         self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]

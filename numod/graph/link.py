@@ -1,7 +1,7 @@
 """Many kernel calls as one native function: each kernel's text becomes a function, and a main function calls them in order.
 
-Sizes and steps are literals there, so the compiler unrolls and specialises; memory is given as addresses in `table`, so that a call costs the
-same for three tensors and for three hundred. Weights are arguments, never constants.
+Sizes and steps are literals there, so the compiler unrolls and specialises; or, where one function shall serve many sizes, entries of `table`.
+Memory is given as addresses in `table`, so that a call costs the same for three tensors and for three hundred. Weights are arguments, never constants.
 """
 
 from __future__ import annotations
@@ -29,15 +29,19 @@ class Linked:
         return self.kernel.launch
 
 
-def link(calls: Sequence[Call | Test], places: dict[Buffer, int], arrays: Sequence[Buffer], name: str) -> Linked:
-    """One native function for these calls. `places`: byte offsets of local buffers in the arena; `arrays`: the buffers given as arguments."""
-    return _Linker(places, arrays).build(calls, name)
+def link(calls: Sequence[Call | Test], places: dict[Buffer, int], arrays: Sequence[Buffer], name: str, dynamic: bool = False) -> Linked:
+    """One native function for these calls. `places`: byte offsets of local buffers in the arena; `arrays`: the buffers given as arguments.
+
+    If `dynamic`, its text has no sizes in it: the same calls over other sizes give the same text, which is compiled once.
+    """
+    return _Linker(places, arrays, dynamic).build(calls, name)
 
 
 class _Linker:
-    def __init__(self, places: dict[Buffer, int], arrays: Sequence[Buffer]) -> None:
-        self.places, self.arrays = places, {each: f"array{k}" for k, each in enumerate(arrays)}
-        self.slots: dict[Buffer | int, int] = {}
+    def __init__(self, places: dict[Buffer, int], arrays: Sequence[Buffer], dynamic: bool) -> None:
+        self.places, self.arrays, self.dynamic = places, {each: f"array{k}" for k, each in enumerate(arrays)}, dynamic
+        self.slots: list[Buffer | int] = []
+        self.known: dict[Buffer | Address, int] = {}
         self.functions: dict[tuple, str] = {}
         self.texts: list[str] = []
         self.numbers: dict[tuple[int, int], tuple[str, str]] = {}
@@ -56,7 +60,7 @@ class _Linker:
         types = ["int64[]", *(f"{each.storage.name}[]" for each in self.arrays), *(kind for _, kind in numbers)]
         text = "".join(self.texts) + f"def kernel({', '.join(names)}):\n" + "\n".join(lines) + "\n"
         backend = next(each.kernel.device.backend for each in calls if isinstance(each, Call))
-        return Linked(build.build(backend, name, bind.headed(text, backend), ", ".join(types), alone=True), list(self.slots))
+        return Linked(build.build(backend, name, bind.headed(text, backend), ", ".join(types), alone=True), self.slots)
 
     def _function(self, call: Call) -> str:
         """The name of the call's kernel, its text written at the first use."""
@@ -75,7 +79,16 @@ class _Linker:
         if isinstance(each, (Number, Integer)):
             kind = "float64" if isinstance(each, Number) else "int64"
             return self.numbers.setdefault((each.source, each.index), (f"number{each.source}_{each.index}", kind))[0]
-        return f"table[{self._slot(each)}]" if isinstance(each, Address) else _plain(each)
+        if isinstance(each, Address):
+            return f"table[{self._slot(each)}]"
+        return self._size(each) if type(each) is int else _plain(each)
+
+    def _size(self, number: int) -> str:
+        """A whole number: literal, or in the table where the function is for all sizes."""
+        if not self.dynamic:
+            return _plain(number)
+        self.slots.append(number)
+        return f"table[{FIRST + len(self.slots) - 1}]"
 
     def _span(self, span: Span) -> str:
         buffer = span.buffer
@@ -84,10 +97,13 @@ class _Linker:
         else:
             address = f"table[{ARENA}]" if buffer.kind == "local" else f"table[{self._slot(buffer)}]"
         offset = span.offset * buffer.storage.itemsize + self.places.get(buffer, 0)
-        return f"view_{buffer.storage.name}({address}{f' + {offset}' if offset else ''}, {buffer.size - span.offset})"
+        return f"view_{buffer.storage.name}({address}{f' + {self._size(offset)}' if offset or self.dynamic else ''}, {self._size(buffer.size - span.offset)})"
 
-    def _slot(self, each: object) -> int:
-        return self.slots.setdefault(each, FIRST + len(self.slots))
+    def _slot(self, each: Buffer | Address) -> int:
+        if each not in self.known:
+            self.slots.append(each)
+            self.known[each] = FIRST + len(self.slots) - 1
+        return self.known[each]
 
 
 def _plain(value: float | int | bool) -> str:

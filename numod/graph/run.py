@@ -16,17 +16,17 @@ from ..device import Storage
 from . import memory, order
 from .lower import Buffer, Call, lower
 from .passes import optimise
-from .section import CheckFailed, Section, draw, undraw
+from .section import CheckFailed, Form, Section, draw, undraw
 from .trace import Program, Value, replace
 
 
 class Executable:
-    """A program ready to run. `linked` forces, or forbids, one native function; `name` is the kernel's."""
+    """A program ready to run. `name` is the kernel's, `form` how it runs."""
 
     boundary: int | None = None  # the step where the backward pass begins, where there is one
     inputs_known: int | None = None  # how many inputs are there when the run begins, if not all
 
-    def __init__(self, program: Program, name: str = "step", linked: bool | None = None) -> None:
+    def __init__(self, program: Program, name: str = "step", form: Form = Form()) -> None:  # noqa: B008
         self.recorded = program
         self.program, self.boundary = optimise(program, self.boundary)
         program, self.lowered = self.program, lower(self.program)
@@ -37,11 +37,11 @@ class Executable:
         self.storages, self.inputs_written = self._written()
         self.lowered.calls = order.checks_first(self.lowered.calls, program.shared, self.inputs_known)
         self.spoiled = order.written_before_checks(self.lowered.calls)
-        self._prepare(name, linked)
+        self._prepare(name, form)
 
-    def _prepare(self, name: str, linked: bool | None) -> None:
+    def _prepare(self, name: str, form: Form) -> None:
         places, self.arena_size = memory.plan(self.lowered)
-        self.section = Section(self.lowered, self.lowered.calls, places, name, linked)
+        self.section = Section(self.lowered, self.lowered.calls, places, name, form)
         self.arena = np.empty(max(self.arena_size, 1), np.uint8)
         self.busy = threading.Lock()  # kernels leave Python's lock: a second thread takes memory of its own
 

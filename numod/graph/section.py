@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,18 @@ class CheckFailed(Exception):
     """A check of the library found another value than when the program was recorded."""
 
 
+@dataclass(frozen=True)
+class Form:
+    """How calls are to run. `linked`: as one native function, or as kernels in turn; None decides by the work. `dynamic`: one function for all sizes."""
+
+    linked: bool | None = None
+    dynamic: bool = False
+
+
 class Section:
     """Calls of a lowered program. `arrays`: the buffers whose memory each run is given, in order; held and local memory it knows itself."""
 
-    def __init__(self, lowered: Lowered, calls: Sequence[Call | Test], places: dict[Buffer, int], name: str, linked: bool | None = None) -> None:
+    def __init__(self, lowered: Lowered, calls: Sequence[Call | Test], places: dict[Buffer, int], name: str, form: Form) -> None:
         self.calls, self.places, self.sources = list(calls), places, lowered.sources
         self.buffers = _buffers(self.calls)
         self.arrays = [each for each in self.buffers if each.kind not in ("held", "local")]
@@ -31,15 +40,15 @@ class Section:
         self.tests = [each for each in self.calls if isinstance(each, Test)]
         self.numbers = sorted({(a.source, a.index) for each in self.calls if isinstance(each, Call) for a in each.arguments if isinstance(a, (Number, Integer))})
         self.product = max((each.product for each in self.calls if isinstance(each, Call)), default=0)
-        self.linked = _small(self.calls) if linked is None else linked
+        self.linked = form.linked is not False and _linkable(self.calls) and (form.linked or _small(self.calls))
         if self.linked:
-            self._link(name)
+            self._link(name, form.dynamic)
         else:
             self.kernel = None
             self.launchers = [None if isinstance(each, Test) else each.host or each.kernel.build() for each in self.calls]
 
-    def _link(self, name: str) -> None:
-        linked = link(self.calls, self.places, self.arrays, name)
+    def _link(self, name: str, dynamic: bool) -> None:
+        linked = link(self.calls, self.places, self.arrays, name, dynamic)
         self.kernel, self.launch, self.slots = linked.kernel, linked.launch, linked.slots
         self.table = np.zeros(FIRST + len(self.slots), np.int64)
         for place, each in enumerate(self.slots, FIRST):
@@ -92,12 +101,15 @@ def undraw(sources: Sequence) -> None:
             each.generator._offset -= each.count
 
 
+def _linkable(calls: Sequence) -> bool:
+    """Whether the calls can be one native function: kernels of the CPU, and not too many of them."""
+    kernels = [each.kernel for each in calls if isinstance(each, Call)]
+    return 0 < len(kernels) <= LINKED_CALLS and all(each is not None and each.device.type == "cpu" for each in kernels)
+
+
 def _small(calls: Sequence) -> bool:
     """Whether one serial function is the better form."""
-    kernels = [each.kernel for each in calls if isinstance(each, Call)]
-    if not kernels or len(kernels) > LINKED_CALLS or any(each is None or each.device.type != "cpu" for each in kernels):
-        return False
-    return sum(each.work for each in kernels) < LINKED_WORK
+    return sum(each.kernel.work for each in calls if isinstance(each, Call)) < LINKED_WORK
 
 
 def _buffers(calls: Sequence) -> list[Buffer]:

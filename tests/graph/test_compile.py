@@ -17,13 +17,14 @@ import pytest
 import numod
 from numod import nn
 from numod.graph import compile as compiled_natively
+from numod.graph import mark_dynamic
 from numod.kernel import build
 from numod.nn import functional as F
 
 
 def compile(function: object = None, **options: object) -> object:  # noqa: A001
     """As kernels in turn, which costs no compilation."""
-    return compiled_natively(function, dynamic=True, **options)
+    return compiled_natively(function, options={"linked": False}, **options)
 
 
 def equal(a: object, b: object) -> bool:
@@ -260,13 +261,13 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("linked", [False, None])
 @pytest.mark.parametrize("name", CHANGES)
-def test_numbers_wherever_they_stand(name: str, dynamic: bool) -> None:
+def test_numbers_wherever_they_stand(name: str, linked: bool | None) -> None:
     function, change = CHANGES[name]
     settings = Slots() if name == "slot" else Settings()
     GLOBAL["scale"] = 1.0
-    compiled = compiled_natively(lambda x: function(settings, x), dynamic=dynamic)
+    compiled = compiled_natively(lambda x: function(settings, x), options={"linked": linked})
     for _ in range(3):
         assert equal(compiled(X), function(settings, X))
     change(settings)
@@ -764,17 +765,17 @@ class Holder:
         self.x = x
 
 
-@pytest.mark.parametrize("dynamic", [True, False])
-def test_types_of_results_are_kept(dynamic: bool) -> None:
+@pytest.mark.parametrize("linked", [False, None])
+def test_types_of_results_are_kept(linked: bool | None) -> None:
     def function(x: numod.Tensor) -> tuple:
         return Point(x + 1, [x * 2]), x.max(1), OrderedDict(a=x - 1, b=x.shape), x.dtype
 
-    compiled = compiled_natively(function, dynamic=dynamic)
+    compiled = compiled_natively(function, options={"linked": linked})
     for k in range(4):
         a, b = compiled(X + k), function(X + k)
         assert equal(a[0], b[0]) and type(a[1]) is type(b[1]) and equal(a[1].values, b[1].values) and type(a[2]) is OrderedDict and equal(a[2]["a"], b[2]["a"]) and a[2]["b"] == b[2]["b"]
     with pytest.raises(RuntimeError, match="returns a Holder"):
-        compiled_natively(lambda x: Holder(x * 2), dynamic=dynamic)(X)
+        compiled_natively(lambda x: Holder(x * 2), options={"linked": linked})(X)
 
 
 def test_objects_given_as_arguments() -> None:
@@ -841,32 +842,73 @@ def test_embedding_and_targets_out_of_range() -> None:
     assert [each["step"] for each in optimizers[0].state_dict()["state"].values()] == [each["step"] for each in optimizers[1].state_dict()["state"].values()]
 
 
-def test_other_batch_sizes_compile_no_kernel_with_dynamic() -> None:
-    model = compile(net())
+@pytest.mark.parametrize("mode", ["dynamic", "marked", "automatic"])
+def test_a_function_for_all_batch_sizes_is_compiled_once(mode: str) -> None:
+    model = net()
+    compiled = compiled_natively(model, dynamic={"dynamic": True}.get(mode))
     with numod.no_grad():
-        for n in (2, 5, 2, 9):
-            model(batch(1, n)[0])
-        kernels = build.statistics.compiled
-        for n in (3, 4, 31):
-            assert model(batch(1, n)[0]).shape == (n, 2)
-        assert build.statistics.compiled == kernels
+        for n in (2, 5, 7, 9, 4, 31, 4, 9, *range(32, 48)):
+            x = batch(1, n)[0]
+            kernels = build.statistics.compiled + build.statistics.loaded
+            if mode == "marked":
+                mark_dynamic(x, 0)
+            for _ in range(2):
+                assert equal(compiled(x), model(x))
+            if n not in (2, 5, 7):
+                assert build.statistics.compiled + build.statistics.loaded == kernels
+    assert "one native function" in compiled.explain() and "in turn" not in compiled.explain()
+
+
+def test_a_training_step_for_all_batch_sizes_is_compiled_once() -> None:
+    models = [net(), net()]
+    optimizers = [numod.optim.SGD(each.parameters(), lr=0.1, momentum=0.9) for each in models]
+    eager, native = step_of(models[0], optimizers[0]), compiled_natively(step_of(models[1], optimizers[1]), dynamic=True)
+    for n in (3, 5, 4, 5, 6, 3, 11):
+        kernels = build.statistics.compiled + build.statistics.loaded
+        assert equal(native(*batch(n, n)), eager(*batch(n, n)))
+        assert n in (3, 5) or build.statistics.compiled + build.statistics.loaded == kernels
+    assert equal(dict(models[0].state_dict()), dict(models[1].state_dict()))
+
+
+def test_marking_a_dimension_that_is_not_there() -> None:
+    with pytest.raises(IndexError, match="dimension 2 of a tensor of 2"):
+        mark_dynamic(X, 2)
 
 
 def test_versions_are_bounded_with_one_warning() -> None:
     compiled = compiled_natively(lambda x, n: x[:0] * n)
-    with pytest.warns(UserWarning, match="runs eagerly from here") as told:
+    with pytest.warns(UserWarning, match="argument 1: 7 was recorded, 8 came; it runs eagerly from here") as told:
         for n in range(12):
             compiled(X, n)
     assert len(told) == 1 and compiled.recorded == 8
 
 
+def test_the_warning_names_the_shape_or_the_guard_that_failed() -> None:
+    compiled = compiled_natively(lambda x: x[:0] * 1, dynamic=False)
+    with pytest.warns(UserWarning, match=r"argument 0: numod.float32 \(9, 4\) was recorded, numod.float32 \(10, 4\) came.*dynamic=True compiles once"):
+        for n in range(2, 12):
+            compiled(batch(1, n)[0])
+    number = 0
+    compiled = compile(lambda x: x[:0] * number)
+    with pytest.warns(UserWarning, match="number was 7, is 8|because of number"):
+        for number in range(12):
+            compiled(X)
+
+
+def test_only_so_many_sizes_are_kept() -> None:
+    compiled = compiled_natively(lambda x: x.sum(), dynamic=True, options={"linked": False})
+    for n in range(1, 80):
+        compiled(numod.ones(n))
+    assert len(compiled.versions) == 64 and compiled(numod.ones(5)).item() == 5
+
+
 # ---- threads and processes -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dynamic", [True, False])
-def test_threads(dynamic: bool) -> None:
+@pytest.mark.parametrize("linked", [False, None])
+def test_threads(linked: bool | None) -> None:
     function = lambda x: (x @ x.t()).tanh().sum(0)  # noqa: E731
-    compiled, wrong = compiled_natively(function, dynamic=dynamic), []
+    compiled, wrong = compiled_natively(function, options={"linked": linked}), []
     inputs = [X + k for k in range(4)]
     expected = [function(each) for each in inputs]
 
@@ -914,9 +956,9 @@ def test_a_second_process_compiles_nothing(tmp_path: object) -> None:
 
 
 def test_memory_that_moves_is_followed() -> None:
-    for dynamic in (True, False):
+    for linked in (False, None):
         model = net()
-        compiled = compiled_natively(copy.deepcopy(model), dynamic=dynamic)
+        compiled = compiled_natively(copy.deepcopy(model), options={"linked": linked})
         x = batch(1)[0]
         with numod.no_grad():
             for _ in range(3):
