@@ -6,6 +6,7 @@ Who keeps such things calls `note`; who relies on them compares `count`, and loo
 from __future__ import annotations
 
 count = 0
+everywhere: list[dict] = []  # what all modules look into, such as the hooks of all modules
 
 
 def note() -> None:

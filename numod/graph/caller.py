@@ -24,16 +24,17 @@ from .run import Executable
 from .trace import Value
 
 
-def caller(executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int] = ()) -> Callable:
+def caller(executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int], shared: dict[int, Storage]) -> Callable:
     """A function of the same tensors as positional arguments. Where anything differs from how the program was recorded it calls `slow`.
 
-    The inputs numbered `without` must have no gradient.
+    The inputs numbered `without` must have no gradient; those that are `shared` must be that memory.
     """
-    return _Writer(executable, picture, tensors, slow, without).function()
+    return _Writer(executable, picture, tensors, slow, without, shared).function()
 
 
 class _Writer:
-    def __init__(self, executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int]) -> None:
+    def __init__(self, executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int], shared: dict[int, Storage]) -> None:
+        self.shared = shared
         self.executable, self.picture, self.tensors, self.section = executable, picture, tensors, executable.section
         self.arguments, self.without = [f"x{k}" for k in range(len(tensors))], without
         self.space: dict[str, Any] = {
@@ -65,9 +66,9 @@ class _Writer:
     def _same(self) -> str:
         """Everything the program was recorded under, as one expression."""
         tests = ["not listeners", "changes.count == picture.count", f"state.grad_enabled is {waist.state.grad_enabled}", f"state.inference is {waist.state.inference}"]
-        for name, tensor in zip(self.arguments, self.tensors):
+        for number, (name, tensor) in enumerate(zip(self.arguments, self.tensors)):
             tests.append(f"{name}._layout is {self._name(tensor._layout, 'layout')}")
-            tests.append(f"id({name}._storage) not in held")
+            tests.append(f"{name}._storage is {self._name(self.shared[number], 'storage')}" if number in self.shared else f"id({name}._storage) not in held")
             if waist.state.grad_enabled:
                 tests.append(f"{name}.requires_grad" if tensor.requires_grad else f"not {name}._requires_grad and ({name}._base is None or not {name}.requires_grad)")
         tests += [f"{self.arguments[k]}._grad is None" for k in self.without]

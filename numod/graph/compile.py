@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 import warnings
 from collections.abc import Callable
 from threading import get_ident
@@ -20,7 +21,7 @@ from ..core.apply import state
 from ..core.creation import ones
 from ..core.random import Draw, default_generator
 from ..core.tensor import Tensor
-from ..device import Layout
+from ..device import Layout, Storage
 from . import guards
 from .caller import caller
 from .differentiable import Differentiable
@@ -92,7 +93,7 @@ class Compiled:
             if reason is None:
                 self._shorten(version, tensors, arguments)
                 try:
-                    return version.executable.run(tensors)
+                    return version.run(tensors, functools.partial(self.function, *arguments, **named))
                 except CheckFailed as failure:
                     reason = str(failure)
         family, form = _family(key), self._form(key, tensors)
@@ -161,8 +162,9 @@ def _subject(change: str) -> str:
 class Version:
     """A program with what it was recorded under."""
 
-    def __init__(self, executable: Executable, picture: guards.Picture, without: list[int] = ()) -> None:
+    def __init__(self, executable: Executable, picture: guards.Picture, without: list[int], shared: dict[int, Storage]) -> None:
         self.executable, self.picture = executable, picture
+        self.shared = shared  # of inputs that are tensors which the function also reaches by itself: their memory
         self.without = without  # numbers of inputs that had no gradient
         self.held = {id(each._storage) for each in executable.program.held.values()}
         self.made: Callable | None = None
@@ -170,13 +172,19 @@ class Version:
     def caller(self, tensors: tuple[Tensor, ...], slow: Callable) -> Callable:
         """The short way into this version."""
         if self.made is None:
-            self.made = caller(self.executable, self.picture, tensors, slow, self.without)
+            self.made = caller(self.executable, self.picture, tensors, slow, self.without, self.shared)
         return self.made
+
+    def run(self, tensors: tuple[Tensor, ...], function: Callable) -> Any:
+        """The program's results. `function` gives them eagerly, should their gradients be differentiated."""
+        if isinstance(self.executable, Differentiable):
+            return self.executable.run(tensors, lambda: function() if self.objection(tensors) is None else None)
+        return self.executable.run(tensors)
 
     def objection(self, tensors: tuple[Tensor, ...]) -> str | None:
         """Why the program may not run now, or None."""
-        for each in tensors:
-            if id(each._storage) in self.held:
+        for number, each in enumerate(tensors):
+            if id(each._storage) in self.held or each._storage is not self.shared.get(number, each._storage):
                 return "an argument that shares memory with a tensor the function reaches by itself"
         for number in self.without:
             if tensors[number]._grad is not None:
@@ -189,9 +197,9 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     roots = _objects((arguments, named))
     before = list(guards.picture(function, roots))
     tensors = describe(arguments, named)[1]
-    storages = {id(thing) for _, kind, thing in before if kind == "is"}
-    if any(id(each._storage) in storages for each in tensors):
-        return function(*arguments, **named), None, None  # a parameter given as an argument: which of the two a later call means is not known
+    shared = _shared(before, tensors)
+    if shared is None:
+        return function(*arguments, **named), None, None
     recorder = Recorder(tensors, {id(thing) for _, kind, thing in before if kind == "is" and isinstance(thing, Tensor)})
     owned = Gradients(function, before, tensors)
     stream, histories, settings = _stream(), [each.grad_fn for each in tensors], _settings(before)
@@ -203,8 +211,8 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
         joint = None if change or recorder.made_state else _differentiate(recorder, tensors, outputs)
     finally:
         waist.listeners.remove(recorder)
-    if change or recorder.made_state:
-        return outputs, None, None if recorder.made_state else change
+    if change or recorder.made_state or recorder.confused:
+        return outputs, None, None if recorder.made_state or recorder.confused else change
     _refuse_hooks(before)
     owned.settle(recorder)
     if joint is None:
@@ -214,7 +222,23 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
         executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
     picture = guards.Picture(function, roots, owned.guards)
     executable.counting = picture.counting
-    return outputs, Version(executable, picture, owned.inputs_without), None
+    return outputs, Version(executable, picture, owned.inputs_without, shared), None
+
+
+def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...]) -> dict[int, Storage] | None:
+    """The memory of arguments that the function also reaches by itself (parameters given to `functional_call`, say), by their numbers.
+
+    None where a tensor that it reaches is another part of that memory: which elements are which would not be known.
+    """
+    reached = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor)]
+    found = {}
+    for number, each in enumerate(tensors):
+        same = [other for other in reached if other._storage is each._storage]
+        if any(other._offset != each._offset or other._layout is not each._layout for other in same):
+            return None
+        if same:
+            found[number] = each._storage
+    return found
 
 
 def _unseen(recorder: Recorder, tensors: tuple[Tensor, ...], stream: tuple, histories: list) -> str | None:
@@ -277,9 +301,12 @@ def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] 
 
 
 def _refuse_hooks(entries: list[guards.Entry]) -> None:
-    """Hooks of modules inside would not be called. (Those of a compiled module itself are: they run around it.)"""
+    """Hooks on the gradients of modules inside would not be called. (Those of a compiled module itself are: they run around it.)
+
+    Forward hooks are part of what is recorded, and their code is guarded like the function's own.
+    """
     for name, _, thing in entries:
-        if "_hooks" in name and callable(thing) and not name.startswith(_OWN_HOOKS):
+        if re.search(r"_backward_(pre_)?hooks\[", name) and callable(thing) and not name.startswith(_OWN_HOOKS):
             raise RuntimeError(f"compile: {name.rpartition('.')[0]} has a hook ({name.rpartition('.')[2]}), which a compiled function would not call; remove it, or compile the parts")
 
 

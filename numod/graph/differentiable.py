@@ -5,10 +5,12 @@ Local memory lives from forward to backward, so each call has an arena of its ow
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..autograd.engine import grad
 from ..autograd.tape import Node, edge_to, stale
 from ..core.apply import state
 from ..core.tensor import Tensor
@@ -42,13 +44,13 @@ class Differentiable(Executable):
             raise RuntimeError(f"compile: the backward pass of {self.backward.tests[0].where} branches on a value of the gradient; leave the function uncompiled")
         self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]
 
-    def run(self, inputs: tuple[Tensor, ...]) -> Any:
-        """The forward pass's results, with a node that runs the backward pass."""
+    def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None) -> Any:
+        """The forward pass's results, with a node that runs the backward pass. `again` gives them eagerly, or None where things have changed."""
         arena, memory_of = np.empty(max(self.arena_size, 1), np.uint8), {}
         values = self._begin(arena, inputs, memory_of)
         self._count_writes(inputs)
         tensors = self._set_gradients(inputs, memory_of)
-        node = CompiledNode(self, inputs, arena, memory_of, values)
+        node = CompiledNode(self, inputs, arena, memory_of, values, again)
 
         def build(each: Any) -> Any:
             if not isinstance(each, Value):
@@ -66,11 +68,11 @@ class Differentiable(Executable):
 class CompiledNode(Node):
     """The tape's node of a compiled forward pass. Keeps its memory until backward has run."""
 
-    def __init__(self, executable: Differentiable, inputs: tuple, arena: np.ndarray, memory_of: dict[Buffer, Any], values: list) -> None:
+    def __init__(self, executable: Differentiable, inputs: tuple, arena: np.ndarray, memory_of: dict[Buffer, Any], values: list, again: Callable) -> None:
         owners = [inputs[each] if isinstance(each, int) else each for each in executable.wanted]
         layouts = executable.lowered.layouts
         super().__init__(None, [edge_to(each) for each in owners], [each._layout for each in owners], tuple(layouts[each] for each in executable.differentiated))
-        self.executable, self.kept, self.versions = executable, (inputs, arena, memory_of, values), None
+        self.executable, self.again, self.kept, self.versions = executable, again, (inputs, arena, memory_of, values), None
         self.storages = [self._storage(each) for each in executable.kept]
         self.versions = [each.version for each in self.storages]
 
@@ -82,18 +84,34 @@ class CompiledNode(Node):
         """Run the backward section."""
         if self.kept is None:
             self.unpack()  # raises
-        if state.grad_enabled:
-            raise RuntimeError("a compiled function's gradient cannot itself be differentiated; call the function that was compiled, uncompiled, for create_graph=True")
         inputs, arena, memory_of, values = self.kept
         for storage, buffer, version in zip(self.storages, self.executable.kept, self.versions):
             if storage.version != version:
                 raise stale(buffer.tensor if buffer.kind == "held" else inputs[buffer.number] if buffer.kind == "input" else grads[0], version, self)
+        if state.grad_enabled:
+            return self._backward_eagerly(inputs, grads)
         program = self.executable.program
         seeds = [grads[k] if grads[k] is not None else _zeros(layout) for k, layout in enumerate(self.outputs)]
         seeds = [each if each._layout.dense else each.contiguous() for each in seeds]
         memory_of = dict(memory_of)
         self.executable._run(self.executable.backward, arena, (*inputs, *seeds), memory_of, values)
         found = self.executable._built(program.outputs[1], (*inputs, *seeds), memory_of)
+        return [(position, gradient) for position, gradient in enumerate(found) if gradient is not None]
+
+    def _backward_eagerly(self, inputs: tuple, grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
+        """Gradients that can be differentiated again: those of the function itself, called once more, where that changes nothing."""
+        executable = self.executable
+        pure = not (executable.storages or executable.inputs_written or executable.lowered.sources or executable.program.gradients)
+        outputs = self.again() if pure else None
+        if outputs is None:
+            raise RuntimeError(
+                "a compiled function's gradient cannot itself be differentiated where the function draws, writes or has changed since; call it uncompiled for create_graph=True"
+            )
+        made: dict[Value, Tensor] = {}
+        _pair(executable.program.outputs[0], outputs, made)
+        owners = [inputs[each] if isinstance(each, int) else each for each in executable.wanted]
+        pairs = [(made[value], g) for value, g in zip(executable.differentiated, grads) if g is not None]
+        found = grad([a for a, _ in pairs], owners, [g for _, g in pairs], create_graph=True, allow_unused=True)
         return [(position, gradient) for position, gradient in enumerate(found) if gradient is not None]
 
     def release(self) -> None:
@@ -103,6 +121,18 @@ class CompiledNode(Node):
     def name(self) -> str:
         """The node's name."""
         return "CompiledFunctionBackward"
+
+
+def _pair(structure: Any, outputs: Any, made: dict[Value, Tensor]) -> None:
+    """The tensor that each value of a structure is in another of the same form."""
+    if isinstance(structure, Value):
+        made[structure] = outputs
+    elif isinstance(structure, (tuple, list)):
+        for each, output in zip(structure, outputs):
+            _pair(each, output, made)
+    elif isinstance(structure, dict):
+        for key, each in structure.items():
+            _pair(each, outputs[key], made)
 
 
 def _zeros(layout: Any) -> Tensor:

@@ -50,7 +50,6 @@ class Picture:
             self.count = changes.count
         return found
 
-
     def _broken(self) -> str | None:
         """The name of the first guard that does not hold."""
         try:
@@ -99,6 +98,8 @@ def picture(function: Callable, roots: Sequence = ()) -> Iterator[Entry]:
     """All that `function` reaches by name, and the objects it is given (`roots`), looked into."""
     seen: set[int] = set()
     yield "default dtype", "is", dtypes.get_default_dtype()
+    for hooks in changes.everywhere:
+        yield from ((f"the hooks of all modules[{number}]", "is", hook) for number, hook in hooks.items())
     for *_, name, value in names_of(function):
         yield from _look(name, value, seen, _DEPTH)
     for k, each in enumerate(roots):
@@ -149,6 +150,7 @@ def _look_at_module(name: str, module: Any, seen: set[int], depth: int) -> Itera
         elif key.endswith("_hooks") or "_hooks_" in key:
             for number, hook in list(each.items() if isinstance(each, dict) else ()):
                 yield f"{name}.{key}[{number}]", "is", hook
+                yield from _look(f"{name}.{key}[{number}]", hook, seen, depth - 1)
         else:
             yield from _look(f"{name}.{key}", each, seen, depth - 1)
 

@@ -135,6 +135,9 @@ class _Walk:
                 if key in _REGISTRIES:
                     for inner, part in list(each.items()):
                         self.visit(f"{name}.{inner}", part)
+                elif key in ("_forward_hooks", "_forward_pre_hooks"):
+                    for hook in each.values():
+                        self.visit(f"{name}.{key}", hook)
                 elif "_hooks" not in key and key != _NOTED:
                     self.visit(f"{name}.{key}", each)
         self.attributes(name, value, type(value))

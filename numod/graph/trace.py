@@ -148,6 +148,7 @@ class Recorder:
         self.made_here: set[int] = set()  # storages that the function made
         self.indifferent: set[int] = set()  # leaves whose gradient is dropped before it is looked at
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
+        self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.made_state = False  # whether an optimizer began its state in the recorded step
         for each in inputs:
             self.add_input(each)
@@ -229,6 +230,7 @@ class Recorder:
         if place in self.at:
             found = self.numbers[id(each)] = self.at[place]
             self.others += [each, each._storage]
+            self.confused |= id(each) in self.outside and found in self.program.inputs
             return found
         if found is not None or place[0] in self.made_here:
             raise RuntimeError(f"trace: a tensor's shape or memory was changed in place before {_line()}, which a recorded program cannot repeat; use the form that gives a new tensor")

@@ -73,6 +73,7 @@ class RemovableHandle:
             hooks = place()
             if hooks is not None:
                 hooks.pop(self.id, None)
+        changes.note()
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -108,6 +109,7 @@ def register(hooks: Hooks, hook: Callable, prepend: bool = False, options: Seque
 registration = {"parameter": Hooks(), "buffer": Hooks(), "module": Hooks()}
 forward_pre, forward, forward_with_kwargs, forward_always_called = Hooks(), Hooks(), Hooks(), Hooks()
 backward_pre, backward = Hooks(), Hooks()
+changes.everywhere += [forward_pre, forward, backward_pre, backward]
 
 
 def register_module_parameter_registration_hook(hook: Callable) -> RemovableHandle:

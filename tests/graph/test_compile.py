@@ -520,14 +520,6 @@ def test_retain_graph_and_a_graph_used_up() -> None:
         compiled.zero_grad()
 
 
-def test_second_derivatives_are_refused_clearly() -> None:
-    function = compile(lambda x: (x**3).sum())
-    x = numod.ones(3, requires_grad=True)
-    function(x)
-    with pytest.raises(RuntimeError, match="create_graph"):
-        numod.autograd.grad(function(x), x, create_graph=True)
-
-
 def test_weights_changed_between_forward_and_backward_are_noticed() -> None:
     _, compiled = forward_pair()
     compiled(batch(1)[0])
@@ -682,9 +674,22 @@ def test_a_parameter_group_added() -> None:
     assert equal(*extra) and extra[0].tolist() != [1.0, 1.0]
 
 
+def test_forward_hooks_inside_are_recorded_and_guarded() -> None:
+    model, x, scale = net(), batch(1)[0], 2.0
+    handle = model[0].register_forward_hook(lambda module, inputs, output: output * scale)
+    model[1].register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,))
+    compiled = compile(model)
+    for turn in range(6):
+        if turn == 2:
+            scale = 3.0
+        if turn == 4:
+            handle.remove()
+        assert equal(compiled(x), model(x))
+
+
 def test_hooks() -> None:
     model = net()
-    model[0].register_forward_hook(lambda module, inputs, output: output * 2)
+    model[0].register_full_backward_hook(lambda module, inputs, outputs: None)
     with pytest.raises(RuntimeError, match="hook"):
         compile(model)(batch(1)[0])
     model, calls = net(), []
@@ -693,6 +698,11 @@ def test_hooks() -> None:
     for _ in range(3):
         compiled(batch(1)[0])
     assert len(calls) == 3
+    model[0].register_forward_hook(lambda module, inputs, output: calls.append(1))
+    compiled = compile(model.forward)
+    compiled(batch(1)[0])
+    with pytest.raises(RuntimeError, match=r"calls\) was"):
+        compiled(batch(1)[0])
     function = compile(net().forward)
     weight = numod.ones(4, requires_grad=True)
     weight.register_hook(lambda g: g * 2)
@@ -704,9 +714,67 @@ def test_a_hook_added_later_is_not_missed() -> None:
     eager, compiled = forward_pair()
     x = batch(1)[0]
     compiled(x), compiled(x)
-    compiled[1].register_forward_hook(lambda module, inputs, output: output * 2)
-    with pytest.raises(RuntimeError, match="hook"):
-        compiled(x)
+    for each in (eager, compiled):
+        each[1].register_forward_hook(lambda module, inputs, output: output * 2)
+    assert equal(compiled(x), eager(x)) and equal(compiled(x), eager(x))
+    with nn.modules.module.register_module_forward_hook(lambda module, inputs, output: output + 1):
+        assert equal(compiled(x), eager(x)) and equal(compiled(x), eager(x))
+    assert equal(compiled(x), eager(x))
+
+
+# ---- functions of functions ------------------------------------------------------------------------------------------
+
+
+def test_functional_calls_and_gradients_as_functions() -> None:
+    model = net()
+    x, y = batch(1)
+    weights = {name: each.detach() for name, each in model.named_parameters()}  # the memory of the module's own
+
+    def loss(weights: dict, x: numod.Tensor) -> numod.Tensor:
+        return F.cross_entropy(numod.func.functional_call(model, weights, (x,)), y)
+
+    def descend(weights: dict, x: numod.Tensor) -> dict:
+        slopes = numod.func.grad(loss)(weights, x)
+        return {name: each - 0.1 * slopes[name] for name, each in weights.items()}
+
+    for function in (loss, numod.func.grad(loss), numod.func.value_and_grad(loss), descend):
+        compiled = compile(function)
+        for given in (weights, weights, {name: each.clone() for name, each in weights.items()}, weights):
+            assert equal(compiled(given, x), function(given, x))
+        assert compiled.recorded == 2
+
+
+def test_gradients_of_gradients_as_functions() -> None:
+    for function in (numod.func.grad(lambda x: numod.func.grad(lambda x: (x**3).sum())(x).sum()), numod.func.hessian(lambda x: (x**3).sum())):
+        compiled = compile(function)
+        for _ in range(3):
+            assert equal(compiled(numod.arange(3.0)), function(numod.arange(3.0)))
+
+
+def test_an_argument_that_is_also_reached_is_the_same_memory_at_every_call() -> None:
+    weight = numod.randn(3)
+    function = lambda x: x * 2 + weight  # noqa: E731
+    compiled = compile(function)
+    for x in (weight, weight, numod.randn(3), weight, weight.view(3), numod.randn(3)):
+        assert equal(compiled(x), function(x))
+
+
+def test_gradients_through_a_compiled_function_can_be_differentiated() -> None:
+    weight = numod.randn(3, requires_grad=True)
+    x = numod.randn(3, requires_grad=True)
+    function = lambda x: ((x * weight).tanh().sum(), weight * 2)  # noqa: E731
+    compiled = compile(function)
+    for _ in range(3):
+        results = []
+        for each in (function, compiled):
+            value, other = each(x * 1)
+            slopes = numod.autograd.grad(value + other.sum(), (x, weight), create_graph=True)
+            results.append((slopes, numod.autograd.grad((slopes[0] * slopes[1]).sum(), (x, weight))))
+        assert equal(*results)
+    drawing = compile(lambda x: F.dropout(x * weight, 0.5).sum())
+    drawing(x)
+    with pytest.raises(RuntimeError, match="create_graph=True"):
+        numod.autograd.grad(drawing(x), weight, create_graph=True)
 
 
 def test_a_compiled_module_is_a_module() -> None:
@@ -888,10 +956,11 @@ def test_the_warning_names_the_shape_or_the_guard_that_failed() -> None:
     with pytest.warns(UserWarning, match=r"argument 0: numod.float32 \(9, 4\) was recorded, numod.float32 \(10, 4\) came.*dynamic=True compiles once"):
         for n in range(2, 12):
             compiled(batch(1, n)[0])
-    number = 0
-    compiled = compile(lambda x: x[:0] * number)
-    with pytest.warns(UserWarning, match="number was 7, is 8|because of number"):
-        for number in range(12):
+    GLOBAL["factor"] = 0
+    compiled = compile(lambda x: x[:0] * GLOBAL["factor"])
+    with pytest.warns(UserWarning, match="because of GLOBAL\\['factor'\\]"):
+        for _ in range(12):
+            GLOBAL["factor"] += 1
             compiled(X)
 
 
