@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from numod import demo, inventory
+from numod.profiler import command as profile
 
-COMMANDS = (demo, inventory)
+COMMANDS = (demo, inventory, profile)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ _LABEL = re.compile(r"^(\.?\w[\w.$]*):")
 _JUMP = re.compile(r"^\s+j\w+\s+(\.\w+)")
 _REGISTER = re.compile(r"%([xyz])mm\d+")
 _BITS = {"x": 128, "y": 256, "z": 512}
-_SCALAR = re.compile(r"^\s+v?\w*s[sd]\b")
+_SCALAR = re.compile(r"^\s+v?(?:\w*s[sdh]|mov[dq])\b")
 
 
 @dataclass
@@ -101,15 +101,14 @@ def _innermost_loops(lines: list[str]) -> list[list[str]]:
 
 
 def _vector(line: str, bits: int) -> bool:
-    """Whether an instruction works on vectors of this width (0: on scalars in vector registers)."""
+    """Whether an instruction works on vectors of this width; 0 is for one number in a vector register."""
     widths = [_BITS[each] for each in _REGISTER.findall(line)]
-    if _SCALAR.match(line):
-        return bits == 0 and bool(widths)
-    return bool(widths) and max(widths) == bits
+    return bool(widths) and (0 if _SCALAR.match(line) else max(widths)) == bits
 
 
 def _width(loop: list[str]) -> int:
-    return max([_BITS[each] for line in loop if not _SCALAR.match(line) for each in _REGISTER.findall(line)], default=0)
+    """The widest vectors that are read from memory or written there."""
+    return max([_BITS[each] for line in loop if "(" in line and not _SCALAR.match(line) for each in _REGISTER.findall(line)], default=0)
 
 
 def _vector_instructions(loop: list[str]) -> int:

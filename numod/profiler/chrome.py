@@ -64,8 +64,8 @@ def describe(event: Event) -> dict[str, Any]:
     if event.category in ("compile", "load"):
         kernel = event.subject
         found.update(signature=kernel.signature, parallel=kernel.parallel, hash=kernel.key, why=kernel.why)
-    if event.category == "pass" and event.note:
-        found["function"] = event.note
+    if event.category == "pass" and event.detail:
+        found["function"] = event.detail
     return found
 
 

@@ -15,20 +15,20 @@ from ..kernel.build import Kernel
 from ..nn.module import Module
 from ..ops import cost
 from ..ops.op import Op
-from .watch import Detail
+from .watch import Call
 
 
 class Event:
-    """A slice of time. `category`: profile, step, user, module, op, item, plan, node (an op's gradient), backward, optimizer, data, compiled, kernel, compile, load, pass."""
+    """A slice of time. `category`: profile, step, user, module, op, item, plan, node (an op's gradient), backward, optimizer, data, compiled, kernel, compile, load, pass, gc."""
 
     module = ""  # path of the module it ran in, or whose gradient it computed
     forward: Event | None = None  # of a gradient: the op's own event
     memory_delta = 0  # bytes made less bytes gone in the slice itself
 
     def __init__(self, start: int, end: int, thread: int, category: str, subject: Any = None, detail: Any = None) -> None:
-        self.start, self.end, self.thread, self.category, self.subject = start, end, thread, category, subject
-        self.detail = detail if isinstance(detail, Detail) else Detail(detail) if category == "op" else None
-        self.note = detail
+        self.start, self.end, self.thread, self.category, self.detail = start, end, thread, category, detail
+        self.call = subject if isinstance(subject, Call) else None
+        self.subject = self.call.op if self.call else subject
         self.cpu_parent: Event | None = None
         self.cpu_children: list[Event] = []
         self.id = 0
@@ -69,35 +69,38 @@ class Event:
     @cached_property
     def input_shapes(self) -> list[list[int]]:
         """Shapes of the inputs; an empty list for a number."""
-        return [list(each.shape) if isinstance(each, Layout) else [] for each in self.detail.inputs] if self.detail else []
+        return [list(each.shape) if isinstance(each, Layout) else [] for each in self.call.inputs] if self.call else []
 
     @cached_property
     def flops(self) -> int:
         """Floating-point operations, by the op's shapes; 0 where they were not recorded."""
-        return cost.flops(self.subject, *self.detail[1:4]) if self._counted else 0
+        return cost.flops(self.subject, *self.call[1:4]) if self._counted else 0
 
     @cached_property
     def multiply_adds(self) -> int:
         """Those of products and convolutions."""
-        return cost.multiply_adds(self.subject, *self.detail[1:4]) if self._counted else 0
+        return cost.multiply_adds(self.subject, *self.call[1:4]) if self._counted else 0
 
     @cached_property
     def bytes_moved(self) -> int:
         """Bytes that had to be read and written."""
-        return cost.bytes_moved(self.subject, self.detail.inputs, self.detail.results) if self._counted else 0
+        return cost.bytes_moved(self.subject, self.call.inputs, self.call.results) if self._counted else 0
 
     @property
     def _counted(self) -> bool:
         """An op that holds others (one of 16-bit floats, computed as float32) leaves the counting to them."""
-        return bool(self.detail and self.detail.results) and not any(each.category == "op" and each.flops for each in self.cpu_children)
+        return bool(self.call and self.call.results) and not any(each.category == "op" and each.flops for each in self.cpu_children)
 
     @property
     def stack(self) -> list[str]:
         """Lines of the user's code, innermost first; of a gradient, those of its op."""
-        own = self.detail.stack if self.detail else ()
+        own = self.call.stack if self.call else ()
         return list(own or (self.forward.stack if self.forward else self.cpu_parent.stack if self.cpu_parent and self.category in ("kernel", "op") else ()))
 
-    sequence_nr = property(lambda self: -1 if (number := self.detail.sequence if self.detail else self.note) is None else number)
+    @property
+    def sequence_nr(self) -> int:
+        """The number of the tape's node that the op made, or that this is the gradient of; -1 where there is none."""
+        return -1 if self.detail is None or self.category not in ("op", "node") else self.detail
 
     # ---- memory, in bytes
 
@@ -129,11 +132,12 @@ def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memo
     for start, end, thread, category, subject, detail in zip(*[iter(notes)] * 6):
         event = Event(start, end, thread, category, subject, detail)
         stack = open_.setdefault(thread, [])
-        children = event.cpu_children
-        while stack and stack[-1].start >= start:
-            children.append(stack.pop())
+        children, later = event.cpu_children, []
+        while stack and stack[-1].start >= start:  # what began after the end was noted between that and this note: a collection, or memory of the op
+            inner = stack.pop()
+            (children if inner.end <= end or inner.category == "memory" else later).append(inner)
         children.reverse()
-        stack.append(event)
+        stack += [event, *reversed(later)]
         if category == "memory":
             memory.append(Memory(start, subject))
         else:
@@ -159,10 +163,10 @@ def _link(events: list[Event], roots: dict[Module, str]) -> None:
         event.module = outer.module if outer is not None else ""
         if event.category == "module":
             event.module = _path(event, roots, names)
-        elif event.category == "op" and event.detail.sequence is not None:
-            made[event.detail.sequence] = event  # inner ops come later, and are the ones that made the node
+        elif event.category == "op" and event.detail is not None:
+            made[event.detail] = event  # inner ops come later, and are the ones that made the node
         elif event.category == "node":
-            event.forward = made.get(event.note)
+            event.forward = made.get(event.detail)
             event.module = event.forward.module if event.forward else event.module
 
 

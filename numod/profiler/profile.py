@@ -158,9 +158,10 @@ class profile:  # noqa: N801  PyTorch's name
             self._watch = Watch(self.options)
             self._watch.start()
             self._began = self._step_began = clock()
-        elif self.current_action is ProfilerAction.WARMUP and action is not ProfilerAction.WARMUP:
             self._watch.notes.clear()
+        elif self.current_action is ProfilerAction.WARMUP and action is not ProfilerAction.WARMUP:
             self._began = clock()
+            self._watch.notes.clear()
         self.current_action = action
 
     def _close(self, keep: bool) -> None:
@@ -168,11 +169,14 @@ class profile:  # noqa: N801  PyTorch's name
             return
         if self.step_num and keep and self._step_began >= self._began and self.current_action is not ProfilerAction.RECORD_AND_SAVE:
             self._note_step()
-        self._watch.notes.extend((self._began, clock(), get_ident(), "profile", "profile", None))
+        end, notes = clock(), self._watch.notes
         self._watch.stop()
+        while notes and notes[-6] >= end:
+            del notes[-6:]
+        notes.extend((self._began, end, get_ident(), "profile", "profile", None))
         if keep:
             before = self._notes if self.acc_events and self._notes else []
-            self._notes, self._roots, self._found = [*before, *self._watch.notes], {**self._roots, **self._watch.roots}, None
+            self._notes, self._roots, self._found = [*before, *notes], {**self._roots, **self._watch.roots}, None
         self._watch = None
 
     def _note_step(self) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "page")
 _KINDS = {  # of time, in the order they are shown, with the categories of slices whose own time it is
-    "Python": ("profile", "step", "user", "module"), "dispatch": ("op", "item", "node", "backward", "optimizer", "compiled"), "planning": ("plan",),
+    "Python": ("profile", "step", "user", "module", "gc"), "dispatch": ("op", "item", "node", "backward", "optimizer", "compiled"), "planning": ("plan",),
     "kernels": ("kernel",), "compiling": ("compile", "pass"), "loading": ("load",), "data": ("data",),
 }  # fmt: skip
 _LIMIT = 50_000  # slices in the timeline; the tables count them all
@@ -51,7 +51,7 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
     return {
         "title": title, "wall": sum(each.cpu_time_total for each in events if each.category == "profile"), "kinds": kinds(events),
         "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin), "left_out": max(len(events) - _LIMIT, 0), "flame": _flame(events),
-        "modules": _modules(events), "memory": _memory(prof, begin), "machine": [limits.gflops, limits.cache_gbs, limits.memory_gbs],
+        "modules": modules(events), "memory": _memory(prof, begin), "machine": [limits.gflops, limits.cache_gbs, limits.memory_gbs],
         "kernels": [_kernel(each, number < assembly) for number, each in enumerate(kernels)],
         "compilations": [_compilation(each, begin) for each in events if each.category in ("compile", "load")],
         "options": [name for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "with_jit") if getattr(prof, name)],
@@ -122,7 +122,7 @@ def _flame(events: Sequence[Event]) -> list[list]:
     return rows
 
 
-def _modules(events: Sequence[Event]) -> list[list]:
+def modules(events: Sequence[Event]) -> list[list]:
     """By module path: [path, class, calls, forward time, its own part, backward time, memory made, operations]. A parent's include its children's."""
     found: dict[str, list] = {}
     for event in events:

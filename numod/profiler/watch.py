@@ -7,6 +7,7 @@ lie flat in one list, six places each: a tuple that is kept costs more than all 
 
 from __future__ import annotations
 
+import gc
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -48,14 +49,20 @@ class Options(NamedTuple):
         return self.shapes or self.memory or self.stack
 
 
-class Detail(NamedTuple):
-    """What is known of an op's call: the number of its node on the tape, layouts (or numbers' types), parameters, layouts of results, lines of code."""
+class Call(NamedTuple):
+    """What is known of an op's call: layouts of its inputs (types of numbers), parameters, layouts of its results, the lines of code that led to it."""
 
-    sequence: int | None
+    op: Op
     inputs: tuple = ()
     parameters: tuple = ()
     results: tuple = ()
     stack: tuple[str, ...] = ()
+
+
+class _Watched(weakref.ref):
+    """A reference to a storage that knows what it was."""
+
+    __slots__ = ("number", "size")
 
 
 class Watch:
@@ -67,7 +74,8 @@ class Watch:
         self.roots: dict[Module, str] = {}  # the modules called, with the names of those that were called by no other
         self._exchange = Exchange()
         self._launches = Launches(self.notes.extend)
-        self._references: dict[int, weakref.ref] = {}  # of the storages whose end is noted
+        self._calls: dict[Call, Call] = {}  # one object for all that are alike: a program repeats itself
+        self._references: dict[int, _Watched] = {}  # to the storages whose end is noted
 
     def start(self) -> None:
         """Begin to note."""
@@ -91,6 +99,7 @@ class Watch:
             exchange.replace(Module, "__call__", self._watch_module)
         exchange.replace(Compiled, "__call__", lambda plain: self._launches.watch_compiled(around(plain, note, "compiled", lambda self: f"compiled {self.name}")))
         watch_compiler(exchange, note)
+        self._watch_collector()
         if self.options.kernels:
             self._launches.start(exchange)
 
@@ -99,6 +108,19 @@ class Watch:
         self._exchange.undo()
         self._launches.stop()
         self._references.clear()
+
+    def _watch_collector(self) -> None:
+        """Python's garbage collections, which else would seem to be the time of whatever they interrupt."""
+        note, began = self.notes.extend, [0]
+
+        def collecting(phase: str, info: dict) -> None:
+            if phase == "start":
+                began[0] = clock()
+            elif began[0]:
+                note((began[0], clock(), get_ident(), "gc", f"garbage collection {info['generation']}", None))
+
+        gc.callbacks.append(collecting)
+        self._exchange.later(lambda: gc.callbacks.remove(collecting))
 
     def _watch_module(self, plain: Callable) -> Callable:
         note, roots = self.notes.extend, self.roots
@@ -116,8 +138,8 @@ class Watch:
 
         return __call__
 
-    def _describe(self, op: object, inputs: tuple, parameters: tuple, results: tuple, made: bool = True) -> Detail:
-        options, node = self.options, results[0]._node
+    def _describe(self, op: object, inputs: tuple, parameters: tuple, results: tuple, made: bool = True) -> Call:
+        options = self.options
         if options.memory and made and not op.is_view:
             for each in results:
                 self._note_memory(each._storage)
@@ -125,22 +147,21 @@ class Watch:
             inputs, results = tuple([getattr(each, "_layout", each.__class__) for each in inputs]), tuple([each._layout for each in results])
         else:
             inputs = results = parameters = ()
-        return Detail(node and node.sequence, inputs, parameters, results, tuple(_lines(sys._getframe(2))) if options.stack else ())
+        call = Call(op, inputs, parameters, results, _lines(sys._getframe(2)) if options.stack else ())
+        return self._calls.setdefault(call, call)
 
     def _note_memory(self, storage: object) -> None:
         """Note that a buffer was made, and when it goes."""
-        note, references, size, number = self.notes.extend, self._references, storage.nbytes(), id(storage)
-        if number in references:
-            return
-
-        def gone(_: object) -> None:
-            references.pop(number, None)
+        if id(storage) not in self._references:
+            watched = self._references[id(storage)] = _Watched(storage, self._note_gone)
+            watched.number, watched.size = id(storage), storage.nbytes()
             now = clock()
-            note((now, now, get_ident(), "memory", -size, None))
+            self.notes.extend((now, now, get_ident(), "memory", watched.size, None))
 
-        references[number] = weakref.ref(storage, gone)
-        now = clock()
-        note((now, now, get_ident(), "memory", size, None))
+    def _note_gone(self, watched: _Watched) -> None:
+        if self._references.pop(watched.number, None) is not None:
+            now = clock()
+            self.notes.extend((now, now, get_ident(), "memory", -watched.size, None))
 
 
 def around(plain: Callable, note: Callable, category: str, subject: Callable | str) -> Callable:
@@ -186,7 +207,8 @@ def _apply_described(op: object, inputs: tuple, parameters: tuple = ()) -> objec
     result = plain(op, inputs, parameters)
     end = clock()
     results = result if op.outputs else (result,)
-    note((start, end, get_ident(), "op", op, describe(op, inputs, parameters, results)))
+    node = results[0]._node
+    note((start, end, get_ident(), "op", describe(op, inputs, parameters, results), node and node.sequence))
     return result
 
 
@@ -201,7 +223,9 @@ def _apply_into(op: object, inputs: tuple, targets: tuple, parameters: tuple = (
 def _apply_into_described(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
     start = clock()
     plain(op, inputs, targets, parameters)
-    note((start, clock(), get_ident(), "op", op, describe(op, inputs, parameters, targets, False)))
+    end = clock()
+    node = targets[0]._node
+    note((start, end, get_ident(), "op", describe(op, inputs, parameters, targets, False), node and node.sequence))
 
 
 def _apply_updates(op: object, members: list, numbers: Callable) -> None:
@@ -215,7 +239,8 @@ def _apply_updates_described(op: object, members: list, numbers: Callable) -> No
     plain(op, members, numbers)
     end = clock()
     tensors = tuple([each for member in members for each in member])
-    note((start, end, get_ident(), "op", op, describe(op, tensors, (len(members[0]),), tuple([member[k] for member in members for k in op.positions]), False)))
+    written = tuple([member[k] for member in members for k in op.positions])
+    note((start, end, get_ident(), "op", describe(op, tensors, (len(members[0]),), written, False), None))
 
 
 _BARE = ((waist.apply, _apply), (waist.apply_into, _apply_into), (waist.apply_updates, _apply_updates))
@@ -244,13 +269,21 @@ def _with_own(base: type, name: str) -> Iterator[type]:
                 yield kind
 
 
-def _lines(frame: object) -> Iterator[str]:
+_stacks: dict[tuple, tuple[str, ...]] = {}  # lines by code and number: most calls come from few places
+
+
+def _lines(frame: object) -> tuple[str, ...]:
     """The lines of the user's code that are being run, innermost first: `file(line): function`."""
+    places = []
     while frame is not None:
-        code = frame.f_code
-        if not code.co_filename.startswith((_PACKAGE, "<")):
-            yield f"{code.co_filename}({frame.f_lineno}): {code.co_name}"
+        places.append((frame.f_code, frame.f_lineno))
         frame = frame.f_back
+    key = tuple(places)
+    found = _stacks.get(key)
+    if found is None:
+        users = [(code, line) for code, line in places if not code.co_filename.startswith((_PACKAGE, "<"))]
+        found = _stacks[key] = tuple([f"{code.co_filename}({line}): {code.co_name}" for code, line in users])
+    return found
 
 
 def _name_in_caller(module: Module, calling: object) -> str:

@@ -3,7 +3,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const at = (id) => document.getElementById(id);
 const KIND = {
-  profile: "Python", step: "Python", user: "Python", module: "Python", op: "dispatch", item: "dispatch", node: "dispatch", backward: "dispatch", optimizer: "dispatch",
+  profile: "Python", step: "Python", user: "Python", module: "Python", gc: "Python", op: "dispatch", item: "dispatch", node: "dispatch", backward: "dispatch", optimizer: "dispatch",
   compiled: "dispatch", plan: "planning", kernel: "kernels", compile: "compiling", pass: "compiling", load: "loading", data: "data",
 };
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -343,6 +343,8 @@ function kernelPages() {
       const body = element("div", {className: "kernel"}, list, element("p", {className: "hint"}, `signature: ${kernel.signature}`), code);
       if (kernel.passes.length) body.append(element("h3", {}, "Compiler passes"), element("p", {className: "hint"}, kernel.passes.slice(0, 12).map(([name, us]) => `${name} ${time(us)}`).join(" · ")));
       page.append(body);
+      const mark = body.querySelector("mark");
+      if (mark) mark.parentElement.scrollTop = mark.offsetTop - mark.parentElement.offsetTop - 40;
     });
     at("kernelpages").append(page);
   });
