@@ -125,7 +125,7 @@ def test_a_browser_draws_it_and_its_keys_work(profiled: profile, page: Path, tmp
 def test_the_command_profiles_a_script_with_its_arguments(tmp_path: Path) -> None:
     script = tmp_path / "work.py"
     script.write_text("import sys\nimport numod\nfrom numod import nn\nnet = nn.Linear(3, 2)\nnet(numod.ones(4, 3)).sum().backward()\nprint(sys.argv[1:])\nsys.exit(3)\n")
-    finished = subprocess.run([sys.executable, "-m", "numod", "profile", str(script), "--fast", "7"], capture_output=True, text=True, cwd=tmp_path)
+    finished = subprocess.run([sys.executable, "-m", "numod", "profile", "--rows", "200", str(script), "--fast", "7"], capture_output=True, text=True, cwd=tmp_path)
     assert finished.returncode == 3 and finished.stderr == ""
     assert "['--fast', '7']" in finished.stdout and "numod::linear" in finished.stdout and "\nnet  " in finished.stdout
     assert data_of(tmp_path / "work_profile.html")["modules"][0][0] == "net"
