@@ -147,9 +147,13 @@ def test_a_module_reached_through_another_is_found_by_its_path() -> None:
 
 
 def test_other_threads_have_slices_of_their_own() -> None:
+    together = threading.Barrier(3)  # numbers of threads that have ended are used again
+
     def work() -> None:
+        together.wait(timeout=60)
         for _ in range(50):
             numod.ones(3).exp()
+        together.wait(timeout=60)
 
     with profile() as prof:
         threads = [threading.Thread(target=work) for _ in range(2)]
