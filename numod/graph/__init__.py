@@ -22,7 +22,8 @@ kernels that neither allocate nor raise nor touch Python, except calls with `hos
 from __future__ import annotations
 
 from .compile import compile, mark_dynamic  # noqa: A004
+from .run import Executable
 from .trace import Program, trace
 from .verify import verify
 
-__all__ = ["Program", "compile", "mark_dynamic", "trace", "verify"]
+__all__ = ["Executable", "Program", "compile", "mark_dynamic", "trace", "verify"]

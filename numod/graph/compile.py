@@ -28,7 +28,7 @@ from .differentiable import Differentiable
 from .gradients import Gradients
 from .run import Executable
 from .section import CheckFailed, Form
-from .trace import Recorder, Value, replace
+from .trace import Program, Recorder, Value, replace
 
 _OWN_HOOKS = tuple(f"self.{name}" for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))
 VERSIONS = 8  # programs recorded for one function; past it other calls run eagerly
@@ -140,9 +140,17 @@ class Compiled:
         if len(tensors) == len(arguments) and type(executable) is Executable and executable.section.linked and not undoes:
             self.short, self.count = version.caller(tensors, self._call), len(tensors)
 
-    def explain(self) -> str:
-        """Every program as text."""
-        return "\n\n".join(str(each.executable) for versions in self.versions.values() for each in versions) or f"{self.name}: nothing recorded yet; call it first"
+    def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
+        """Every program as text: steps with their lines and costs, kernels, memory. On request the generated source, the machine code, LLVM's code."""
+        told = [each.executable.explain(source, assembly, llvm) for versions in self.versions.values() for each in versions]
+        return "\n\n".join(told) or f"{self.name}: nothing recorded yet; call it first"
+
+    @property
+    def graph(self) -> Program:
+        """The program recorded last, as it runs: print it, or draw it with `.dot()`. Its `recorded` form is `executable.recorded`."""
+        if not self.versions:
+            raise RuntimeError(f"{self.name}: nothing recorded yet; call it first")
+        return next(reversed(self.versions.values()))[0].executable.program
 
     def __get__(self, instance: Any, owner: type) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -403,7 +411,8 @@ def _compiled_module(module: Any, settings: tuple) -> Any:
         return module
 
     members = {
-        "forward": lambda self, *arguments, **named: compiled(*arguments, **named), "explain": lambda self: compiled.explain(), "compiled": compiled,
+        "forward": lambda self, *arguments, **named: compiled(*arguments, **named), "compiled": compiled,
+        "explain": lambda self, **options: compiled.explain(**options), **({} if hasattr(module, "graph") else {"graph": property(lambda self: compiled.graph)}),
         "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)), "__reduce_ex__": lambda self, protocol: (compile, (plain(),)),
         "__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__,
     }

@@ -36,10 +36,10 @@ class Differentiable(Executable):
 
     def _prepare(self, name: str, form: Form) -> None:
         self.differentiated = list(self.program.outputs[2])
-        places, self.arena_size = memory.plan(self.lowered, self.boundary)
+        self.places, self.arena_size = memory.plan(self.lowered, self.boundary)
         calls = self.lowered.calls
-        self.section = Section(self.lowered, [each for each in calls if each.position < self.boundary], places, name, form)
-        self.backward = Section(self.lowered, [each for each in calls if each.position >= self.boundary], places, f"{name}_backward", form)
+        self.section = Section(self.lowered, [each for each in calls if each.position < self.boundary], self.places, name, form)
+        self.backward = Section(self.lowered, [each for each in calls if each.position >= self.boundary], self.places, f"{name}_backward", form)
         if self.backward.tests:
             raise RuntimeError(f"compile: the backward pass of {self.backward.tests[0].where} branches on a value of the gradient; leave the function uncompiled")
         self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]

@@ -1,33 +1,119 @@
-"""A compiled program as text: what was recorded, with the user's lines; the kernels it became; where its memory lies; what it costs."""
+"""A compiled program as text: what was recorded, with the user's lines; the loops it became; what they cost; where memory lies; the code itself."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
-from .lower import Buffer, Call, Test
+from ..core.random import Draw
+from ..kernel import inspection
+from ..kernel.build import Kernel
+from ..ops import cost
+from ..ops.op import Op
+from .fuse import Fused
+from .lower import Buffer, Call, Lowered, Test
+from .memory import lifetimes
 from .run import Executable
 from .section import Section
-from .trace import Check, Program, name
+from .trace import Program, Step, Value, name, replace
+
+WIDE = 160  # columns
 
 
-def explain(executable: Executable) -> str:
-    """The whole story of a program, for a terminal of 160 columns."""
+def explain(executable: Executable, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
+    """The whole story of a program. On request with the generated source of its kernels, their vector widths and assembly, their LLVM code."""
     sections = [executable.section, *([executable.backward] if hasattr(executable, "backward") else [])]
-    parts = [_recorded(executable.program), *map(_kernels, sections), _memory(executable)]
+    before, after = (sum(isinstance(each, Step) for each in program.steps) for program in (executable.recorded, executable.program))
+    parts = [f"Program: {after} steps, of {before} recorded", text(executable.program, True, executable.boundary), *map(_kernels, sections), memory(executable)]
+    kernels = list({kernel.key: kernel for section in sections for kernel in section.kernels()}.values())
+    parts += [f"Source of {each.name}\n\n{each.source}" for each in kernels if source]
+    parts += [_code(each, assembly, llvm) for each in kernels if assembly or llvm]
     return "\n\n".join(parts)
 
 
-def _recorded(program: Program) -> str:
-    lines = ["Recorded"]
-    for step in program.steps:
-        if isinstance(step, Check):
-            lines.append(f"  {step.where:24} check {name(step.value)} == {step.found}")
-            continue
-        results = ", ".join(map(name, step.results))
-        shapes = ", ".join(f"{program.layouts[each].dtype.name}{list(program.layouts[each].shape)}" for each in step.results[:2])
-        inputs = ", ".join(map(name, step.inputs[:8])) + (", ..." if len(step.inputs) > 8 else "")
-        lines.append(f"  {step.where:24} {results if len(step.results) < 4 else f'{len(step.results)} tensors'} {'<-' if step.in_place else '='} {step.op.name}({inputs})  {shapes}")
+# ---- steps
+
+
+def text(program: Program, costs: bool = False, boundary: int | None = None) -> str:
+    """A line per step: where it comes from, what it makes of what, and how large that is; the rows of a fused loop below it.
+
+    `costs`: with flops and bytes. `boundary`: where the backward pass begins.
+    """
+    lines = [f"inputs {_names(program.inputs, program)}", f"held   {_names(list(program.held), program)}"]
+    for number, step in enumerate(program.steps):
+        lines += [f"{'':24} -- backward --"] * (number == boundary)
+        lines += _step(step, program, costs) if isinstance(step, Step) else [f"{step.where:24} check {name(step.value)} == {step.found}"]
+    lines += [f"{'':24} {name(held)}.grad = {name(gradient)}" for held, gradient in program.gradients.items()]
+    lines.append(f"{'':24} return {_structure(program.outputs if boundary is None else program.outputs[:2])}")
+    if costs:
+        flops, moved = (sum(each(program, step) for step in program.steps if isinstance(step, Step)) for each in (_flops, _bytes))
+        lines.append(f"{flops:,} floating-point operations, {moved:,} bytes read and written")
     return "\n".join(lines)
+
+
+def _step(step: Step, program: Program, costs: bool) -> list[str]:
+    results = ", ".join(map(name, step.results)) if len(step.results) < 4 else f"{name(step.results[0])} ... ({len(step.results)} tensors)"
+    shapes = ", ".join(_shape(each, program) for each in step.results[:2])
+    line = f"{step.where:24} {results} {'<-' if step.in_place else '='} {step.op.name}({_arguments(step)})  {shapes}"
+    if costs and not step.op.is_view:
+        line += f"  {_flops(program, step):,} flops, {_bytes(program, step):,} bytes"
+    return [line, *(_rows(step) if isinstance(step.op, Fused) else [])]
+
+
+def _arguments(step: Step) -> str:
+    shown = [name(each) for each in step.inputs[:8]] + ["..."] * (len(step.inputs) > 8)
+    return ", ".join(shown + [_parameter(each) for each in step.parameters if not callable(each)])
+
+
+def _parameter(each: Any) -> str:
+    shown = repr(each)
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+def _rows(step: Step) -> list[str]:
+    """The rows of a fused loop, each with what it is given: inputs of the step, earlier rows (r0, r1 ...), constants."""
+    lines = []
+    for number, (op, arguments, _) in enumerate(step.op.rows):
+        given = ", ".join(name(step.inputs[k]) if kind == "in" else f"r{k}" if kind == "row" else repr(k) for kind, k in arguments)
+        lines.append(f"{'':24}   | r{number} = {op.name}({given})")
+    return lines
+
+
+def _shape(value: Value, program: Program) -> str:
+    layout = program.layouts[value]
+    return f"{layout.dtype.name}{list(layout.shape)}"
+
+
+def _names(values: list[Value], program: Program) -> str:
+    return ", ".join(f"{name(each)} {_shape(each, program)}" for each in values) or "none"
+
+
+def _structure(outputs: Any) -> str:
+    shown = str(replace(outputs, name)).replace("'", "")
+    return shown if len(shown) <= WIDE else f"{shown[:WIDE]}..."
+
+
+def _layouts(program: Program, step: Step) -> tuple:
+    return tuple([program.layouts[each] if isinstance(each, Value) else int if isinstance(each, Draw) else type(each) for each in step.inputs])
+
+
+def _flops(program: Program, step: Step) -> int:
+    results = tuple([program.layouts[each] for each in step.results])
+    if isinstance(step.op, Fused):
+        return sum(cost.functions(op) for op, *_ in step.op.rows) * results[0].size
+    if not isinstance(step.op, Op):
+        return 0
+    parameters = step.parameters
+    if step.parameters and callable(step.parameters[0]):  # an optimizer's step: its numbers, how many members, the numbers found
+        parameters = (len(step.inputs) // step.parameters[1],)
+    return cost.flops(step.op, _layouts(program, step), parameters, results)
+
+
+def _bytes(program: Program, step: Step) -> int:
+    return cost.bytes_moved(step.op, _layouts(program, step), tuple([program.layouts[each] for each in step.results]))
+
+
+# ---- kernels
 
 
 def _kernels(section: Section) -> str:
@@ -39,14 +125,38 @@ def _kernels(section: Section) -> str:
     return "\n".join(lines + ([f"  {checks:4} checks, each of which can stop the run before anything is written"] if checks else []))
 
 
-def _memory(executable: Executable) -> str:
+def _code(kernel: Kernel, assembly: bool, llvm: bool) -> str:
+    code = inspection.machine_code(kernel)
+    if code is None:
+        return f"{kernel.name}: no machine code of the CPU"
+    loops = [f"  loop {number}: {f'{bits}-bit vectors' if bits else 'one number at a time'}, {length} instructions" for number, (bits, length) in enumerate(code.loops)]
+    lines = [f"Machine code of {kernel.name}: {code.code_bytes:,} bytes, vectors of {code.vector_bits} bits in the hot loop", *loops]
+    return "\n".join(lines + [code.assembly] * assembly + [code.llvm] * llvm)
+
+
+# ---- memory
+
+
+def memory(executable: Executable) -> str:
+    """Bytes by kind, and the plan of the arena: where each value in between lies, and from which call to which."""
+    lowered = executable.lowered
     buffers: dict[Buffer, None] = {}
-    for each in executable.lowered.calls:
+    for each in lowered.calls:
         if isinstance(each, Call):
             buffers.update(dict.fromkeys((*each.reads, *each.writes)))
-    totals = {kind: sum(each.nbytes for each in buffers if each.kind == kind) for kind in ("input", "held", "result", "gradient", "local")}
+    totals = {kind: sum(each.nbytes for each in buffers if each.kind == kind) for kind in _KINDS}
     lines = ["Memory, bytes", *(f"  {total:12,} {_KINDS[kind]}" for kind, total in totals.items() if total)]
-    return "\n".join([*lines, f"  {executable.arena_size:12,} arena that holds them: buffers that are never alive together share it"] if totals["local"] else lines)
+    if not totals["local"]:
+        return "\n".join(lines)
+    lines.append(f"  {executable.arena_size:12,} arena that holds them, the peak: buffers that are never alive together share it")
+    return "\n".join(lines + _plan(lowered, executable.places))
+
+
+def _plan(lowered: Lowered, places: dict[Buffer, int], most: int = 40) -> list[str]:
+    values = {span.buffer: value for value, span in reversed(lowered.places.items())}
+    alive = lifetimes(lowered)
+    lines = [f"    {places[each]:12,} + {each.nbytes:<12,} {name(values[each]) if each in values else 'scratch':8} calls {alive[each][0]} to {alive[each][1]}" for each in places if each.nbytes]
+    return ["         offset + bytes", *lines[:most], *([f"    ... and {len(lines) - most} more"] if len(lines) > most else [])]
 
 
 _KINDS = {

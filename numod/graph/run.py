@@ -40,8 +40,8 @@ class Executable:
         self._prepare(name, form)
 
     def _prepare(self, name: str, form: Form) -> None:
-        places, self.arena_size = memory.plan(self.lowered)
-        self.section = Section(self.lowered, self.lowered.calls, places, name, form)
+        self.places, self.arena_size = memory.plan(self.lowered)
+        self.section = Section(self.lowered, self.lowered.calls, self.places, name, form)
         self.arena = np.empty(max(self.arena_size, 1), np.uint8)
         self.busy = threading.Lock()  # kernels leave Python's lock: a second thread takes memory of its own
 
@@ -149,10 +149,21 @@ class Executable:
             result._inference = True
         return result
 
-    def __str__(self) -> str:
+    def __call__(self, *inputs: Tensor) -> Any:
+        """The program's results, for inputs as it was recorded with. Raises RuntimeError where they, or what a check finds, are not those."""
+        self.program._expect(inputs)
+        try:
+            return self.run(inputs)
+        except CheckFailed as failure:
+            raise RuntimeError(f"{failure}; trace again") from None
+
+    def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
+        """The whole story as text; see `explain.explain`."""
         from .explain import explain
 
-        return explain(self)
+        return explain(self, source, assembly, llvm)
+
+    __str__ = explain
 
 
 class _Part:

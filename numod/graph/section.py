@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.random import Draw
 from ..device import blas
+from ..kernel import build
 from .link import ARENA, FIRST, STATUS, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
 
@@ -53,6 +54,10 @@ class Section:
         self.table = np.zeros(FIRST + len(self.slots), np.int64)
         for place, each in enumerate(self.slots, FIRST):
             self.table[place] = each.tensor._storage.data.ctypes.data if isinstance(each, Buffer) else each
+
+    def kernels(self) -> list[build.Kernel]:
+        """The kernels it launches."""
+        return [self.kernel] if self.linked else [each.kernel.built() for each in self.calls if isinstance(each, Call) and each.kernel is not None]
 
     def run(self, arena: np.ndarray | None, arrays: Sequence, values: Sequence) -> None:
         """Run with memory for the `arrays` and the run-time numbers of each source. Raises CheckFailed."""

@@ -103,17 +103,16 @@ class Program:
                 raise RuntimeError(f"input {number} was recorded as {tuple(layout.shape)} {layout.dtype} on {layout.device}, got {came}; trace again")
 
     def __str__(self) -> str:
-        """The program as text, a line per step."""
-        lines = [f"inputs {', '.join(name(each) for each in self.inputs)}; held {', '.join(name(each) for each in self.held)}"]
-        for step in self.steps:
-            if isinstance(step, Check):
-                lines.append(f"check {name(step.value)} == {step.found}")
-                continue
-            arguments = ", ".join(map(name, step.inputs))
-            extra = "".join(f", {each!r}" for each in step.parameters if not callable(each))
-            lines.append(f"{', '.join(map(name, step.results))} {'<-' if step.in_place else '='} {step.op.name}({arguments}{extra})")
-        lines += [f"{name(held)}.grad = {name(gradient)}" for held, gradient in self.gradients.items()]
-        return "\n".join([*lines, f"return {replace(self.outputs, name)}"])
+        """The program as text, a line per step, with the user's lines."""
+        from .explain import text
+
+        return text(self)
+
+    def dot(self) -> str:
+        """The program as a graph in Graphviz's language: `dot -Tsvg`."""
+        from .draw import dot
+
+        return dot(self)
 
 
 def trace(function: Callable, *inputs: Tensor) -> Program:

@@ -61,6 +61,11 @@ class Unbuilt:
         """The launcher that eager ops use."""
         return _launcher(self.device, self.name, self.source, self.signature, self.real, self.work, self.fastmath)
 
+    def built(self) -> builder.Kernel:
+        """The serial kernel."""
+        text = _complete(self.device.backend, self.source, self.real, False)
+        return builder.build(self.device.backend, self.name, text, self.signature, False, self.fastmath)
+
     def function(self, name: str) -> str:
         """The serial kernel's text as a function `name` that can stand beside others: its own `real` is written out."""
         text = _complete(self.device.backend, self.source, self.real, False)

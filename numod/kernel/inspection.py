@@ -24,11 +24,17 @@ class MachineCode:
 
     assembly: str
     code_bytes: int
+    llvm: str = ""
 
     @cached_property
     def hot_loop(self) -> list[str]:
         """The instructions of the innermost loop that does most of the work: the widest vectors, then the most of them. Empty where nothing loops."""
         return max(_innermost_loops(self.assembly.splitlines()), key=lambda loop: (_width(loop), _vector_instructions(loop)), default=[])
+
+    @property
+    def loops(self) -> list[tuple[int, int]]:
+        """(width of its vectors in bits, instructions) of each innermost loop that computes, in their order."""
+        return [(_width(loop), len(loop)) for loop in _innermost_loops(self.assembly.splitlines()) if _vector_instructions(loop)]
 
     @property
     def vector_bits(self) -> int:
@@ -57,7 +63,7 @@ def machine_code(kernel: Kernel) -> MachineCode | None:
         return None
     object_file = ObjectFileRef.from_data(library._codegen._tm.emit_object(library._final_module))
     size = sum(each.size() for each in object_file.sections() if each.is_text())
-    return MachineCode(_own_function(library.get_asm_str(), kernel.name), size)
+    return MachineCode(_own_function(library.get_asm_str(), kernel.name), size, library.get_llvm_str())
 
 
 class _Holder:

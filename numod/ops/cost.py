@@ -43,9 +43,9 @@ def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...])
     if isinstance(op, Update):  # its one parameter is how many tensors each member has
         return _update_functions(op) * sum(each.size for each in tensors[:: parameters[0]])
     if isinstance(op, Pointwise):
-        return _functions(op) * results[0].size
+        return functions(op) * results[0].size
     if isinstance(op, Closing):
-        return (_functions(op.row) + 1) * tensors[0].size
+        return (functions(op.row) + 1) * tensors[0].size
     if isinstance(op, Reduction):
         return (1 + _calls(as_expression(op.each(Symbol("x"))))) * tensors[0].size
     if isinstance(op, (Softmax, CrossEntropy)):
@@ -61,7 +61,7 @@ def bytes_moved(op: Op, inputs: tuple, results: tuple[Layout, ...]) -> int:
 
 
 @cache
-def _functions(row: Pointwise) -> int:
+def functions(row: Pointwise) -> int:
     """Functions in a row's formula; those that choose or convert count too, since they take their time."""
     return _calls(row.express(*map(Symbol, row.inputs)))
 

@@ -1,0 +1,50 @@
+"""A program as a drawing, in Graphviz's language: boxes for steps, ovals for what comes from outside, arrows with shapes."""
+
+from __future__ import annotations
+
+from .fuse import Fused
+from .trace import Check, Program, Step, Value, name, replace
+
+
+def dot(program: Program) -> str:
+    """The text of a directed graph. Steps that write in place are drawn bold; a fused loop lists its rows."""
+    lines = ["digraph program {", '  node [fontname="monospace", fontsize=10, shape=box];', '  edge [fontname="monospace", fontsize=8];']
+    source: dict[Value, str] = {}
+    for kind, values in (("input", program.inputs), ("held", program.held)):
+        for each in values:
+            source[each] = f"{kind}{each.number}"
+            lines.append(f'  {source[each]} [shape=oval, label="{kind} {name(each)}\\n{_shape(each, program)}"];')
+    for number, step in enumerate(program.steps):
+        lines += _step(number, step, program, source)
+    left: list[Value] = []
+    replace(program.outputs, lambda each: left.append(each) if isinstance(each, Value) else None)
+    for kind, values in (("result", left), ("gradient", [each for each in program.gradients.values() if each is not None])):
+        for number, each in enumerate(values):
+            lines += [f'  {kind}{number} [shape=oval, style=filled, label="{kind}"];', f"  {source[each]} -> {kind}{number} {_label(each, program)};"]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _step(number: int, step: Step | Check, program: Program, source: dict[Value, str]) -> list[str]:
+    node = f"step{number}"
+    if isinstance(step, Check):
+        return [f'  {node} [shape=diamond, label="== {step.found}"];', f"  {source[step.value]} -> {node};"]
+    words = [step.op.name, *(op.name for op, *_ in step.op.rows)] if isinstance(step.op, Fused) else [step.op.name]
+    style = ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if isinstance(step.op, Fused) else ""
+    lines = [f'  {node} [label="{_quoted(chr(10).join([*words, step.where]))}"{style}];']
+    for each in dict.fromkeys(each for each in step.inputs if isinstance(each, Value)):
+        lines.append(f"  {source[each]} -> {node} {_label(each, program)};")
+    source.update(dict.fromkeys(step.results, node))
+    return lines
+
+
+def _label(value: Value, program: Program) -> str:
+    return f'[label="{name(value)} {_shape(value, program)}"]'
+
+
+def _shape(value: Value, program: Program) -> str:
+    layout = program.layouts[value]
+    return f"{layout.dtype.name}{list(layout.shape)}"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,125 @@
+"""Recorded programs in files: they run in another process without the model's Python, and a damaged file is an error."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numod
+from numod import nn
+from numod.graph import Executable, trace, verify
+from numod.nn import functional as F
+from numod.serialization import load_file, load_metadata, load_program, save_file, save_program
+
+MODELS = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(4, 3), nn.GELU(), nn.Linear(3, 2), nn.LogSoftmax(1)), lambda: numod.randn(5, 4)),
+    "conv": (lambda: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()), lambda: numod.randn(2, 1, 6, 6)),
+    "lstm": (lambda: nn.LSTM(3, 4), lambda: numod.randn(5, 2, 3)),
+    "encoder": (lambda: nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), lambda: numod.randn(2, 3, 8)),
+    "embedding": (lambda: nn.Embedding(7, 3), lambda: numod.tensor([[1, 2], [6, 0]])),
+}
+
+
+def leaves(each: object) -> list[numod.Tensor]:
+    return [each] if isinstance(each, numod.Tensor) else [found for part in each for found in leaves(part)]
+
+
+def same(a: object, b: object, exactly: bool = True) -> bool:
+    return all(np.array_equal(x.numpy(), y.numpy()) if exactly else np.allclose(x.numpy(), y.numpy(), atol=1e-6) for x, y in zip(leaves(a), leaves(b), strict=True))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_round_trip(name: str, tmp_path: Path) -> None:
+    model, x = MODELS[name][0]().eval(), MODELS[name][1]()
+    with numod.no_grad():
+        recorded = trace(model, x)
+        save_program(recorded, tmp_path / "model.safetensors")
+        loaded = load_program(tmp_path / "model.safetensors")
+        assert same(loaded(x), model(x)) and same(Executable(loaded, name)(x), model(x), exactly=False)
+    assert verify(loaded) is loaded and str(loaded) == str(recorded)
+
+
+def test_gradients_writes_and_draws(tmp_path: Path) -> None:
+    weight = numod.randn(3, requires_grad=True)
+    buffer = numod.zeros(3)
+
+    def step(x: numod.Tensor) -> dict:
+        loss = F.smooth_l1_loss(F.dropout(x * weight, 0.5).tanh(), x.relu())
+        buffer.add_(x)
+        return {"loss": loss.detach(), "slope": numod.autograd.grad(loss, weight)[0], "parts": [buffer * 2, (x[1:].flip(0), float("inf"))]}
+
+    x = numod.randn(3)
+    save_program(trace(step, x), tmp_path / "p.safetensors")
+    loaded = load_program(tmp_path / "p.safetensors")
+    numod.manual_seed(1)
+    with numod.no_grad():
+        found = loaded(x)
+    numod.manual_seed(1)
+    expected = step(x)
+    assert same([found["loss"], found["slope"], found["parts"][0], found["parts"][1][0]], [expected["loss"], expected["slope"], expected["parts"][0], expected["parts"][1][0]])
+    assert found["parts"][1][1] == float("inf") and type(found["parts"][1]) is tuple
+
+
+READER = """
+import sys, numod
+from numod.graph import Executable
+from numod.serialization import load_program
+program = Executable(load_program(sys.argv[1]))
+print(program(numod.ones(2, 4)).tolist())
+"""
+
+
+def test_another_process_needs_no_python_of_the_model(tmp_path: Path) -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            return self.layer(x).sin() * 3
+
+    model = Odd()
+    with numod.no_grad():
+        save_program(trace(model, numod.randn(2, 4)), tmp_path / "odd.safetensors")
+        expected = model(numod.ones(2, 4)).tolist()
+    told = subprocess.run([sys.executable, "-c", READER, str(tmp_path / "odd.safetensors")], capture_output=True, text=True, check=True).stdout
+    assert np.allclose(json.loads(told), expected, atol=1e-6)
+
+
+def test_what_only_this_process_knows_is_refused(tmp_path: Path) -> None:
+    weight = numod.ones(3, requires_grad=True)
+    optimizer = numod.optim.SGD([weight], lr=0.1)
+
+    def step() -> None:
+        weight.grad = numod.ones(3)
+        optimizer.step()
+
+    with pytest.raises(ValueError, match="optimizer's step"):
+        save_program(trace(step), tmp_path / "x")
+    own = numod.Generator()
+    with pytest.raises(ValueError, match="generator of its own"):
+        save_program(trace(lambda: numod.rand(3, generator=own)), tmp_path / "x")
+
+
+def test_damaged_files_are_errors(tmp_path: Path) -> None:
+    path, broken = tmp_path / "good.safetensors", tmp_path / "broken.safetensors"
+    with numod.no_grad():
+        save_program(trace(nn.Linear(2, 2), numod.ones(1, 2)), path)
+    tensors, text = load_file(path), load_metadata(path)["numod.program"]
+    save_file(tensors, broken)
+    with pytest.raises(ValueError, match="holds no program"):
+        load_program(broken)
+    source = np.random.default_rng(0)
+    for _ in range(300):
+        place = int(source.integers(len(text)))
+        damaged = text[:place] + str(source.choice(list('0123456789[]{}",:x-'))) + text[place + 1 :]
+        save_file(tensors, broken, {"numod.program": damaged})
+        try:
+            load_program(broken)
+        except ValueError:
+            pass
