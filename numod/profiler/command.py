@@ -15,8 +15,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("profile", help="run a script and show where its time goes: a table, an HTML page, a trace for Perfetto")
     parser.add_argument("--output", metavar="NAME", help="names of the files: NAME.html and NAME.trace.json (default: the script's, here, with _profile)")
     parser.add_argument("--sort", metavar="COLUMN", default="self_cpu_time_total", help="what the table is sorted by (default: %(default)s)")
-    parser.add_argument("--rows", metavar="N", type=int, default=15, help="rows of the table (default: %(default)s)")
-    parser.add_argument("--lines", action="store_true", help="a row per line of your code that calls an op")
+    parser.add_argument("--rows", metavar="N", type=int, default=15, help="rows of each table (default: %(default)s)")
     parser.add_argument("--no-stack", dest="stack", action="store_false", help="without lines of code, which cost the most to record")
     parser.add_argument("script", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
@@ -25,17 +24,18 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from .profile import profile
-    from .report import kinds
+    from .report import kinds, lines, modules
 
     if not os.path.isfile(options.script):
         print(f"profile: there is no file {options.script}", file=sys.stderr)
         return 2
     prof = profile(record_shapes=True, with_flops=True, profile_memory=True, with_stack=options.stack, with_jit=True)
     code = _run_script(prof, options.script, options.arguments)
-    lines = {"group_by_stack_n": 1} if options.lines else {}
-    print("  ".join(f"{kind} {time_text(time)}" for kind, time in kinds(prof.events()) if time))
-    print(_modules(prof.events()))
-    print(prof.key_averages(**lines).table(sort_by=options.sort, row_limit=options.rows))
+    events = prof.events()
+    print(prof.key_averages().table(sort_by=options.sort, row_limit=options.rows))
+    print(_table("module", "class", [(*row[:3], row[4], row[6]) for row in modules(events)], options.rows))
+    print(_table("line", "function", [row[:5] for row in lines(events)], options.rows))
+    print("  ".join(f"{kind} {time_text(time)}" for kind, time in kinds(events) if time) + "\n")
     name = options.output or f"{os.path.splitext(os.path.basename(options.script))[0]}_profile"
     prof.export_html(f"{name}.html", title=f"{options.script}: where its time goes")
     prof.export_chrome_trace(f"{name}.trace.json")
@@ -43,16 +43,16 @@ def _run(options: argparse.Namespace) -> int:
     return code
 
 
-def _modules(events: list) -> str:
-    """The modules that took longest, their own part without the modules in them."""
-    from .report import modules
+def _table(what: str, kind: str, rows: list[tuple], limit: int) -> str:
+    """Rows (place, kind, calls, forward time, backward time), the longest first. A module's times are its own, without the modules in it."""
+    rows = sorted(rows, key=lambda row: -row[3] - row[4])[:limit]
+    shown = [(what, kind, "calls", "forward", "backward")]
+    shown += [(_end(place, 46), str(kind)[:20], str(calls), time_text(forward), time_text(backward)) for place, kind, calls, forward, backward in rows]
+    return "\n".join(f"{place:<47}{kind:<21}{calls:>7}{forward:>12}{backward:>12}".rstrip() for place, kind, calls, forward, backward in shown) + "\n"
 
-    rows = [(path, kind, calls, own, backward) for path, kind, calls, _, own, backward, *_ in modules(events)]
-    rows = sorted(rows, key=lambda row: -row[3])[:5]
-    if not rows:
-        return ""
-    head = f"{'module':<40}{'class':<20}{'calls':>7}{'own forward':>14}{'backward':>14}\n"
-    return head + "".join(f"{path[-39:]:<40}{kind[:19]:<20}{calls:>7}{time_text(own):>14}{time_text(backward):>14}\n" for path, kind, calls, own, backward in rows)
+
+def _end(text: str, width: int) -> str:
+    return text if len(text) <= width else "..." + text[3 - width :]
 
 
 def _run_script(prof: object, script: str, arguments: list[str]) -> int:

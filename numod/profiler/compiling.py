@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter_ns as clock
@@ -34,6 +35,23 @@ def watch_compiler(exchange: Exchange, note: Callable) -> None:
         return make
 
     exchange.replace(build, "_make", watch_make)
+    exchange.replace(build, "build", lambda plain: _after_import(plain, note))
+
+
+def _after_import(plain: Callable, note: Callable) -> Callable:
+    """The first kernel imports Numba and starts its compiler: that is a slice of its own, not the kernel's time."""
+
+    def build(*arguments: object, **named: object) -> object:
+        if "numba" not in sys.modules:
+            start = clock()
+            from numba.core.registry import cpu_target
+
+            cpu_target.typing_context.refresh()
+            cpu_target.target_context.refresh()
+            note((start, clock(), get_ident(), "import", "import numba", None))
+        return plain(*arguments, **named)
+
+    return build
 
 
 def _watch_numba(exchange: Exchange, note: Callable) -> None:

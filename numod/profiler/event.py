@@ -19,7 +19,7 @@ from .watch import Call
 
 
 class Event:
-    """A slice of time. `category`: profile, step, user, module, op, item, plan, node (an op's gradient), backward, optimizer, data, compiled, kernel, compile, load, pass, gc."""
+    """A slice of time. `category`: profile, step, user, module, op, item, plan, node (an op's gradient), backward, optimizer, data, compiled, kernel, compile, load, pass, import, gc."""
 
     module = ""  # path of the module it ran in, or whose gradient it computed
     forward: Event | None = None  # of a gradient: the op's own event

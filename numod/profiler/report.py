@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FOLDER = os.path.join(os.path.dirname(__file__), "page")
 _KINDS = {  # of time, in the order they are shown, with the categories of slices whose own time it is
     "Python": ("profile", "step", "user", "module", "gc"), "dispatch": ("op", "item", "node", "backward", "optimizer", "compiled"), "planning": ("plan",),
-    "kernels": ("kernel",), "compiling": ("compile", "pass"), "loading": ("load",), "data": ("data",),
+    "kernels": ("kernel",), "compiling": ("compile", "pass"), "loading": ("load", "import"), "data": ("data",),
 }  # fmt: skip
 _LIMIT = 50_000  # slices in the timeline; the tables count them all
 
@@ -51,7 +51,7 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
     return {
         "title": title, "wall": sum(each.cpu_time_total for each in events if each.category == "profile"), "kinds": kinds(events),
         "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin), "left_out": max(len(events) - _LIMIT, 0), "flame": _flame(events),
-        "modules": modules(events), "memory": _memory(prof, begin), "machine": [limits.gflops, limits.cache_gbs, limits.memory_gbs],
+        "modules": modules(events), "lines": lines(events), "memory": _memory(prof, begin), "machine": [limits.gflops, limits.cache_gbs, limits.memory_gbs],
         "kernels": [_kernel(each, number < assembly) for number, each in enumerate(kernels)],
         "compilations": [_compilation(each, begin) for each in events if each.category in ("compile", "load")],
         "options": [name for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "with_jit") if getattr(prof, name)],
@@ -123,22 +123,60 @@ def _flame(events: Sequence[Event]) -> list[list]:
 
 
 def modules(events: Sequence[Event]) -> list[list]:
-    """By module path: [path, class, calls, forward time, its own part, backward time, memory made, operations]. A parent's include its children's."""
+    """By module path: [path, class, calls, forward time, its own part, backward time, its own part, memory made, operations, first calls].
+
+    A parent's numbers include its children's, but for its own parts. Times are without first calls.
+    """
     found: dict[str, list] = {}
     for event in events:
         if event.category == "module":
-            row = found.setdefault(event.module, [event.module, type(event.subject).__name__, 0, 0.0, 0.0, 0.0, 0, 0])
-            inner = sum(each.duration for each in event.cpu_children if each.category == "module") / 1e3
-            for place, value in ((2, 1), (3, event.cpu_time_total), (4, event.cpu_time_total - inner), (6, event.cpu_memory_usage)):
+            row = found.setdefault(event.module, [event.module, type(event.subject).__name__, 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0])
+            inner = sum(_steady(each) for each in event.cpu_children if each.category == "module")
+            for place, value in ((2, 1), (3, _steady(event)), (4, _steady(event) - inner), (7, event.cpu_memory_usage), (9, _first_calls(event))):
                 row[place] += value
     for event in events:
-        for place, value in ((5, event.cpu_time_total if event.category == "node" else 0.0), (7, event.flops)):
-            path = event.module if value else ""
-            while path:
-                if path in found:
-                    found[path][place] += value
-                path = path.rpartition(".")[0]
+        gradient = _steady(event) if event.category == "node" else 0.0
+        path = event.module if gradient or event.flops else ""
+        if path in found:
+            found[path][6] += gradient
+        while path:
+            if path in found:
+                found[path][5] += gradient
+                found[path][8] += event.flops
+            path = path.rpartition(".")[0]
     return sorted(found.values(), key=lambda row: row[0].split("."))
+
+
+def lines(events: Sequence[Event]) -> list[list]:
+    """By line of the user's code: [line, function, ops, time in them, time in their gradients, first calls], longest first. Needs with_stack.
+
+    First calls are what is done once: planning, compiling, loading. The times are without them.
+    """
+    found: dict[str, list] = {}
+    for event in events:
+        if event.category in ("op", "node") and event.stack and not _inside_op(event):
+            place, _, function = event.stack[0].partition(": ")
+            row = found.setdefault(place, [place, function, 0, 0.0, 0.0, 0.0])
+            row[2] += event.category == "op"
+            row[4 if event.category == "node" else 3] += _steady(event)
+            row[5] += _first_calls(event)
+    return sorted(found.values(), key=lambda row: -row[3] - row[4])
+
+
+def _first_calls(event: Event) -> float:
+    """Microseconds of planning and of what that leads to."""
+    return sum(each.cpu_time_total if each.category in ("plan", "compile", "load", "import") else _first_calls(each) for each in event.cpu_children)
+
+
+def _steady(event: Event) -> float:
+    return event.cpu_time_total - _first_calls(event)
+
+
+def _inside_op(event: Event) -> bool:
+    above = event.cpu_parent
+    while above is not None and above.category not in ("op", "node"):
+        above = above.cpu_parent
+    return above is not None
 
 
 def _memory(prof: profile, begin: int) -> list[list[float]]:

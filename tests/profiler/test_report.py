@@ -65,7 +65,7 @@ def test_modules_hold_the_modules_in_them(profiled: profile, page: Path) -> None
     assert modules["net"][1:3] == ["Sequential", 3] and modules["net.0"][1:3] == ["Linear", 3]
     assert modules["net"][3] == pytest.approx(modules["net"][4] + sum(modules[f"net.{k}"][3] for k in range(3)))
     assert modules["net"][5] == pytest.approx(sum(modules[f"net.{k}"][5] for k in range(3)))
-    assert modules["net"][7] == sum(each.flops for each in profiled.events() if each.module)
+    assert modules["net"][8] == sum(each.flops for each in profiled.events() if each.module)
 
 
 def test_the_flame_graph_adds_up(page: Path) -> None:
@@ -127,8 +127,18 @@ def test_the_command_profiles_a_script_with_its_arguments(tmp_path: Path) -> Non
     script.write_text("import sys\nimport numod\nfrom numod import nn\nnet = nn.Linear(3, 2)\nnet(numod.ones(4, 3)).sum().backward()\nprint(sys.argv[1:])\nsys.exit(3)\n")
     finished = subprocess.run([sys.executable, "-m", "numod", "profile", "--rows", "200", str(script), "--fast", "7"], capture_output=True, text=True, cwd=tmp_path)
     assert finished.returncode == 3 and finished.stderr == ""
-    assert "['--fast', '7']" in finished.stdout and "numod::linear" in finished.stdout and "\nnet  " in finished.stdout
+    assert "['--fast', '7']" in finished.stdout and "numod::linear" in finished.stdout and "\nnet  " in finished.stdout and "work.py(5)" in finished.stdout
     assert data_of(tmp_path / "work_profile.html")["modules"][0][0] == "net"
     assert json.loads((tmp_path / "work_profile.trace.json").read_text())["traceEvents"]
     missing = subprocess.run([sys.executable, "-m", "numod", "profile", "nowhere.py"], capture_output=True, text=True, cwd=tmp_path)
     assert missing.returncode == 2 and "no file nowhere.py" in missing.stderr
+
+
+def test_lines_have_the_time_of_their_ops_and_gradients(profiled: profile, page: Path) -> None:
+    rows = data_of(page)["lines"]
+    assert all("test_report.py(" in row[0] for row in rows) and {row[1] for row in rows} == {"profiled"}
+    gradients = [each for each in profiled.events() if each.category == "node"]
+    inner = [each for gradient in gradients for each in gradient.cpu_children if each.category == "op"]
+    first = sum(each.cpu_time_total for event in inner for each in event.cpu_children if each.category == "plan")
+    assert sum(row[4] for row in rows) == pytest.approx(sum(each.cpu_time_total for each in gradients) - first)
+    assert all(row[5] >= 0 for row in rows)

@@ -4,7 +4,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const at = (id) => document.getElementById(id);
 const KIND = {
   profile: "Python", step: "Python", user: "Python", module: "Python", gc: "Python", op: "dispatch", item: "dispatch", node: "dispatch", backward: "dispatch", optimizer: "dispatch",
-  compiled: "dispatch", plan: "planning", kernel: "kernels", compile: "compiling", pass: "compiling", load: "loading", data: "data",
+  compiled: "dispatch", plan: "planning", kernel: "kernels", compile: "compiling", pass: "compiling", load: "loading", import: "loading", data: "data",
 };
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
@@ -241,8 +241,15 @@ function modules() {
   const longest = Math.max(...data.modules.map((row) => row[3] + row[5]));
   const columns = [["module", (row) => row[0], (path, row) =>
     element("span", {style: `padding-left:${14 * (path.split(".").length - 1)}px`}, element("code", {}, path), ` ${row[1]}`)], ["calls", (row) => row[2]], ["forward", (row) => row[3], time], ["own", (row) => row[4], time], ["backward", (row) => row[5], time], ["", (row) => row[3] + row[5], (us) =>
-    element("span", {className: "bar", style: `width:${120 * us / longest}px`})], ["memory kept", (row) => row[6], bytes], ["operations", (row) => row[7], many]];
+    element("span", {className: "bar", style: `width:${120 * us / longest}px`})], ["first calls", (row) => row[9], time], ["memory kept", (row) => row[7], bytes], ["operations", (row) => row[8], many]];
   table(at("moduletree"), columns, data.modules, null);
+}
+
+function lines() {
+  if (!data.lines.length) return at("lines").append(element("p", {className: "hint"}, "Not recorded: profile with with_stack=True."));
+  const columns = [["line", (row) => row[0]], ["function", (row) => row[1]], ["ops", (row) => row[2]], ["forward", (row) => row[3], time], ["backward", (row) => row[4], time],
+    ["both", (row) => row[3] + row[4], time], ["first calls", (row) => row[5], time]];
+  table(at("linetable"), columns, data.lines, 5, 40);
 }
 
 // ---- roofline: operations per byte against operations per second, both logarithmic
@@ -370,5 +377,5 @@ function openKernel() {
 }
 addEventListener("hashchange", openKernel);
 
-for (const part of [overview, timeline, flame, modules, roofline, waterfall, kernelPages, memoryGraph, openKernel]) part();
+for (const part of [overview, timeline, flame, modules, lines, roofline, waterfall, kernelPages, memoryGraph, openKernel]) part();
 document.documentElement.dataset.ready = "yes";
