@@ -1,4 +1,4 @@
-"""Many kernel calls as one native function: each kernel's text becomes a function, and a main function calls them in order.
+"""Many kernel calls as one native function: each kernel's text becomes a function, and a main function calls them in order, in loops where they repeat.
 
 Sizes and steps are literals there, so the compiler unrolls and specialises; or, where one function shall serve many sizes, entries of `table`.
 Memory is given as addresses in `table`, so that a call costs the same for three tensors and for three hundred. Weights are arguments, never constants.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..device.blas import Address
 from ..kernel import bind, build, emit
 from .lower import Buffer, Call, Integer, Number, Span, Test
+from .roll import stretches
 
 ARENA, STATUS, FIRST = 0, 1, 2  # places in the table: the local memory's address, the number of the failed test, and what follows
 
@@ -42,6 +43,7 @@ class _Linker:
         self.places, self.arrays, self.dynamic = places, {each: f"array{k}" for k, each in enumerate(arrays)}, dynamic
         self.slots: list[Buffer | int] = []
         self.known: dict[Buffer | Address, int] = {}
+        self.addresses: dict[Buffer, int] = {}  # slots where a loop finds the addresses of arrays that are arguments
         self.functions: dict[tuple, str] = {}
         self.texts: list[str] = []
         self.numbers: dict[tuple[int, int], tuple[str, str]] = {}
@@ -49,18 +51,61 @@ class _Linker:
     def build(self, calls: Sequence[Call | Test], name: str) -> Linked:
         """Emit the text and compile it."""
         lines, tests = [], 0
-        for each in calls:
-            if isinstance(each, Test):
+        for first, period, turns in stretches(calls):
+            each = calls[first]
+            if turns > 1:
+                lines += self._loop([calls[first + turn * period : first + (turn + 1) * period] for turn in range(turns)])
+            elif isinstance(each, Test):
                 tests += 1
                 lines += [f"    if {self._span(each.span)}[0] != {_plain(each.found)}:", f"        table[{STATUS}] = {tests}", "        return"]
             else:
                 lines.append(f"    {self._function(each)}({', '.join(map(self._argument, each.arguments))})")
+        lines[:0] = [f"    table[{slot}] = address_of({self.arrays[buffer]})" for buffer, slot in self.addresses.items()]
         numbers = [self.numbers[key] for key in sorted(self.numbers)]
         names = ["table", *self.arrays.values(), *(text for text, _ in numbers)]
         types = ["int64[]", *(f"{each.storage.name}[]" for each in self.arrays), *(kind for _, kind in numbers)]
         text = "".join(self.texts) + f"def kernel({', '.join(names)}):\n" + "\n".join(lines) + "\n"
         backend = next(each.kernel.device.backend for each in calls if isinstance(each, Call))
         return Linked(build.build(backend, name, bind.headed(text, backend), ", ".join(types), alone=True), self.slots)
+
+    def _loop(self, turns: list[Sequence[Call]]) -> list[str]:
+        """Lines that make the same calls with each turn's own arguments. What changes from turn to turn stands in the table, a row for each."""
+        columns: list[list[int]] = []
+
+        def cell(values: list[int]) -> str:
+            if len(set(values)) == 1 and not self.dynamic:
+                return _plain(values[0])
+            columns.append(values)
+            return f"table[ROW + {len(columns) - 1}]"
+
+        lines = [f"        {self._function(same[0])}({', '.join(self._arguments(each, cell) for each in zip(*(call.arguments for call in same)))})" for same in zip(*turns)]
+        row = f"{FIRST + len(self.slots)} + turn * {len(columns)}"
+        self.slots += [column[turn] for turn in range(len(turns)) for column in columns]
+        return [f"    for turn in range({len(turns)}):", *(line.replace("ROW", row) for line in lines)]
+
+    def _arguments(self, turns: tuple, cell: Callable[[list[int]], str]) -> str:
+        """The text of one argument over all turns."""
+        if type(turns[0]) is int:
+            return cell(list(turns))
+        if not isinstance(turns[0], Span):
+            return self._argument(turns[0])
+        bases = [self._base(each.buffer) for each in turns]
+        address = f"table[{bases[0] if len(set(bases)) == 1 else cell(bases)}]"
+        size, offset = cell([each.buffer.size - each.offset for each in turns]), cell([self._offset(each) for each in turns])
+        return f"view_{turns[0].buffer.storage.name}({address} + {offset}, {size})"
+
+    def _base(self, buffer: Buffer) -> int:
+        """The slot that holds the address of a buffer's memory."""
+        if buffer not in self.arrays:
+            return ARENA if buffer.kind == "local" else self._slot(buffer)
+        if buffer not in self.addresses:
+            self.slots.append(0)
+            self.addresses[buffer] = FIRST + len(self.slots) - 1
+        return self.addresses[buffer]
+
+    def _offset(self, span: Span) -> int:
+        """Bytes from the beginning of the arena, or of the buffer's own memory."""
+        return span.offset * span.buffer.storage.itemsize + self.places.get(span.buffer, 0)
 
     def _function(self, call: Call) -> str:
         """The name of the call's kernel, its text written at the first use."""
@@ -96,7 +141,7 @@ class _Linker:
             address = f"address_of({self.arrays[buffer]})"
         else:
             address = f"table[{ARENA}]" if buffer.kind == "local" else f"table[{self._slot(buffer)}]"
-        offset = span.offset * buffer.storage.itemsize + self.places.get(buffer, 0)
+        offset = self._offset(span)
         return f"view_{buffer.storage.name}({address}{f' + {self._size(offset)}' if offset or self.dynamic else ''}, {self._size(buffer.size - span.offset)})"
 
     def _slot(self, each: Buffer | Address) -> int:

@@ -13,6 +13,7 @@ from ..device import blas
 from ..kernel import build
 from .link import ARENA, FIRST, STATUS, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
+from .roll import stretches
 
 LINKED_WORK = 1 << 20  # elements of simple work up to which calls become one serial function
 LINKED_CALLS = 400
@@ -109,7 +110,9 @@ def undraw(sources: Sequence) -> None:
 def _linkable(calls: Sequence) -> bool:
     """Whether the calls can be one native function: kernels of the CPU, and not too many of them."""
     kernels = [each.kernel for each in calls if isinstance(each, Call)]
-    return 0 < len(kernels) <= LINKED_CALLS and all(each is not None and each.device.type == "cpu" for each in kernels)
+    if not kernels or not all(each is not None and each.device.type == "cpu" for each in kernels):
+        return False
+    return len(kernels) <= LINKED_CALLS or sum(each.period for each in stretches(calls)) <= LINKED_CALLS
 
 
 def _small(calls: Sequence) -> bool:
