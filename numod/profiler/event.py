@@ -60,7 +60,10 @@ class Event:
 
     cpu_time_total = cpu_time = property(lambda self: self.duration / 1e3)
     self_cpu_time_total = property(lambda self: self.self_duration / 1e3)
-    device_time_total = device_time = self_device_time_total = cuda_time = cuda_time_total = self_cuda_time_total = 0.0
+    self_device_time_total = 0.0  # of a kernel on a GPU, that device's own time
+    device_time_total = 0.0
+    device_time = cuda_time = cuda_time_total = property(lambda self: self.device_time_total)
+    self_cuda_time_total = property(lambda self: self.self_device_time_total)
     time_range = property(lambda self: SimpleNamespace(start=self.start / 1e3, end=self.end / 1e3, elapsed_us=lambda: self.cpu_time_total))
     count = 1
 
@@ -147,6 +150,9 @@ def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memo
         event.cpu_children = [each for each in event.cpu_children if each.category != "memory"]
         for each in event.cpu_children:
             each.cpu_parent = event
+        if event.category == "kernel" and event.detail is not None:
+            event.self_device_time_total = event.detail.microseconds(event.duration)
+        event.device_time_total = event.self_device_time_total + sum(each.device_time_total for each in event.cpu_children)  # inner ones came before
     events.sort(key=lambda each: (each.start, -each.end))
     for number, event in enumerate(events):
         event.id = number

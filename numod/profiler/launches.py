@@ -1,15 +1,18 @@
 """Launches: the time spent inside compiled kernels. Not the ops around them.
 
 Plans hold the entry points of compiled kernels, in closures, so that a launch asks nothing. While this is on, those closures hold timed ones.
+A launch on a GPU returns before its kernel has run: marks in its stream, before and behind it, tell the GPU's own time.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter_ns as clock
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 
+from .. import config
 from ..device.threads import _Gated
 from ..kernel import bind, build
 from ..ops import op as ops
@@ -21,7 +24,7 @@ class Launches:
 
     def __init__(self, note: Callable) -> None:
         self.note = note
-        self.on = False
+        self.on, self._gpu = False, None
         self._timed: dict[int, Callable] = {}  # timed entries by the id of what they time
         self._plain: dict[int, Callable] = {}  # the reverse
         self._compiled: dict[int, tuple] = {}  # compiled functions that were wired, with what they had then
@@ -32,6 +35,9 @@ class Launches:
         for kernel in build.kernels():
             self._time(kernel)
         exchange.replace(bind, "_built", self._watch_built)
+        self._gpu = sys.modules.get(f"{bind.__name__.split('.')[0]}.device.cuda")
+        if self._gpu is not None:
+            exchange.replace(self._gpu, "choose", lambda plain: lambda *arguments: self._time_gpu(plain(*arguments)))
         self._wire_plans(self._timed)
 
     def stop(self) -> None:
@@ -45,7 +51,7 @@ class Launches:
 
     def _time(self, kernel: build.Kernel) -> Callable:
         entry, note = kernel.launch, self.note
-        if id(entry) not in self._timed:
+        if id(entry) not in self._timed and isinstance(entry, BuiltinFunctionType):
 
             def launch(*arguments: object) -> None:
                 start = clock()
@@ -53,7 +59,29 @@ class Launches:
                 note((start, clock(), get_ident(), "kernel", kernel, None))
 
             self._timed[id(entry)], self._plain[id(launch)] = launch, entry
-        return self._timed[id(entry)]
+        return self._timed.get(id(entry), entry)
+
+    def _time_gpu(self, entry: Callable) -> Callable:
+        """A timed launch of a GPU's kernel, given what the back end's `choose` made. The note's detail are the two marks."""
+        dispatcher, note, gpu, simulated = _cell(entry, "kernel"), self.note, self._gpu, config.cuda_simulator()
+        kernel = next((each for each in build.kernels() if each.launch is dispatcher), None)
+        if kernel is None or id(entry) in self._timed:
+            return self._timed.get(id(entry), entry)
+        cuda = gpu.numba_cuda()
+
+        def launch(*arguments: object) -> None:
+            stream = gpu.current.stream or 0
+            marks = None if simulated else (cuda.event(True), cuda.event(True))
+            start = clock()
+            if marks:
+                marks[0].record(stream)
+            entry(*arguments)
+            if marks:
+                marks[1].record(stream)
+            note((start, clock(), get_ident(), "kernel", kernel, Marks(*marks) if marks else Simulated()))
+
+        self._timed[id(entry)], self._plain[id(launch)] = launch, entry
+        return launch
 
     def _watch_built(self, plain: Callable) -> Callable:
         def built(*arguments: object) -> Callable:
@@ -71,6 +99,9 @@ class Launches:
         seen: set[int] = set()
         for op in list(ops._ops):
             for plan in list(op.plans.values()):
+                if self._gpu is not None and exchange is self._timed:
+                    for launch in _launches(plan.launch, set()):
+                        self._time_gpu(launch)
                 plan.launch = wire(plan.launch, exchange, seen)
                 wire(getattr(plan, "run", None), exchange, seen)
 
@@ -86,6 +117,43 @@ class Launches:
             return plain(compiled, *arguments, **named)
 
         return __call__
+
+
+class Marks:
+    """Two marks of a GPU's stream."""
+
+    def __init__(self, before: object, behind: object) -> None:
+        self.before, self.behind = before, behind
+
+    def microseconds(self, _: int) -> float:
+        """The time between them; waits for the second."""
+        self.behind.synchronize()
+        return 1e3 * self.before.elapsed_time(self.behind)
+
+
+class Simulated:
+    """A kernel that ran in the simulator, where the CPU's time is the GPU's."""
+
+    def microseconds(self, duration: int) -> float:
+        """Its time, given the slice's nanoseconds."""
+        return duration / 1e3
+
+
+def _cell(function: Callable, name: str) -> object:
+    """What a function's closure holds under a name; None where it has none."""
+    code = getattr(function, "__code__", None)
+    return function.__closure__[code.co_freevars.index(name)].cell_contents if code and name in code.co_freevars else None
+
+
+def _launches(thing: object, seen: set[int]) -> list[Callable]:
+    """The launches of GPU kernels that a plan's launcher holds."""
+    if id(thing) in seen or not isinstance(thing, (FunctionType, tuple, list)):
+        return []
+    seen.add(id(thing))
+    if isinstance(thing, FunctionType) and thing.__qualname__ == "choose.<locals>.launch":
+        return [thing]
+    parts = thing if isinstance(thing, (tuple, list)) else [cell.cell_contents for cell in thing.__closure__ or ()]
+    return [found for each in parts for found in _launches(each, seen)]
 
 
 def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object:
