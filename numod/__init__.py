@@ -5,6 +5,7 @@ from __future__ import annotations
 __version__ = "0.1.0"
 
 from . import autograd, dtypes, version
+from .autograd import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .core import *  # noqa: F403  public names of core, by its __all__
 from .core import methods as _methods, return_types
@@ -13,7 +14,7 @@ from .core.random import (
     bernoulli, default_generator, get_rng_state, initial_seed, multinomial, normal, rand, rand_like, randint, randint_like, randn, randn_like, randperm, seed, set_rng_state,
 )
 from .device import Size
-from .device.device import Device as device
+from .device.device import Device as device, default_device as get_default_device, set_default_device
 from .errors import OutOfMemoryError
 from .device.threads import get_num_threads, set_num_threads
 from .dtypes import bfloat16, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
@@ -35,12 +36,23 @@ from .nn.functional import (  # noqa: E402
 
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
     **dict.fromkeys(("amp", "backends", "distributions", "func", "optim", "profiler", "serialization", "testing", "utils")),
-    "autocast": "amp", "GradScaler": "amp", "load": "serialization", "save": "serialization",
+    "autocast": "amp", "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
     **dict.fromkeys((
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
         "set_deterministic_debug_mode", "set_float32_matmul_precision", "use_deterministic_algorithms",
     ), "backends.switches"),
 }  # fmt: skip
+
+
+def _assert(condition: object, message: str) -> None:
+    """`assert` as a function, which model files call for PyTorch's tracers."""
+    assert condition, message
+
+
+def set_default_tensor_type(t: object) -> None:
+    """The default dtype by the name or class of an old tensor type, such as `FloatTensor`."""
+    name = (t if isinstance(t, str) else t.__name__).rpartition(".")[2]
+    set_default_dtype({"HalfTensor": float16, "BFloat16Tensor": bfloat16, "FloatTensor": float32, "DoubleTensor": float64}[name])
 
 
 def __getattr__(name: str) -> object:

@@ -6,16 +6,19 @@ import weakref
 from collections.abc import Callable
 
 from ..core.tensor import Tensor
-from . import tape
+from . import functional, tape
+from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled, set_detect_anomaly
 from .engine import backward, grad
 from .function import Function
 from .gradcheck import gradcheck, gradgradcheck
 from .modes import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .tape import Handle, hooks_of
+from .variable import Variable
 
 __all__ = [
-    "Function", "Handle", "backward", "enable_grad", "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled",
-    "no_grad", "set_grad_enabled", "tape",
+    "Function", "Handle", "Variable", "backward", "detect_anomaly", "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck", "inference_mode",
+    "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_anomaly_enabled", "set_detect_anomaly",
+    "set_grad_enabled", "tape",
 ]
 
 
@@ -35,6 +38,17 @@ def _register_hook(self: Tensor, hook: Callable) -> Handle:
     return Handle.add(self._hooks, hook)
 
 
+def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable) -> Handle:
+    """Call `hook(self)` when a gradient has been added to this leaf's `.grad`. What it returns is not used."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self.grad_fn is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    if self._after_hooks is None:
+        self._after_hooks = {}
+    return Handle.add(self._after_hooks, hook)
+
+
 def _retain_grad(self: Tensor) -> None:
     """Keep the gradient of a computed tensor in `.grad`."""
     if not self.requires_grad:
@@ -45,3 +59,4 @@ def _retain_grad(self: Tensor) -> None:
 
 
 Tensor.backward, Tensor.register_hook, Tensor.retain_grad = _backward, _register_hook, _retain_grad
+Tensor.register_post_accumulate_grad_hook = _register_post_accumulate_grad_hook

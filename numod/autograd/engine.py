@@ -11,6 +11,8 @@ from ..device import Layout
 from ..ops import table
 from .tape import Node, edge_to
 
+check = None  # (node, its gradients): set while anomalies are looked for, see `anomaly`
+
 
 def backward(
     tensors: Tensor | Sequence[Tensor], grad_tensors: object = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: object = None
@@ -28,10 +30,15 @@ def backward(
 
 def grad(
     outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: object = None, retain_graph: bool | None = None,
-    create_graph: bool = False, allow_unused: bool | None = None, materialize_grads: bool = False,
+    create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of `outputs` with respect to `inputs`, leaving `.grad` alone. Raises RuntimeError for an input not used, unless allowed."""
+    """Gradients of `outputs` with respect to `inputs`, leaving `.grad` alone. Raises RuntimeError for an input not used, unless allowed.
+
+    With `is_grads_batched`, `grad_outputs` have a first dimension more, and so have the gradients: one backward pass for each of its elements.
+    """
     outputs, inputs = _tuple(outputs), _tuple(inputs)
+    if is_grads_batched:
+        return _batched(outputs, inputs, _tuple(grad_outputs), create_graph=create_graph, allow_unused=allow_unused, materialize_grads=materialize_grads)
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     for each in inputs:
@@ -42,6 +49,13 @@ def grad(
     if not (allow_unused or materialize_grads) and any(each is None for each in found):
         raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.")
     return tuple(each.new_zeros(each.shape) if gradient is None and materialize_grads else gradient for each, gradient in zip(inputs, found))
+
+
+def _batched(outputs: tuple, inputs: tuple, weights: tuple, **options: object) -> tuple[Tensor | None, ...]:
+    from ..core.shapes import stack
+
+    rows = [grad(outputs, inputs, row, retain_graph=True, **options) for row in zip(*(each.unbind() for each in weights))]
+    return tuple(None if column[0] is None else stack(column) for column in zip(*rows))
 
 
 def _tuple(value: object) -> tuple:
@@ -129,6 +143,8 @@ class _Walk:
                 if node not in self.path:
                     continue
             found = node.backward(grads)
+            if check is not None:
+                check(node, found)
             if node.foreign:
                 found = list(found)
                 self.given.update(id(gradient._storage) for _, gradient in found if gradient is not None)
@@ -154,6 +170,8 @@ class _Walk:
                 self.note(leaf, 0, gradient)
             if only is None and leaf._requires_grad:
                 accumulate(leaf, gradient, self.given)
+                for hook in list((leaf._after_hooks or {}).values()):
+                    hook(leaf)
         for each, gradient in zip(only or (), self.caught):
             if gradient is not None:
                 accumulate(each, gradient, self.given)

@@ -18,7 +18,7 @@ METHODS = """
 """
 FUNCTIONS = "get_device is_same_size"
 
-for _name in "meta sparse sparse_csr quantized mkldnn nested mps mtia xpu xla ipu maia vulkan".split():
+for _name in "sparse sparse_csr quantized mkldnn nested mps mtia xpu xla ipu maia vulkan".split():
     setattr(Tensor, f"is_{_name}", property(lambda self: False, doc=f"False: there are no {_name} tensors."))
 Tensor.is_cpu = property(lambda self: self.device.type == "cpu", doc="Whether it is on the CPU.")
 Tensor.layout = property(lambda self: strided, doc="numod.strided.")
@@ -26,8 +26,8 @@ Tensor.mH = property(lambda self: self.transpose(-2, -1), doc="The last two dime
 
 
 def get_device(self: Tensor) -> int:
-    """The number of its CUDA device; -1 on the CPU."""
-    return -1 if self.device.type == "cpu" else self.device.index
+    """The number of its CUDA device; -1 elsewhere."""
+    return self.device.index if self.device.type == "cuda" else -1
 
 
 class PinnedStorage(Storage):

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import dtypes
 from ..device import Storage
-from ..device.device import Device
+from ..device.device import Device, default_device
 from ..device.layout import layout
 from ..device.storage import ForeignStorage
 from ..dtypes import dtype as DType
@@ -64,7 +64,8 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
     else:
         array = _array(data)
         kind = dtype or (dtypes.from_numpy(array.dtype) if isinstance(data, (np.ndarray, np.generic)) else _inferred(array))
-        result = tell_made(_from_array(_converted(array, kind.compute), kind.compute), "array" if isinstance(data, np.ndarray) else "values").to(device=device, dtype=kind)
+        made = tell_made(_from_array(_converted(array, kind.compute), kind.compute), "array" if isinstance(data, np.ndarray) else "values")
+        result = made.to(device=default_device() if device is None else device, dtype=kind)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -167,7 +168,7 @@ def _shape(sizes: tuple, name: str) -> tuple[int, ...]:
 
 def constant(op: object, inputs: tuple, shape: tuple, dtype: DType | None, device: Device | str | None, requires_grad: bool = False, *strides: tuple) -> Tensor:
     """The result of an op without tensor inputs; row-major where no strides are given."""
-    place = _CPU if device is None else Device(device)
+    place = default_device() if device is None else Device(device)
     result = apply(op, inputs, (_dtype(dtype), place, tuple(shape), *strides))
     return result.requires_grad_() if requires_grad else result
 
@@ -181,7 +182,7 @@ def _dtype(dtype: DType | None) -> DType:
 @factory
 def empty(*size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """Uninitialised memory."""
-    place = _CPU if device is None else Device(device)
+    place = default_device() if device is None else Device(device)
     shape = layout(_shape(size, "empty"), _dtype(dtype), place)
     result = wrap(Storage(place.empty(shape.size, shape.storage)), shape, 0)
     if shape.dtype is dtypes.bool_ and place.type == "cpu":
@@ -318,6 +319,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, device: Dev
 
 def _legacy(cls: type, *arguments: object, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """The old constructor: sizes give uninitialised memory, a sequence or array its values in the default dtype."""
+    device = device or _CPU
     if len(arguments) == 1 and not isinstance(arguments[0], (int, np.integer)):
         (data,) = arguments
         if isinstance(data, Tensor):

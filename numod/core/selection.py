@@ -23,7 +23,7 @@ def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool =
     """`index` with negative places counted from the front. Raises `error`, before any launch, where one lies outside."""
     if index.dtype.kind not in "iu":
         raise RuntimeError(f"{name}: Expected dtype int64 for index, got {index.dtype}; convert with .long()")
-    if not index.numel():
+    if not index.numel() or index.is_meta:
         return index
     found = apply(r.closing(t.bounds), (contiguous(index), -size if negative else 0, size), (1,))._observe()
     if found >= 1 << 32:

@@ -201,8 +201,9 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return apply(v.diagonal, (input,), (offset, dim1, dim2))
 
 
-def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of a size (the last may be smaller), or of the given sizes, along a dimension; views."""
+def split(tensor: Tensor, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, *, split_size: int | Sequence[int] | None = None) -> tuple[Tensor, ...]:
+    """Parts of a size (the last may be smaller), or of the given sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
+    split_size_or_sections = split_size if split_size_or_sections is None else split_size_or_sections
     dim = normalize_dim(dim, tensor.ndim)
     n, sizes = tensor.shape[dim], split_size_or_sections
     if isinstance(sizes, int):

@@ -28,6 +28,7 @@ class Tensor:
     _output = 0
     _base: Tensor | None = None
     _hooks: dict | None = None
+    _after_hooks: dict | None = None  # called with a leaf when its gradient has been added
     _inference = False
     _retains_grad = False
     _seen = 0  # of a view: the storage's version when its node was last made
@@ -119,6 +120,11 @@ class Tensor:
     def is_cuda(self) -> bool:
         """Whether it is on a CUDA device."""
         return self._layout.device.type == "cuda"
+
+    @property
+    def is_meta(self) -> bool:
+        """Whether it has a shape and dtype, but no elements: it is on the device `meta`."""
+        return self._layout.device.type == "meta"
 
     def is_inference(self) -> bool:
         """Whether it was made in inference mode."""

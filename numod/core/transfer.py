@@ -61,6 +61,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
 
 def raw(self: Tensor) -> np.ndarray:
     """The memory of a CPU tensor as an array of what kernels read: bool as bytes, 16-bit floats as their bits."""
+    if self.device.type == "meta":
+        self.device.backend.download(None)
     size = self._layout.dtype.itemsize
     return np.ndarray(self.shape, self._layout.storage, self._storage.data, self._offset * size, tuple(s * size for s in self._layout.strides))
 
@@ -69,6 +71,8 @@ def item(self: Tensor) -> float | int | bool:
     """The value of a tensor of one element, as a Python number."""
     if self._layout.size != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+    if self.device.type == "meta":
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     _refuse_trace("item()")
     return observe(self)
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import threading
+from collections.abc import Callable
 from types import ModuleType
 
 from . import cpu
 
-_TYPES = ("cpu", "cuda")
+_TYPES = ("cpu", "cuda", "meta")
 _known: dict[tuple[str, int | None], Device] = {}
+
+
+class _Defaults(threading.local):
+    """Where new tensors are made when no device is named: the last of `stack`, the inner `with device:` before the outer."""
+
+    stack: tuple = ()
+
+
+_defaults = _Defaults()
 
 
 class Device:
@@ -45,6 +57,24 @@ class Device:
     def _empty_elsewhere(self, count: int, storage_dtype: object) -> object:
         return self.backend.empty(count, storage_dtype)
 
+    def __enter__(self) -> Device:
+        """Make new tensors here: `with device("meta"): model = Model()`."""
+        _defaults.stack = (*_defaults.stack, self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _defaults.stack = _defaults.stack[:-1]
+
+    def __call__(self, function: Callable) -> Callable:
+        """As a decorator: around every call."""
+
+        @functools.wraps(function)
+        def wrapped(*arguments: object, **named: object) -> object:
+            with self:
+                return function(*arguments, **named)
+
+        return wrapped
+
     def __repr__(self) -> str:
         index = "" if self.index is None else f", index={self.index}"
         return f"device(type='{self.type}'{index})"
@@ -57,7 +87,7 @@ class Device:
 
 
 def _parse(kind: str | int, index: int | None) -> tuple[str, int | None]:
-    """Type and index in normal form: the one CPU has no index, a CUDA device always has one."""
+    """Type and index in normal form: the one CPU and meta have no index, a CUDA device always has one."""
     if isinstance(kind, int) and not isinstance(kind, bool):
         kind, index = "cuda", kind
     if not isinstance(kind, str):
@@ -70,6 +100,19 @@ def _parse(kind: str | int, index: int | None) -> tuple[str, int | None]:
     index = int(number) if colon else index
     if index is not None and (not isinstance(index, int) or index < 0):
         raise RuntimeError(f"Device index must not be negative, got {index!r}")
-    if name == "cpu":
+    if name != "cuda":
         return name, None
     return name, index or 0
+
+
+_CPU = Device("cpu")
+
+
+def default_device() -> Device:
+    """Where tensors are made when no device is named."""
+    return _defaults.stack[-1] if _defaults.stack else _CPU
+
+
+def set_default_device(device: Device | str | int | None) -> None:
+    """Make new tensors on `device` where none is named, on this thread; None: on the CPU again. A `with device:` in force goes first."""
+    _defaults.stack = () if device is None else (Device(device),)

@@ -221,7 +221,7 @@ class _Symmetric(_Square):
 
     def check(self, value: Tensor) -> Tensor:
         fits = super().check(value)
-        return _all_last(f.isclose(value, value.mT, atol=1e-6), 2) if bool(fits.all()) else fits
+        return _all_last(f.isclose(value, value.mT, atol=1e-6), 2) if fits.all()._observe() else fits
 
 
 class _PositiveDefinite(_Symmetric):
@@ -229,7 +229,7 @@ class _PositiveDefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Tensor:
         fits = super().check(value)
-        return _has_eigenvalues(value, lambda least: least > 0) if bool(fits.all()) else fits
+        return _has_eigenvalues(value, lambda least: least > 0) if fits.all()._observe() else fits
 
 
 class _PositiveSemidefinite(_Symmetric):
@@ -237,7 +237,7 @@ class _PositiveSemidefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Tensor:
         fits = super().check(value)
-        return _has_eigenvalues(value, lambda least: least >= 0) if bool(fits.all()) else fits
+        return _has_eigenvalues(value, lambda least: least >= 0) if fits.all()._observe() else fits
 
 
 def _has_eigenvalues(value: Tensor, fits: Any) -> Tensor:

@@ -40,7 +40,7 @@ class Distribution:
                 if is_dependent(constraint) or name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
                     continue  # a lazy one is computed from what is checked
                 value = getattr(self, name)
-                if isinstance(value, Tensor) and not bool(constraint.check(value.detach()).all()):
+                if isinstance(value, Tensor) and not constraint.check(value.detach()).all()._observe():
                     raise ValueError(
                         f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy the constraint {constraint!r}, "
                         f"but found invalid values:\n{value}"
@@ -146,7 +146,7 @@ class Distribution:
             if m != 1 and n != 1 and m != n:
                 raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {value.shape} vs {self._batch_shape + self._event_shape}.")
         support = self.support
-        if support is not None and not bool(support.check(value.detach()).all()):
+        if support is not None and not support.check(value.detach()).all()._observe():
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )

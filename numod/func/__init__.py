@@ -1,8 +1,10 @@
-"""Functions of functions: gradients as functions, and modules called with parameters from outside. PyTorch's `torch.func`, over the tape."""
+"""Functions of functions: gradients as functions, functions over batches, and modules called with parameters from outside. PyTorch's `torch.func`, over the tape."""
 
 from __future__ import annotations
 
+from .batching import vmap
+from .forward import jacfwd, jvp, linearize
 from .gradients import grad, grad_and_value, hessian, jacrev, value_and_grad, vjp
 from .modules import functional_call, stack_module_state
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacrev", "stack_module_state", "value_and_grad", "vjp"]
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "stack_module_state", "value_and_grad", "vjp", "vmap"]

@@ -296,7 +296,7 @@ def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] 
         stop = given.get((id(target), number), target if isinstance(target, Tensor) else None)
         if stop is not None:
             found[id(stop)] = stop
-            if stop._hooks:
+            if stop._hooks or stop._after_hooks:
                 raise RuntimeError("compile: a tensor with hooks takes part; remove them, or leave the function uncompiled")
         elif target not in seen:
             seen.add(target)

@@ -23,7 +23,10 @@ class _Activation(Module):
 
     _shown: tuple[str, ...] = ()
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+
+    def _set(self, **settings: Any) -> None:
         super().__init__()
         for name, value in settings.items():
             setattr(self, name, value)
@@ -37,7 +40,7 @@ class ReLU(_Activation):
     """max(x, 0)."""
 
     def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, inplace=self.inplace)
@@ -49,7 +52,7 @@ class Threshold(_Activation):
     _shown = ("threshold", "value")
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__(threshold=threshold, value=value, inplace=inplace)
+        self._set(threshold=threshold, value=value, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.threshold(input, self.threshold, self.value, self.inplace)
@@ -61,7 +64,7 @@ class RReLU(_Activation):
     _shown = ("lower", "upper")
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
-        super().__init__(lower=lower, upper=upper, inplace=inplace)
+        self._set(lower=lower, upper=upper, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
@@ -84,7 +87,7 @@ class Hardtanh(_Activation):
             if value is not None:
                 warnings.warn(f"keyword argument `{old}` is deprecated and renamed to `{new}`", FutureWarning, stacklevel=2)
         min_val, max_val = min_val if min_value is None else min_value, max_val if max_value is None else max_value
-        super().__init__(min_val=min_val, max_val=max_val, inplace=inplace)
+        self._set(min_val=min_val, max_val=max_val, inplace=inplace)
         if max_val <= min_val:
             raise AssertionError(f"max_val ({max_val}) must be greater than min_val ({min_val})")
 
@@ -112,7 +115,7 @@ class Hardsigmoid(_Activation):
     """x / 6 + 1 / 2 kept within [0, 1]."""
 
     def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -132,7 +135,7 @@ class SiLU(_Activation):
     """x sigmoid(x), also called swish."""
 
     def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
@@ -142,20 +145,23 @@ class Mish(_Activation):
     """x tanh(softplus(x))."""
 
     def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
 class Hardswish(_Activation):
-    """x hardsigmoid(x)."""
+    """x hardsigmoid(x). Its repr shows no settings, as PyTorch's."""
 
     def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return ""
 
 
 class ELU(_Activation):
@@ -164,7 +170,7 @@ class ELU(_Activation):
     _shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(alpha=alpha, inplace=inplace)
+        self._set(alpha=alpha, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
@@ -176,7 +182,7 @@ class CELU(_Activation):
     _shown = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(alpha=alpha, inplace=inplace)
+        self._set(alpha=alpha, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
@@ -186,7 +192,7 @@ class SELU(_Activation):
     """ELU scaled so that it keeps mean zero and variance one (Klambauer et al., Self-normalizing neural networks, 2017)."""
 
     def __init__(self, inplace: bool = False) -> None:
-        super().__init__(inplace=inplace)
+        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
@@ -198,7 +204,7 @@ class GLU(_Activation):
     _shown = ("dim",)
 
     def __init__(self, dim: int = -1) -> None:
-        super().__init__(dim=dim)
+        self._set(dim=dim)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.glu(input, self.dim)
@@ -210,7 +216,7 @@ class GELU(_Activation):
     _shown = ("approximate",)
 
     def __init__(self, approximate: str = "none") -> None:
-        super().__init__(approximate=approximate)
+        self._set(approximate=approximate)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.gelu(input, approximate=self.approximate)
@@ -218,7 +224,7 @@ class GELU(_Activation):
 
 class _Shrink(_Activation):
     def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__(lambd=lambd)
+        self._set(lambd=lambd)
 
     def extra_repr(self) -> str:
         return str(self.lambd)
@@ -244,7 +250,7 @@ class LeakyReLU(_Activation):
     _shown = ("negative_slope",)
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
-        super().__init__(negative_slope=negative_slope, inplace=inplace)
+        self._set(negative_slope=negative_slope, inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
@@ -256,7 +262,7 @@ class PReLU(_Activation):
     _shown = ("num_parameters",)
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
-        super().__init__(num_parameters=num_parameters, init=init)
+        self._set(num_parameters=num_parameters, init=init)
         self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
         self.reset_parameters()
 
@@ -281,7 +287,7 @@ class Softplus(_Activation):
     _shown = ("beta", "threshold")
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__(beta=beta, threshold=threshold)
+        self._set(beta=beta, threshold=threshold)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
@@ -305,7 +311,7 @@ class _AlongDimension(_Activation):
     _shown = ("dim",)
 
     def __init__(self, dim: int | None = None) -> None:
-        super().__init__(dim=dim)
+        self._set(dim=dim)
 
 
 class Softmax(_AlongDimension):

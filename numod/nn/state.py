@@ -5,6 +5,7 @@ Keys are the dotted names of `named_parameters` and `named_buffers`, shared tens
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -210,6 +211,12 @@ def _fill_one(module: Module, name: str, tensor: Tensor, key: str, value: Any, m
         if metadata.get("assign_to_params_buffers", False):
             _rebind(module, name, tensor, value, metadata.setdefault("rebound", {}))
         else:
+            if tensor.is_meta and not value.is_meta:
+                warnings.warn(
+                    f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a no-op. "
+                    "(Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in the module instead of copying in place?)",
+                    stacklevel=2,
+                )
             with no_grad():
                 tensor.copy_(value)
     except Exception as error:

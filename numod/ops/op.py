@@ -77,6 +77,10 @@ def argument_names(function: Callable) -> tuple[str, ...]:
     return parameter_names(function) if named is None else named
 
 
+def nothing_to_do(*buffers: object) -> None:
+    """The launch of an op on the device `meta`, where tensors have no elements to compute."""
+
+
 class Op:
     """Base of all ops. Subclasses set `inputs`, `parameters` and `gradients` and implement `prepare`."""
 
@@ -108,6 +112,8 @@ class Op:
         arguments = tuple(arguments)
         plan = self.prepare_into(arguments, parameters, into, over) if into else self.prepare(arguments, parameters)
         plan.place(arguments)
+        if any(getattr(each, "type", None) == "meta" for each in (*parameters, *[getattr(each, "device", None) for each in arguments])):
+            plan.launch = None if plan.launch is None else nothing_to_do
         if len(self.plans) >= PLAN_LIMIT:
             self.plans.clear()
         self.plans[key] = plan

@@ -165,7 +165,7 @@ def _class_loss(
             raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.numel()}")
         return _reduced_one(_class_loss(x.unsqueeze(0), target.reshape(1), weight, ignored, reduction, loss_of, uniform), reduction)
     target = _checked_classes(x, target, weight)
-    found = apply(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))._observe() if target.numel() else 0
+    found = apply(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))._observe() if target.numel() and not target.is_meta else 0
     if found >= 1 << 32:
         wrong = f.masked_fill(target, target == ignored, 0)
         low, high = wrong.min()._observe(), wrong.max()._observe()

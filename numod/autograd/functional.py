@@ -1,0 +1,153 @@
+"""Jacobians, Hessians and products with them, of functions of tensors. PyTorch's `torch.autograd.functional`; `numod.func` is the newer form.
+
+`inputs` is a tensor or a tuple, and results have the same form. They are recorded only with `create_graph`. `strict` makes an error of an
+output that does not depend on an input; else its derivative is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..core import ones_like, stack, zeros, zeros_like
+from ..core.tensor import Tensor
+from .engine import grad
+from .modes import enable_grad, set_grad_enabled
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+Tensors = Tensor | tuple[Tensor, ...]
+
+
+def _tuple(value: object, what: str, name: str) -> tuple[tuple[Tensor, ...], bool]:
+    """(a tuple of tensors, whether it was one)."""
+    values = value if isinstance(value, tuple) else tuple(value) if isinstance(value, list) else (value,)
+    for k, each in enumerate(values):
+        if not isinstance(each, Tensor):
+            place = f"in the tuple at index {k} " if isinstance(value, tuple) else ""
+            raise TypeError(f"The {what} {name} must be either a Tensor or a tuple of Tensors but the value {place}has type {type(each)}.")
+    return values, isinstance(value, tuple)
+
+
+def _prepared(inputs: object, create_graph: bool, name: str) -> tuple[tuple[Tensor, ...], bool]:
+    """The inputs at places of their own on the tape."""
+    values, several = _tuple(inputs, "inputs given to", name)
+    return tuple(each.view_as(each) if create_graph and each.requires_grad else each.detach().requires_grad_() for each in values), several
+
+
+def _weights(v: object, like: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
+    """`v` checked against what it weighs; None is 1 for one single number."""
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise RuntimeError("The vector v can only be None if the user-provided function returns a single Tensor with a single element.")
+        return (ones_like(like[0]).detach(),)
+    values, _ = _tuple(v, "v given to", name)
+    if len(values) != len(like):
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(values)}.")
+    for k, (each, other) in enumerate(zip(values, like)):
+        if each.shape != other.shape:
+            raise RuntimeError(f"Entry {k} in v has invalid size: should be {other.shape} but got {each.shape}.")
+    return values
+
+
+def _derivatives(outputs: tuple, inputs: tuple, weights: tuple | None, create_graph: bool, strict: bool) -> tuple[Tensor, ...]:
+    """The gradients of the inputs, zeros where an output does not depend on one."""
+    kept = [(out, None if weights is None else weights[k]) for k, out in enumerate(outputs) if out.requires_grad]
+    if len(kept) < len(outputs) and strict:
+        raise RuntimeError("Output of the user-provided function does not require gradients. The outputs must be computed in a differentiable manner from the input when running in strict mode.")
+    if not kept:
+        return tuple(zeros_like(each) for each in inputs)
+    outs, given = zip(*kept)
+    found = grad(outs, inputs, None if weights is None else given, retain_graph=True, create_graph=create_graph, allow_unused=True)
+    if strict and any(each is None for each in found):
+        place = next(k for k, each in enumerate(found) if each is None)
+        raise RuntimeError(f"The output of the user-provided function is independent of input {place}. This is not allowed in strict mode.")
+    return tuple(zeros_like(each) if one is None else one for each, one in zip(inputs, found))
+
+
+def _result(found: tuple, several: bool, create_graph: bool) -> Tensors:
+    found = found if create_graph else tuple(each.detach() for each in found)
+    return found if several else found[0]
+
+
+def _scalar(outputs: tuple, several: bool, name: str) -> None:
+    if several or outputs[0].numel() != 1:
+        raise RuntimeError(f"The function given to {name} should return a single Tensor with a single element")
+
+
+def vjp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False) -> tuple[Tensors, Tensors]:
+    """(outputs, products of `v`, shaped like the outputs, with the Jacobian)."""
+    with enable_grad():
+        values, several = _prepared(inputs, create_graph, "vjp")
+        outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "vjp")
+        weights = _weights(v, outputs, "vjp")
+    with set_grad_enabled(create_graph):
+        found = _derivatives(outputs, values, weights, create_graph, strict)
+    return _result(outputs, many, create_graph), _result(found, several, create_graph)
+
+
+def jvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False) -> tuple[Tensors, Tensors]:
+    """(outputs, products of the Jacobian with `v`, shaped like the inputs). Two backward passes: the product by weights is linear in the weights."""
+    with enable_grad():
+        values, _ = _prepared(inputs, create_graph, "jvp")
+        tangents = _weights(v, values, "jvp")
+        outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "jvp")
+        weights = tuple(zeros_like(each).detach().requires_grad_() for each in outputs)
+        pulled = _derivatives(outputs, values, weights, True, strict)
+        found = _derivatives(pulled, weights, tangents, create_graph, False)
+    return _result(outputs, many, create_graph), _result(found, many, create_graph)
+
+
+def jacobian(
+    func: Callable, inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False, strategy: str = "reverse-mode",
+) -> Tensors | tuple:
+    """The derivatives of each output by each input, (*output, *input): one tensor, or tuples where there are several of either.
+
+    One backward pass for each element of the outputs; `vectorize` and `strategy` change nothing here.
+    """
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise RuntimeError(f'Expected strategy to be either "forward-mode" or "reverse-mode". Got {strategy}')
+    with enable_grad():
+        values, several = _prepared(inputs, create_graph, "jacobian")
+        outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "jacobian")
+        rows = tuple(_rows(each, values, several, create_graph, strict) for each in outputs)
+    return rows if many else rows[0]
+
+
+def _rows(output: Tensor, inputs: tuple, several: bool, create_graph: bool, strict: bool) -> Tensors:
+    found = [_derivatives((each,), inputs, None, create_graph, strict) for each in output.reshape(-1).unbind()] if output.numel() else []
+    columns = zip(*found) if found else [[zeros(0, *each.shape, dtype=each.dtype)] for each in inputs]
+    return _result(tuple(stack(list(column)).reshape(*output.shape, *each.shape) for column, each in zip(columns, inputs)), several, create_graph)
+
+
+def hessian(
+    func: Callable, inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
+) -> Tensors | tuple:
+    """The second derivatives of a function of one number, (*input, *input), or a tuple of tuples."""
+    values, several = _tuple(inputs, "inputs given to", "hessian")
+
+    def first(*arguments: Tensor) -> Tensors:
+        outputs, many = _tuple(func(*arguments), "outputs of the user-provided function given to", "hessian")
+        _scalar(outputs, many, "hessian")
+        return _result(_derivatives((outputs[0].reshape(()),), arguments, None, True, strict), several, True)
+
+    return jacobian(first, values if several else values[0], create_graph, strict, strategy=outer_jacobian_strategy)
+
+
+def _first_order(func: Callable, inputs: Tensors, create_graph: bool, strict: bool, name: str) -> tuple:
+    values, several = _prepared(inputs, create_graph, name)
+    outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", name)
+    _scalar(outputs, many, name)
+    return values, several, outputs, _derivatives(outputs, values, None, True, strict)
+
+
+def vhp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False) -> tuple[Tensors, Tensors]:
+    """(output, products of `v`, shaped like the inputs, with the Hessian)."""
+    with enable_grad():
+        values, several, outputs, first = _first_order(func, inputs, create_graph, strict, "vhp")
+        found = _derivatives(first, values, _weights(v, values, "vhp"), create_graph, strict)
+    return _result(outputs, False, create_graph), _result(found, several, create_graph)
+
+
+def hvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False) -> tuple[Tensors, Tensors]:
+    """(output, products of the Hessian with `v`): the same as `vhp`, since the Hessian is symmetric."""
+    return vhp(func, inputs, v, create_graph, strict)

@@ -1,0 +1,53 @@
+"""The back end `meta`: tensors with shapes, strides and dtypes but no bytes. Ops plan as elsewhere, and their launches do nothing (see `ops.op`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .cpu import FLAT, LOOP, PARALLEL_LOOP, ROUNDING, identity, namespace  # noqa: F401  planning asks how loops would be written
+
+
+class Nothing:
+    """A buffer of a size and dtype without memory; a part of it is as empty."""
+
+    __slots__ = ("size", "dtype")
+
+    def __init__(self, size: int, dtype: object) -> None:
+        self.size, self.dtype = size, np.dtype(dtype)
+
+    def __getitem__(self, key: slice) -> Nothing:
+        return Nothing(len(range(*key.indices(self.size))), self.dtype)
+
+    @property
+    def __array_interface__(self) -> dict:
+        return {"data": (0, False)}
+
+
+def empty(count: int, storage_dtype: object) -> Nothing:
+    """No memory for `count` elements."""
+    return Nothing(count, storage_dtype)
+
+
+def upload(host: np.ndarray) -> Nothing:
+    """The values of `host`, forgotten."""
+    return Nothing(host.size, host.dtype)
+
+
+def download(buffer: Nothing) -> np.ndarray:
+    """Raises NotImplementedError: there is nothing to read."""
+    raise NotImplementedError("Cannot copy out of meta tensor; no data! Please use Module.to_empty() instead of Module.to() when moving a module from meta to a different device.")
+
+
+def launch(*buffers: object) -> None:
+    """What every kernel does here."""
+
+
+def choose(make: Callable[[bool], Callable], work: int, divisible: bool) -> Callable:
+    """No kernel is built."""
+    return launch
+
+
+def synchronize() -> None:
+    """There is nothing to wait for."""

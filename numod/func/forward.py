@@ -1,0 +1,87 @@
+"""Derivatives along directions: jvp, linearize, jacfwd. There is no forward mode below them: a product with weights is linear in the weights, so
+the gradient by the weights of what backward gives is the derivative along a direction.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .. import autograd
+from ..autograd import enable_grad, is_grad_enabled
+from ..core import Tensor, zeros_like
+from .gradients import Argnums, _Call, _tensors_of, jacrev, leaves, map_leaves
+
+__all__ = ["jacfwd", "jvp", "linearize"]
+
+
+def _called(name: str, func: Callable, primals: tuple, has_aux: bool) -> _Call:
+    if not isinstance(primals, tuple) or not primals:
+        raise RuntimeError(f"{name}: Expected primals to be a non-empty tuple. E.g. it should be valid to call f(*primals).")
+    call = _Call(name, has_aux, list(primals))
+    call.run(func, tuple(call.inputs), {})
+    _tensors_of(call)
+    return call
+
+
+def _checked(name: str, call: _Call, tangents: Any) -> list[Tensor]:
+    given, wanted = leaves(tangents), leaves(call.inputs)
+    if len(given) != len(wanted):
+        raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, tangents also must be.")
+    for each, like in zip(given, wanted):
+        if each.shape != like.shape:
+            raise RuntimeError(f"{name}: Expected primals and tangents to have the same shapes, got {tuple(like.shape)} and {tuple(each.shape)}")
+    return given
+
+
+class _Linear:
+    """The derivative of a call's outputs as a function of a direction."""
+
+    def __init__(self, call: _Call) -> None:
+        self.call, inputs = call, leaves(call.inputs)
+        outputs = leaves(call.output)
+        with enable_grad():
+            self.weights = [zeros_like(each).detach().requires_grad_() for each in outputs]
+            kept = [(out, weight) for out, weight in zip(outputs, self.weights) if out.requires_grad]
+            if not kept:
+                self.pulled: Any = inputs
+                return
+            outs, weights = zip(*kept)
+            self.pulled = autograd.grad(outs, inputs, weights, retain_graph=True, create_graph=True, materialize_grads=True)
+
+    def along(self, directions: list[Tensor], recorded: bool) -> Any:
+        """The derivatives, in the structure of the outputs."""
+        pairs = [(each, direction) for each, direction in zip(self.pulled, directions) if each.grad_fn is not None]
+        if not pairs:
+            return map_leaves(lambda each: zeros_like(each).detach(), self.call.output)
+        pulled, given = zip(*pairs)
+        remaining = iter(autograd.grad(pulled, self.weights, given, retain_graph=True, create_graph=recorded, materialize_grads=True))
+        return map_leaves(lambda _: next(remaining), self.call.output)
+
+
+def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
+    """(`func(*primals)`, its derivative along `tangents`), both of the structure of the output; with `has_aux` aux as well."""
+    name = "jvp(f, primals, tangents)"
+    call = _called(name, func, primals, has_aux)
+    given = _checked(name, call, tangents)
+    recorded = is_grad_enabled() and (call.recorded or any(each.requires_grad for each in given))
+    result = call.outside(call.output), _Linear(call).along(given, recorded)
+    return (*result, call.outside(call.aux)) if has_aux else result
+
+
+def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
+    """`func(*primals)`, and the function from tangents to the derivative along them at that point, which does not call `func` again."""
+    name = "linearize(f, *primals)"
+    call = _called(name, func, primals, False)
+    linear = _Linear(call)
+
+    def along(*tangents: Any) -> Any:
+        return linear.along(_checked(name, call, tangents), False)
+
+    return call.outside(call.output), along
+
+
+def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
+    """The same as `jacrev`: the values agree, and there is no forward mode that would be faster for few inputs."""
+    return functools.wraps(func)(jacrev(func, argnums, has_aux=has_aux))

@@ -1,0 +1,88 @@
+"""vmap against a loop written out, and derivatives along directions against finite differences; both nest with grad."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numod as torch
+from numod.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, linearize, stack_module_state, vmap
+
+
+def curve(x: torch.Tensor) -> torch.Tensor:
+    return (x.sin() * x.flip(0)).cumsum(0)
+
+
+def test_vmap_takes_and_puts_dimensions() -> None:
+    a, b = torch.arange(6.0).reshape(2, 3), torch.arange(6.0).reshape(3, 2)
+    found = vmap(lambda x, y: {"dot": x @ y, "both": (x, y)}, in_dims=(0, 1), out_dims={"dot": 0, "both": (1, 0)})(a, b)
+    assert torch.equal(found["dot"], (a * b.T).sum(1))
+    assert torch.equal(found["both"][0], a.T) and torch.equal(found["both"][1], b.T)
+    assert torch.equal(vmap(torch.add, in_dims=(0, None))(a, a[1]), a + a[1])
+    assert torch.equal(vmap(lambda x, k: x * k["w"], in_dims=(0, {"w": 0}))(a, {"w": torch.tensor([2.0, 3.0])}), a * torch.tensor([[2.0], [3.0]]))
+    assert torch.equal(vmap(lambda x, *, y: x + y)(a, y=a), 2 * a)
+    assert torch.equal(vmap(vmap(lambda x: x.exp()))(a), a.exp())
+
+
+def test_vmap_gives_gradients_of_each_example() -> None:
+    w, x = torch.tensor([1.0, 2.0, -1.0]), torch.arange(6.0).reshape(2, 3) / 4
+    found = vmap(grad(lambda w, x: (w * x).tanh().sum()), in_dims=(None, 0))(w, x)
+    torch.testing.assert_close(found, (1 - (w * x).tanh() ** 2) * x)
+    w.requires_grad_()
+    vmap(lambda x: (w * x).sum())(x).sum().backward()
+    torch.testing.assert_close(w.grad, x.sum(0))
+
+
+def test_vmap_runs_an_ensemble() -> None:
+    models = [torch.nn.Linear(3, 2) for _ in range(4)]
+    parameters, buffers = stack_module_state(models)
+    x = torch.randn(5, 3)
+    found = vmap(lambda p, b, x: functional_call(models[0], (p, b), (x,)), in_dims=(0, 0, None))(parameters, buffers, x)
+    torch.testing.assert_close(found, torch.stack([each(x) for each in models]))
+
+
+def test_vmap_and_random_numbers() -> None:
+    x = torch.zeros(3, 4)
+    with pytest.raises(RuntimeError, match="randomness"):
+        vmap(lambda x: x + torch.rand(4))(x)
+    same, different = vmap(lambda x: x + torch.rand(4), randomness="same")(x), vmap(lambda x: x + torch.rand(4), randomness="different")(x)
+    assert torch.equal(same[0], same[1]) and not torch.equal(different[0], different[1])
+    with pytest.raises(RuntimeError, match="randomness"):
+        vmap(lambda x: x, randomness="some")
+
+
+@pytest.mark.parametrize(("function", "in_dims", "arguments"), [
+    (lambda x: x, 2, (torch.ones(2, 3),)), (lambda x, y: x, (0,), (torch.ones(2), torch.ones(2))), (lambda x: x, 0, (3,)), (lambda x: 3, 0, (torch.ones(2),)),
+    (torch.add, 0, (torch.ones(2), torch.ones(3))), (torch.add, (None, None), (torch.ones(2), torch.ones(2))), (lambda: 1, 0, ()), (lambda x: x, "a", (torch.ones(2),)),
+])  # fmt: skip
+def test_vmap_refuses(function: object, in_dims: object, arguments: tuple) -> None:
+    with pytest.raises(ValueError):
+        vmap(function, in_dims)(*arguments)
+
+
+def test_jvp_is_the_slope_along_a_direction() -> None:
+    x, v = torch.arange(4.0, dtype=torch.float64) / 3, torch.tensor([1.0, 2.0, 0.0, -1.0], dtype=torch.float64)
+    value, slope = jvp(curve, (x,), (v,))
+    torch.testing.assert_close(value, curve(x))
+    torch.testing.assert_close(slope, (curve(x + 1e-6 * v) - curve(x - 1e-6 * v)) / 2e-6, rtol=1e-7, atol=1e-8)
+    value, along = linearize(curve, x)
+    torch.testing.assert_close(along(v), slope)
+    torch.testing.assert_close(along(2 * v), 2 * slope)
+    torch.testing.assert_close(jacfwd(curve)(x), jacrev(curve)(x))
+    torch.testing.assert_close(jacfwd(curve)(x) @ v, slope)
+
+
+def test_jvp_nests_and_keeps_structure() -> None:
+    v = torch.tensor([1.0, 2.0])
+    gradient, curvature = jvp(grad(lambda x: (x**3).sum()), (v,), (v,))
+    np.testing.assert_allclose(gradient.numpy(), [3, 12])
+    np.testing.assert_allclose(curvature.numpy(), [6, 24])
+    value, slope, aux = jvp(lambda p: ({"s": (p["a"] * 2).sum(), "c": torch.ones(2)}, p["a"]), ({"a": v},), ({"a": v},), has_aux=True)
+    assert slope["s"].item() == 6 and slope["c"].tolist() == [0, 0] and aux is not None and value["s"].item() == 6
+    torch.testing.assert_close(hessian(lambda x: (x**3).sum())(v), torch.diag(6 * v))
+    weight = torch.tensor(2.0, requires_grad=True)
+    jvp(lambda x: weight * x**2, (v,), (v,))[1].sum().backward()
+    assert weight.grad.item() == 10
+    for primals, tangents in (((v,), (torch.ones(3),)), ((v,), (v, v)), (v, v)):
+        with pytest.raises(RuntimeError):
+            jvp(curve, primals, tangents)
