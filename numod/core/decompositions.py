@@ -7,12 +7,13 @@ from collections.abc import Callable
 from .. import dtypes
 from ..errors import LinAlgError
 from ..ops import factorization as op, factorization_gradients  # noqa: F401  gives the ops their gradients
+from ..ops.pointwise import broadcast_shapes
 from . import return_types
 from .creation import arange, eye, full, zeros
 from .elementwise import contiguous
 from .products import matmul
 from .reductions import any_ as any_of
-from .shapes import reshape, stack, unsqueeze
+from .shapes import expand, reshape, stack, unsqueeze
 from .tensor import Tensor
 from .triangles import tril, triu
 
@@ -27,9 +28,11 @@ def expect_matrix(name: str, A: Tensor) -> Tensor:
     if A.ndim < 2:
         raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
     if not A.is_floating_point():
-        raise RuntimeError(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {A.dtype.short}")
+        error = NotImplementedError if name in ("eigh", "lu", "lu_factor_ex") else RuntimeError  # as PyTorch, whose checks differ from one function to the next
+        raise error(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {A.dtype.short}")
     if A.dtype.itemsize < 4:
-        raise RuntimeError(f"linalg.{name}: Low precision dtypes not supported. Got {A.dtype.short}; convert first, for example with .float()")
+        error = RuntimeError if name in ("inv", "slogdet", "pinv", "matrix_norm", "matrix_rank") else NotImplementedError
+        raise error(f"linalg.{name}: Low precision dtypes not supported. Got {A.dtype.short}; convert first, for example with .float()")
     return contiguous(A)
 
 
@@ -152,6 +155,28 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
     except LinAlgError as error:
         hint = " If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
         raise RuntimeError(str(error).replace("lu_factor_ex", "lu_factor") + hint) from None
+
+
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> return_types.linalg_ldl_factor_ex:
+    """(L below blocks of D, pivots, info) of symmetric matrices, whose lower triangles are read, for `ldl_solve`; info is 0, or which block is the first zero."""
+    packed, pivots, info = op.ldl.apply((expect_square("ldl_factor_ex", A),))
+    if check_errors and any_of(info)._observe():
+        raise LinAlgError(f"linalg.ldl_factor_ex: D is singular: its diagonal has a zero at {reshape(info, -1).tolist()}, counted from 1")
+    return return_types.linalg_ldl_factor_ex((packed, pivots, info))
+
+
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
+    """(L below blocks of D, pivots) with A = P L D L^T P^T. Bunch and Kaufman, 1977. Raises RuntimeError where D is singular."""
+    return return_types.linalg_ldl_factor(ldl_factor_ex(A, check_errors=True)[:2])
+
+
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
+    """X with A X = B, from `ldl_factor` of A."""
+    a, b = expect_square("ldl_solve", LD), expect_matrix("ldl_solve", B)
+    if tuple(pivots.shape) != tuple(a.shape[:-1]) or b.shape[-2] != a.shape[-1]:
+        raise RuntimeError(f"linalg.ldl_solve: LD {tuple(a.shape)}, pivots {tuple(pivots.shape)} and B {tuple(b.shape)} do not fit together")
+    batch = broadcast_shapes("linalg.ldl_solve", [a.shape[:-2], b.shape[:-2]])
+    return op.ldl_solve.apply(tuple(contiguous(expand(each, (*batch, *tail))) for each, tail in ((a, a.shape[-2:]), (pivots, pivots.shape[-1:]), (b, b.shape[-2:]))))
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:

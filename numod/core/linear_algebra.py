@@ -16,13 +16,18 @@ from .decompositions import attempt, expect_matrix, expect_square, lu_unpack, sv
 from .elementwise import contiguous, where
 from .norms import matrix_rank, tolerances
 from .products import matmul
-from .shapes import expand, movedim, reshape, squeeze, stack, unsqueeze
+from .shapes import diagonal as any_diagonal, expand, movedim, reshape, squeeze, stack, unsqueeze
 from .tensor import Tensor
 
 BOTH = "inverse=inv det logdet slogdet=old_slogdet pinverse matrix_power matrix_exp cholesky_solve cholesky_inverse triangular_solve"
 FUNCTIONS = "lu_solve=old_lu_solve vander=old_vander"
 METHODS = "lu_solve=old_lu_solve"
 OUT = "inverse pinverse matrix_power cholesky_solve cholesky_inverse triangular_solve"
+
+
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonals of matrices, as a view with them as last dimension."""
+    return any_diagonal(A, offset, dim1, dim2)
 
 
 def inv(A: Tensor) -> Tensor:
@@ -152,8 +157,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
 def pinv(A: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
     """The Moore-Penrose inverse; singular values below max(atol, rtol * the greatest) count as 0."""
-    atol, rtol = (float(each) for each in tolerances(A, atol, rtol))
-    return op.pinv.apply((expect_matrix("pinv", A),), (atol, rtol, bool(hermitian)))
+    a = expect_matrix("pinv", A)
+    atol, rtol = (float(each) for each in tolerances(a, atol, rtol))
+    return op.pinv.apply((a,), (atol, rtol, bool(hermitian)))
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:  # noqa: A002
@@ -177,6 +183,8 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
 
 def matrix_exp(A: Tensor) -> Tensor:
     """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring. Higham, The scaling and squaring method, 2005."""
+    if A.dtype.compute is not A.dtype:
+        return matrix_exp(A.to(A.dtype.compute)).to(A.dtype)
     a = expect_square("matrix_exp", A)
     if not a.numel():
         return a.clone()
@@ -225,8 +233,8 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Powers 0 to N - 1 of each element, (..., n, N); by default as many as elements."""
     n = x.shape[-1] if N is None else N
-    if n <= 1 and N is not None:
-        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {N}")
+    if n <= 1:
+        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {n}")
     return stack([t.pow(x, k) for k in range(n)], -1)
 
 

@@ -31,7 +31,8 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = Fal
 
 def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
     """Norms of matrices: "fro", "nuc", 1, -1, 2, -2, inf, -inf."""
-    a = expect_matrix("matrix_norm", A if dtype is None else A.to(dtype))
+    a = A if dtype is None else A.to(dtype)
+    a = a if ord not in ("nuc", 2, -2) and a.is_floating_point() and a.ndim > 1 else expect_matrix("matrix_norm", a)
     if len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dim)}")
     dims = normalize_dims(tuple(dim), a.ndim)

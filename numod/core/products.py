@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import dtypes
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
 from ..ops import matmul as mm, softmax as sm, table as t
@@ -78,7 +79,9 @@ def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: f
         raise RuntimeError(f"{name}: expected input and the matrices to have the same dtype, but got: {input.dtype} != {product.dtype}; convert one with .to()")
     whole = expand(input, product.shape)
     product = product if alpha == 1 else product * alpha
-    return product if beta == 0 else add(product, whole if beta == 1 else whole * beta)
+    if beta == 0:
+        return add(product, t.where(product.new_ones((), dtype=dtypes.bool_), 0, whole)) if input.requires_grad else product  # its gradient is 0, not None
+    return add(product, whole if beta == 1 else whole * beta)
 
 
 def _expect_ndim(name: str, ndim: int, *tensors: Tensor) -> None:

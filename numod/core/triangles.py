@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import dtypes
 from ..errors import normalize_dim
 from .creation import arange
 from .elementwise import masked_fill
@@ -70,4 +71,6 @@ def trace(input: Tensor) -> Tensor:  # noqa: A002
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    if input.dtype is dtypes.bool_:
+        raise NotImplementedError('"trace" not implemented for \'Bool\'; convert first, for example with .to(numod.int64)')
     return total(_diagonal(input, 0, 0, 1))

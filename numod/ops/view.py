@@ -30,7 +30,7 @@ class View(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
         shape, strides, offset = self.rule(x, *parameters)
-        return Plan(layout(tuple(shape), x.dtype, x.device, tuple(strides)), None, offset=offset)
+        return Plan(layout(tuple(shape), x.dtype, x.device, tuple(strides)), None, offset=offset if x.size else 0)
 
     def _scatter(self) -> Callable:
         def gradient(g: object, layout: Layout, *parameters: object) -> object:

@@ -86,3 +86,62 @@ def test_beta_zero_does_not_read_the_input() -> None:
 def test_einsum_of_nothing() -> None:
     assert numod.einsum("ij,jk->ik", numod.ones(2, 0), numod.ones(0, 3)).tolist() == [[0.0] * 3] * 2
     assert numod.einsum("i,j->ij", numod.ones(0), numod.ones(3)).shape == (0, 3)
+
+
+def test_diagonal_is_of_the_last_two_dimensions() -> None:
+    array = np.arange(24.0).reshape(2, 3, 4)
+    np.testing.assert_array_equal(linalg.diagonal(numod.tensor(array), offset=1).numpy(), np.diagonal(array, 1, -2, -1))
+
+
+def test_gradients_of_nothing_and_of_singular_matrices() -> None:
+    empty = numod.zeros(0, 3, requires_grad=True)
+    numod.diag_embed(empty, 1).sum().backward()
+    assert empty.grad.shape == (0, 3)
+    singular = numod.ones(2, 2, requires_grad=True)
+    linalg.slogdet(singular)[1].backward()
+    assert not singular.grad.isfinite().any()
+    unread = numod.full((2, 2), float("nan"), requires_grad=True)
+    numod.addmm(unread, numod.eye(2), numod.eye(2), beta=0).sum().backward()
+    assert unread.grad.tolist() == [[0, 0], [0, 0]]
+
+
+def test_dtypes_that_are_refused_and_those_that_are_not() -> None:
+    half = numod.eye(2, dtype=numod.float16)
+    assert linalg.matrix_norm(half).dtype is numod.float16 and linalg.matrix_norm(half, 1).item() == 1
+    np.testing.assert_allclose(linalg.matrix_exp(half).numpy(), np.eye(2) * np.e, rtol=1e-3, atol=1e-3)
+    for function in (linalg.det, linalg.cholesky, linalg.eigh, lambda x: linalg.eigh(x.long()), lambda x: numod.trace(x.bool())):
+        with pytest.raises(NotImplementedError):
+            function(half)
+    with pytest.raises(RuntimeError, match="linalg.pinv"):
+        linalg.pinv(half.long())
+    with pytest.raises(RuntimeError, match="N must be greater than 1"):
+        linalg.vander(numod.ones(1))
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.0])  # an empty diagonal takes blocks of 2
+def test_ldl_factors_and_solves(scale: float) -> None:
+    array = np.random.default_rng(0).standard_normal((2, 5, 5))
+    array = array + array.swapaxes(-1, -2)
+    array[:, range(5), range(5)] = scale * 10
+    right = np.ones((5, 2))
+    packed, pivots = linalg.ldl_factor(numod.tensor(array))
+    assert (pivots < 0).any().item() is (scale == 0.0)
+    np.testing.assert_allclose(linalg.ldl_solve(packed, pivots, numod.tensor(right)).numpy(), np.linalg.solve(array, np.stack([right] * 2)), rtol=1e-8, atol=1e-10)
+    with pytest.raises(RuntimeError, match="D is singular"):
+        linalg.ldl_factor(numod.zeros(2, 2))
+
+
+def test_a_few_singular_and_eigenvectors() -> None:
+    random = np.random.default_rng(1)
+    array = random.standard_normal((3, 12, 3)) @ random.standard_normal((3, 3, 20))
+    u, s, v = numod.svd_lowrank(numod.tensor(array), q=3)
+    np.testing.assert_allclose(((u * s.unsqueeze(-2)) @ v.mT).numpy(), array, atol=1e-10)
+    _, s, _ = numod.pca_lowrank(numod.tensor(array[0]), q=3)
+    np.testing.assert_allclose(s.numpy(), np.linalg.svd(array[0] - array[0].mean(0), compute_uv=False)[:3], rtol=1e-8)
+    symmetric = array[0] @ array[0].T + np.diag(np.arange(1.0, 13))
+    values, vectors = numod.lobpcg(numod.tensor(symmetric), 2)
+    np.testing.assert_allclose(values.numpy(), np.linalg.eigvalsh(symmetric)[:-3:-1], rtol=1e-8)
+    np.testing.assert_allclose((numod.tensor(symmetric) @ vectors).numpy(), (vectors * values).numpy(), atol=1e-4)
+    weight = np.diag(np.arange(1.0, 13))
+    least, _ = numod.lobpcg(numod.tensor(symmetric), 2, numod.tensor(weight), largest=False)
+    np.testing.assert_allclose(least.numpy(), np.sort(np.linalg.eigvals(np.linalg.solve(weight, symmetric)).real)[:2], rtol=1e-6)
