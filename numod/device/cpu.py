@@ -10,13 +10,35 @@ from collections.abc import Callable
 
 import numpy as np
 
-from . import threads
+from . import threads, tiles
 from .signature import numba_types
 
 empty = np.empty
 LOOP, PARALLEL_LOOP, FLAT = "range({0})", "prange({0})", False
 ROUNDING = "numpy"  # where kernels take floor, ceil and trunc from: functions from float to float
 _ready = False
+
+
+_SCRATCH = 1 << 26  # bytes of scratch memory a thread keeps at most
+_kept = threading.local()
+
+
+def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:
+    """Flat uninitialised buffers, (count, dtype) each, for the time of one launch: this thread's next launch gets the same memory.
+
+    Fresh pages cost more than most kernels: the system has to find and clear them.
+    """
+    sizes = [-(-count * dtype.itemsize // 64) * 64 for count, dtype in parts]
+    total = sum(sizes)
+    if total < 1 << 15:
+        return [np.empty(count, dtype) for count, dtype in parts]
+    memory = getattr(_kept, "memory", None)
+    if memory is None or memory.size < total:
+        memory = np.empty(total, np.uint8)
+        if total <= _SCRATCH:
+            _kept.memory = memory
+    ends = list(itertools.accumulate(sizes))
+    return [memory[end - size : end - size + count * dtype.itemsize].view(dtype) for end, size, (count, dtype) in zip(ends, sizes, parts)]
 
 
 def upload(host: np.ndarray) -> np.ndarray:
@@ -47,7 +69,7 @@ def namespace() -> dict[str, object]:
     from numba import types
 
     names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64")}
-    return {**names, **_bit_views(), **_views(), "gemm": _gemm(), "rounded_product": _rounded_product(), "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
+    return {**names, **_bit_views(), **_views(), "gemm": _gemm(), "rounded_product": _rounded_product(), **tiles.functions(), "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """Matrix products: batched `matmul` and `linear`. Shapes of one dimension and their squeezing are the caller's (`core.functions`).
 
-Large products of floats go to NumPy's BLAS, small ones to loops here, where the call itself would cost more than the product.
+Large products of floats go to NumPy's BLAS, small ones and those with a vector to loops here: there the call itself would cost more than the
+product, or BLAS packs what is read only once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from .op import Op, Plan, single_device
 from .pointwise import broadcast_shapes
 
 _SMALL = 1 << 11  # multiply-adds up to which our loops beat the call of BLAS
+_PARTS, _PART = 8, 1 << 16  # a matrix that meets a vector is cut into so many parts at most, of so many elements at least,
+_RUN = 512  # and in runs of so many
 
 
 def product_rows(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_row):
@@ -52,6 +55,44 @@ def product_dots(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row,
             for k in range(inner):
                 total += a[uintp(a_base + k)] * b[uintp(b_base + k)]
             out[uintp(place * columns + j)] = total + bias[uintp(j)] if bias.size > 0 else total
+
+
+def vector_rows(vector, matrix, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
+    """out (batches, count) = bias + vector (inner) @ matrix (inner, count; steps m_step, 1), four rows at a time: it is read once, in order."""
+    for task in parallel_range(batches * parts):
+        batch, part = int64(task) // parts, int64(task) % parts
+        first, last = part * count // parts, (part + 1) * count // parts
+        base, v, m = batch * count, batch * v_batch, batch * m_batch
+        for j in range(first, last):
+            out[uintp(base + j)] = bias[uintp(j * bias_step)] if bias.size > 0 else 0
+        fours = inner - inner % 4
+        for k in range(0, fours, 4):
+            row = m + k * m_step
+            v0, v1, v2, v3 = vector[v + k * v_step], vector[v + (k + 1) * v_step], vector[v + (k + 2) * v_step], vector[v + (k + 3) * v_step]
+            for j in range(first, last):
+                total = v0 * matrix[uintp(row + j)] + v1 * matrix[uintp(row + m_step + j)]
+                out[uintp(base + j)] += total + (v2 * matrix[uintp(row + 2 * m_step + j)] + v3 * matrix[uintp(row + 3 * m_step + j)])
+        for k in range(fours, inner):
+            value = vector[v + k * v_step]
+            for j in range(first, last):
+                out[uintp(base + j)] += value * matrix[uintp(m + k * m_step + j)]
+
+
+def vector_dots(vector, matrix, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
+    """The same for matrix (count, inner; steps m_step, 1): a dot product per element."""
+    for task in parallel_range(batches * parts):
+        batch, part = int64(task) // parts, int64(task) % parts
+        v = batch * v_batch
+        for j in range(part * count // parts, (part + 1) * count // parts):
+            row = batch * m_batch + j * m_step
+            total = vector[0] * 0
+            if v_step == 1:
+                for k in range(inner):
+                    total += vector[uintp(v + k)] * matrix[uintp(row + k)]
+            else:
+                for k in range(inner):
+                    total += vector[uintp(v + k * v_step)] * matrix[uintp(row + k)]
+            out[uintp(batch * count + j)] = total + bias[uintp(j * bias_step)] if bias.size > 0 else total
 
 
 def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column):
@@ -103,6 +144,26 @@ def _native_blas(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_b
     return launch, (a.device.empty(0, a.storage), *constants)
 
 
+def _vector(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
+    """Launcher and constants of the products with a vector, which go through the matrix once; None for others, and for small ones."""
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    if a.device.backend.FLAT or min(rows, columns) > 1 or rows * inner * columns <= _SMALL:
+        return None
+    if rows == 1:  # (its steps along inner and outer, the vector's step), each with its batch's
+        steps, count, vector, order = (*b.strides[-2:], b_batch), columns, (a_batch, a.strides[-1]), "vector, matrix"
+    else:
+        steps, count, vector, order = (a.strides[-1], a.strides[-2], a_batch), rows, (b_batch, b.strides[-2]), "matrix, vector"
+    if 1 not in steps[:2]:
+        return None
+    function, step = (vector_dots, steps[1]) if steps[0] == 1 else (vector_rows, steps[0])
+    parts = max(1, min(_PARTS, count * inner // _PART, count // _RUN if function is vector_rows else count))
+    constants = (batches, count, inner, *vector, steps[2], step, int(rows == 1), parts)
+    signature = ", ".join([f"{a.storage.name}[]"] * 4 + ["int64"] * len(constants))
+    source = bind.source_of(function).replace("def kernel(vector, matrix,", f"def kernel({order},")
+    run = bind.launcher(a.device, f"{name}_{function.__name__}", source, signature, a.dtype, batches * count * inner // 4, build.FAST_REDUCTION)
+    return run, (a.device.empty(0, a.storage), *constants)
+
+
 def _blas_form(matrix: Layout) -> tuple[int, int] | None:
     """(whether transposed, step between its lines) of a matrix with a unit step; else None."""
     (rows, columns), (row, column) = matrix.shape[-2:], matrix.strides[-2:]
@@ -115,7 +176,7 @@ def _blas_form(matrix: Layout) -> tuple[int, int] | None:
 
 def _loops(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
     """Launcher and constants for matrices a and b (last two dimensions) with one batch step each: BLAS's or our own loops."""
-    native = _native_blas(name, a, b, out, batches, a_batch, b_batch)
+    native = _vector(name, a, b, batches, a_batch, b_batch) or _native_blas(name, a, b, out, batches, a_batch, b_batch)
     if native is not None:
         return native
     (rows, inner), columns = a.shape[-2:], b.shape[-1]

@@ -209,3 +209,14 @@ def test_errors(call, message):
 def test_other_is_no_tensor():
     with pytest.raises(TypeError, match="matmul"):
         numod.matmul(numod.ones(2), 2.0)
+
+
+@pytest.mark.parametrize("right", LAYOUTS)
+@pytest.mark.parametrize("left", LAYOUTS)
+@pytest.mark.parametrize("size", [(1, 67, 65), (66, 67, 1), (1, 5, 1300), (1, 3000, 1)])
+def test_products_with_a_vector(left, right, size):
+    rows, inner, columns = size
+    x, y = LAYOUTS[left]((2, rows, inner), 0), LAYOUTS[right]((2, inner, columns), 1)
+    check(numod.from_numpy(x) @ numod.from_numpy(y), x @ y, 1e-4)
+    bias = data(columns, seed=2)
+    check(F.linear(numod.from_numpy(x)[0], numod.from_numpy(y)[0].T, numod.tensor(bias)), x[0] @ y[0] + bias, 1e-4)

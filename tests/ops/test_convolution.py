@@ -1,0 +1,100 @@
+"""Convolution against sums over windows cut out by NumPy, its gradients by the same sums' transposes and by differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numod
+import numod.nn.functional as F
+from numod.autograd.gradcheck import gradcheck, gradgradcheck
+
+CASES = [  # x, weight, stride, padding, dilation, groups
+    ((2, 3, 9, 11), (4, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((1, 3, 23, 26), (5, 3, 7, 7), (4, 4), (2, 2), (1, 1), 1),  # a first layer: few channels, phases of four
+    ((2, 8, 15, 14), (16, 8, 3, 2), (2, 2), (0, 1), (1, 1), 1),
+    ((3, 6, 12, 10), (12, 1, 3, 3), (1, 2), (1, 1), (1, 1), 6),  # depthwise
+    ((2, 8, 9, 9), (12, 4, 3, 3), (1, 1), (2, 2), (2, 2), 2),
+    ((9, 16, 4, 4), (8, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # several images on a grid
+    ((1, 40, 60, 50), (6, 40, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # several grids for an image
+    ((2, 5, 7, 7), (9, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+    ((2, 5, 7, 7), (9, 5, 1, 1), (2, 3), (0, 1), (1, 1), 1),
+    ((2, 3, 40), (4, 3, 5), (3,), (2,), (1,), 1),
+    ((2, 3, 5, 6, 7), (4, 3, 2, 3, 3), (1, 2, 1), (1, 1, 0), (1, 1, 2), 1),
+]
+
+
+def _patches(x, kernel, stride, padding, dilation):
+    """(N, C, *out, *kernel): a view of the padded x."""
+    ndim = len(kernel)
+    padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
+    sizes = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(padded.shape[2:], kernel, stride, dilation)]
+    steps = padded.strides[2:]
+    strides = (*padded.strides[:2], *(t * s for t, s in zip(steps, stride)), *(t * d for t, d in zip(steps, dilation)))
+    return np.lib.stride_tricks.as_strided(padded, (*x.shape[:2], *sizes, *kernel), strides), padded, ndim
+
+
+def _reference(x, weight, stride, padding, dilation, groups):
+    patches, _, ndim = _patches(x, weight.shape[2:], stride, padding, dilation)
+    parts = []
+    for p, w in zip(np.split(patches, groups, 1), np.split(weight, groups, 0)):
+        axes = (1, *range(2 + ndim, 2 + 2 * ndim))
+        parts.append(np.moveaxis(np.tensordot(p, w, (axes, tuple(range(1, 2 + ndim)))), -1, 1))
+    return np.concatenate(parts, 1)
+
+
+@pytest.mark.parametrize(("x", "weight", "stride", "padding", "dilation", "groups"), CASES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_and_gradients(x, weight, stride, padding, dilation, groups, dtype):
+    rng = np.random.default_rng(0)
+    x, weight = (rng.standard_normal(shape) for shape in (x, weight))
+    expected = _reference(x, weight, stride, padding, dilation, groups)
+    g, dx, dw = (rng.standard_normal(shape) for shape in (expected.shape, x.shape, weight.shape))
+    given = [numod.tensor(each.astype(dtype), requires_grad=True) for each in (x, weight)]
+    found = getattr(F, f"conv{x.ndim - 2}d")(*given, None, stride, padding, dilation, groups)
+    tolerance = 1e-4 if dtype == "float32" else 1e-11
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
+    found.backward(numod.tensor(g.astype(dtype)))
+    for name, tensor, direction, result in (("x", given[0], dx, _reference(dx, weight, stride, padding, dilation, groups)), ("weight", given[1], dw, _reference(x, dw, stride, padding, dilation, groups))):
+        slope = (tensor.grad.numpy().astype("float64") * direction).sum()  # linear in each: the slope along a direction is the value there
+        scale = np.abs(g * result).sum()
+        assert abs(slope - (g * result).sum()) <= tolerance * 1e-1 * scale, name
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+def test_integers_are_exact(dtype):
+    rng = np.random.default_rng(0)
+    x, weight = rng.integers(-9, 9, (2, 4, 6, 7)), rng.integers(-9, 9, (6, 2, 3, 3))
+    found = F.conv2d(numod.tensor(x.astype(dtype)), numod.tensor(weight.astype(dtype)), None, 2, 1, 1, 2)
+    assert (found.numpy() == _reference(x, weight, (2, 2), (1, 1), (1, 1), 2)).all()
+
+
+def test_gradients_by_differences_to_second_order():
+    x = numod.randn(2, 2, 5, 4, dtype=numod.float64, requires_grad=True)
+    weight = numod.randn(4, 1, 3, 2, dtype=numod.float64, requires_grad=True)
+    convolve = lambda x, weight: F.conv2d(x, weight, None, 2, 1, 1, 2)  # noqa: E731
+    assert gradcheck(convolve, (x, weight)) and gradgradcheck(convolve, (x, weight))
+
+
+def test_threads_change_no_bit_of_forward_and_input():
+    x, weight = numod.randn(4, 16, 30, 30, requires_grad=True), numod.randn(24, 16, 3, 3)
+    before, found = numod.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            numod.set_num_threads(count)
+            x.grad = None
+            out = F.conv2d(x, weight, None, 1, 1)
+            out.sum().backward()
+            found.append((out.detach().numpy(), x.grad.numpy(), F.conv2d(x, weight, None, 1, 1).detach().numpy()))
+    finally:
+        numod.set_num_threads(before)
+    assert all((one == two).all() for one, two in zip(*found)) and (found[0][0] == found[0][2]).all()
+
+
+def test_a_nan_stays_where_it_is_seen():
+    x = np.ones((1, 2, 6, 20), "float32")
+    x[0, 0, 2, 3] = np.nan
+    found = F.conv2d(numod.tensor(x), numod.ones(8, 2, 3, 3), None, 1, 1).numpy()
+    expected = np.zeros((6, 20), bool)
+    expected[1:4, 2:5] = True
+    assert (np.isnan(found[0, 5]) == expected).all()
