@@ -28,7 +28,9 @@ class FunctionEventAvg:
     def add(self, event: Event | FunctionEventAvg) -> FunctionEventAvg:
         """Add an event, or the sums of others."""
         for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(event, name))
+            more = getattr(event, name)
+            if more:
+                setattr(self, name, getattr(self, name) + more)
         return self
 
     cpu_time = property(lambda self: self.cpu_time_total / self.count)

@@ -24,7 +24,7 @@ def export_trace(events: Sequence[Event], memory: Sequence[Memory], metadata: di
     document = {"schemaVersion": 1, "displayTimeUnit": "ms", **metadata, "traceEvents": list(_trace(events, memory)), "traceName": path}
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "wt", encoding="utf-8") as file:
-        json.dump(document, file, separators=(",", ":"))
+        file.write(json.dumps(document, separators=(",", ":")))  # at once: json.dump writes in small pieces, ten times slower
 
 
 def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[str, Any]]:

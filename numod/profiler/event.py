@@ -5,6 +5,7 @@ Names are PyTorch's where it has one for the thing. Times are in microseconds, a
 
 from __future__ import annotations
 
+import gc
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -53,11 +54,7 @@ class Event:
         """Nanoseconds from begin to end."""
         return self.end - self.start
 
-    @property
-    def self_duration(self) -> int:
-        """Nanoseconds in no slice inside."""
-        return self.duration - sum(each.duration for each in self.cpu_children)
-
+    self_duration = 0  # of them, those in no slice inside
     cpu_time_total = cpu_time = property(lambda self: self.duration / 1e3)
     self_cpu_time_total = property(lambda self: self.self_duration / 1e3)
     self_device_time_total = 0.0  # of a kernel on a GPU, that device's own time
@@ -74,25 +71,7 @@ class Event:
         """Shapes of the inputs; an empty list for a number."""
         return [list(each.shape) if isinstance(each, Layout) else [] for each in self.call.inputs] if self.call else []
 
-    @cached_property
-    def flops(self) -> int:
-        """Floating-point operations, by the op's shapes; 0 where they were not recorded."""
-        return cost.flops(self.subject, *self.call[1:4]) if self._counted else 0
-
-    @cached_property
-    def multiply_adds(self) -> int:
-        """Those of products and convolutions."""
-        return cost.multiply_adds(self.subject, *self.call[1:4]) if self._counted else 0
-
-    @cached_property
-    def bytes_moved(self) -> int:
-        """Bytes that had to be read and written."""
-        return cost.bytes_moved(self.subject, self.call.inputs, self.call.results) if self._counted else 0
-
-    @property
-    def _counted(self) -> bool:
-        """An op that holds others (one of 16-bit floats, computed as float32) leaves the counting to them."""
-        return bool(self.call and self.call.results) and not any(each.category == "op" and each.flops for each in self.cpu_children)
+    flops = multiply_adds = bytes_moved = 0  # by the op's shapes; 0 where they were not recorded
 
     @property
     def stack(self) -> list[str]:
@@ -110,11 +89,7 @@ class Event:
     self_cpu_memory_usage = property(lambda self: self.memory_delta)
     self_device_memory_usage = device_memory_usage = 0
 
-    @property
-    def cpu_memory_usage(self) -> int:
-        """Bytes made less bytes gone, inner slices included."""
-        return self.memory_delta + sum(each.cpu_memory_usage for each in self.cpu_children)
-
+    cpu_memory_usage = 0  # with inner slices
     is_user_annotation = property(lambda self: self.category == "user")
 
     def __repr__(self) -> str:
@@ -130,6 +105,16 @@ class Memory:
 
 def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memory]]:
     """Slices in the order they began, nested in each other, and the changes of memory. A thread's notes come inner before outer."""
+    collecting = gc.isenabled()
+    gc.disable()  # it would look through all these objects again and again, and none of them can go
+    try:
+        return _build(notes, roots)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memory]]:
     open_: dict[int, list[Event]] = {}
     memory, events = [], []
     for start, end, thread, category, subject, detail in zip(*[iter(notes)] * 6):
@@ -145,19 +130,33 @@ def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memo
             memory.append(Memory(start, subject))
         else:
             events.append(event)
-    for event in events:
+    costs: dict[int, tuple[int, int, int]] = {}
+    for event in events:  # inner ones come before
         event.memory_delta = sum(each.subject for each in event.cpu_children if each.category == "memory")
         event.cpu_children = [each for each in event.cpu_children if each.category != "memory"]
         for each in event.cpu_children:
             each.cpu_parent = event
-        if event.category == "kernel" and event.detail is not None:
-            event.self_device_time_total = event.detail.microseconds(event.duration)
-        event.device_time_total = event.self_device_time_total + sum(each.device_time_total for each in event.cpu_children)  # inner ones came before
+        _add_up(event, costs)
     events.sort(key=lambda each: (each.start, -each.end))
     for number, event in enumerate(events):
         event.id = number
     _link(events, roots)
     return events, memory
+
+
+def _add_up(event: Event, costs: dict[int, tuple[int, int, int]]) -> None:
+    """The sums over the slices inside, and what the op's shapes say."""
+    inner = event.cpu_children
+    event.self_duration = event.duration - sum([each.duration for each in inner])
+    event.cpu_memory_usage = event.memory_delta + sum([each.cpu_memory_usage for each in inner])
+    if event.category == "kernel" and event.detail is not None:
+        event.self_device_time_total = event.detail.microseconds(event.duration)
+    event.device_time_total = event.self_device_time_total + sum([each.device_time_total for each in inner])
+    if event.call and event.call.results and not any([each.category == "op" and each.flops for each in inner]):  # an op of 16-bit floats leaves the counting to those it is made of
+        if id(event.call) not in costs:
+            given = event.call[:4]
+            costs[id(event.call)] = (cost.flops(*given), cost.multiply_adds(*given), cost.bytes_moved(event.subject, event.call.inputs, event.call.results))
+        event.flops, event.multiply_adds, event.bytes_moved = costs[id(event.call)]
 
 
 def _link(events: list[Event], roots: dict[Module, str]) -> None:

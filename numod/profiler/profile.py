@@ -212,7 +212,7 @@ class profile:  # noqa: N801  PyTorch's name
         """Write the slices as JSON for Perfetto (ui.perfetto.dev) and chrome://tracing; compressed where the name ends in .gz."""
         chrome.export_trace(self.events(), self.memory(), self.metadata, path)
 
-    def export_html(self, path: str, title: str = "numod profile", assembly: int = 12) -> None:
+    def export_html(self, path: str, title: str = "numod profile", assembly: int = 6) -> None:
         """Write a page with timeline, flame graph, modules, roofline and kernels, one file that needs no network.
 
         The `assembly` longest kernels are shown with their machine code; those that came from the disk are compiled once more for it.
