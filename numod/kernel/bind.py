@@ -8,12 +8,13 @@ compute in float64. A kernel calls only `math` functions, casts, and functions o
 from __future__ import annotations
 
 import ast
+import hashlib
 import inspect
 import math
 import re
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -107,18 +108,35 @@ def source_of(function: Callable) -> str:
 def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     """Imports, the helpers the source uses, and the source with this target's loops."""
     loop = backend.PARALLEL_LOOP if parallel else backend.LOOP
-    helpers = "".join(f"@device_function\n{text}\n" for text in _helpers(source))
+    helpers = "".join(f"@device_function\n{text}\n" for text in _helpers(source, _vectorised(backend)))
     text = helpers + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: loop.format(found[1]), source)
     return headed(f"real = {_real(real)}\n{text}", backend)
 
 
 def headed(text: str, backend: object) -> str:
     """A text with the imports of the mathematics it uses."""
-    header = ""
-    for module, names in (("math", _MATH), (backend.ROUNDING, _ROUNDING)):
-        used = [name for name in names if re.search(rf"\b{name}\(", text)]
-        header += f"from {module} import {', '.join(used)}\n" if used else ""
+    header, own = "", _vectorised(backend)
+    for module, names in ((f"{__package__}.vectorised", own), ("math", _MATH), (backend.ROUNDING, _ROUNDING)):
+        used = [name for name in names if re.search(rf"\b{name}\(", text) and (names is own or name not in own)]
+        header += f"from {module} import {', '.join(used)}{f'  # {_version_of_vectors()}' if names is own else ''}\n" if used else ""
     return header + text
+
+
+def _vectorised(backend: object) -> dict[str, Callable]:
+    """The functions that this target's kernels take from `vector_math`."""
+    if not backend.VECTORISED:
+        return {}
+    from .vector_math import formulas  # with it comes llvmlite, which is not loaded before a kernel is built
+
+    return formulas
+
+
+@cache
+def _version_of_vectors() -> str:
+    """A digest of the code that writes their instructions, which a kernel's text does not show."""
+    from . import instructions, vector_math
+
+    return hashlib.sha256("".join(map(inspect.getsource, (instructions, vector_math))).encode()).hexdigest()[:16]
 
 
 def _real(dtype: DType) -> str:
@@ -126,13 +144,13 @@ def _real(dtype: DType) -> str:
     return dtype.compute.name if dtype.kind == "f" else "float64"
 
 
-def _helpers(source: str) -> list[str]:
-    """Texts of the `kernel.scalar` functions that `source` calls, directly or through each other, callees first."""
+def _helpers(source: str, without: Container[str]) -> list[str]:
+    """Texts of the `kernel.scalar` functions that `source` calls, directly or through each other, callees first; `without` those a target has."""
     found: dict[str, str] = {}
 
     def collect(text: str) -> None:
         for name, function in scalar.functions.items():
-            if name not in found and re.search(rf"\b{name}\(", text):
+            if name not in found and name not in without and re.search(rf"\b{name}\(", text):
                 helper = _rewrite(function, name)
                 collect(helper.split("\n", 1)[1])
                 found[name] = helper

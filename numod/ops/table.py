@@ -115,7 +115,7 @@ nan_to_num = pointwise("nan_to_num", lambda x, nan, posinf, neginf: where(isnan(
 # ---- exponentials and logarithms
 
 exp = pointwise("exp", "exp(x)", dx=lambda g, out: g * out, result="float")
-exp2 = pointwise("exp2", "real(2.0) ** x", dx=lambda g, out: g * out * 0.6931471805599453, result="float")
+exp2 = pointwise("exp2", "exp2(x)", dx=lambda g, out: g * out * 0.6931471805599453, result="float")
 expm1 = pointwise("expm1", "expm1(x)", dx=lambda g, out: g * (out + 1.0), result="float")
 log = pointwise("log", "log(x)", dx=lambda g, x: g / x, result="float")
 log2 = pointwise("log2", "log2(x)", dx=lambda g, x: g / (x * 0.6931471805599453), result="float")
@@ -157,6 +157,7 @@ rad2deg = pointwise("rad2deg", lambda x: x * 57.29577951308232, result="float")
 erf = pointwise("erf", "erf(x)", dx=lambda g, x: 1.1283791670955126 * g * exp(-x * x), result="float")
 erfc = pointwise("erfc", "erfc(x)", dx=lambda g, x: -1.1283791670955126 * g * exp(-x * x), result="float")
 erfinv = pointwise("erfinv", "erfinv(x)", dx=lambda g, out: 0.886226925452758 * g * exp(out * out), result="float")
+normal_cdf = pointwise("normal_cdf", "normal_cdf(x)", dx=lambda g, x: 0.3989422804014327 * g * exp(-0.5 * x * x), accepts=FLOAT)
 
 # ---- activations
 
@@ -171,7 +172,7 @@ selu = pointwise("selu", lambda x: 1.0507009873554805 * where(x > 0.0, x, 1.6732
                  dx=lambda g, x, out: where(x > 0.0, 1.0507009873554805 * g, g * (out + 1.7580993408473766)), accepts=FLOAT)
 celu = pointwise("celu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0) / alpha)),
                  dx=lambda g, x, alpha, out: where(x > 0.0, g, g * (out / alpha + 1.0)), accepts=FLOAT)
-gelu = pointwise("gelu", lambda x: 0.5 * x * (1.0 + erf(x * 0.7071067811865476)), accepts=FLOAT)
+gelu = pointwise("gelu", lambda x: x * normal_cdf(x), accepts=FLOAT)
 gelu_tanh = pointwise("gelu_tanh", lambda x: 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))), accepts=FLOAT)
 silu = pointwise("silu", lambda x: x * sigmoid(x), accepts=FLOAT)
 softplus = pointwise("softplus", lambda x, beta=1.0, threshold=20.0: where(x * beta > threshold, x, (maximum(x * beta, 0.0) + log1p(exp(-abs(x * beta)))) / beta),

@@ -279,6 +279,7 @@ REFERENCES: dict[str, Case] = {
     "erf": unary(_erf, **EXACT),
     "erfc": unary(_erfc),
     "erfinv": unary(erfinv, -0.97, 0.97),
+    "normal_cdf": unary(lambda x: _erfc(-x / math.sqrt(2)) / 2),
     # special functions (their special values are in tests/core/test_special.py)
     "logaddexp2": Case(np.logaddexp2),
     "xlog1py": Case(lambda x, y: np.where(np.isnan(y), y, np.where(x == 0, 0.0, x * np.log1p(y))), (-3.0, -0.9)),

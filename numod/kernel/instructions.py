@@ -1,0 +1,194 @@
+"""Arithmetic that writes LLVM instructions: a formula run once on `Number`s becomes straight-line code inside the kernel that calls it.
+
+The loop vectoriser takes such code to the machine's full width. Two things that text compiled by Numba cannot have: operations keep their
+rounding whatever fast-math flags the kernel has, so that exact tricks survive, and no types are inferred, which costs more than all the rest.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+_KEPT = ("arcp",)  # a flag without effect on these operations: Numba gives its own flags to whatever has none
+_MANTISSA = {32: 23, 64: 52}
+
+
+class Number:
+    """A float, an integer or a truth value of a kernel being written; operators add instructions to it. Integers are signed."""
+
+    __slots__ = ("builder", "raw")
+
+    def __init__(self, builder: ir.IRBuilder, raw: ir.Value) -> None:
+        self.builder, self.raw = builder, raw
+
+    @property
+    def width(self) -> int:
+        """Bits of a float or an integer."""
+        return 32 if isinstance(self.raw.type, ir.FloatType) else 64 if isinstance(self.raw.type, ir.DoubleType) else self.raw.type.width
+
+    @property
+    def mantissa(self) -> int:
+        """Explicit bits of the significand: 23 or 52."""
+        return _MANTISSA[self.width]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether this is no integer and no truth value."""
+        return not isinstance(self.raw.type, ir.IntType)
+
+    def __add__(self, other: Operand) -> Number:
+        return self._arithmetic("fadd", "add", other)
+
+    def __radd__(self, other: Operand) -> Number:
+        return self + other
+
+    def __sub__(self, other: Operand) -> Number:
+        return self._arithmetic("fsub", "sub", other)
+
+    def __rsub__(self, other: Operand) -> Number:
+        return like(self, other) - self
+
+    def __mul__(self, other: Operand) -> Number:
+        return self._arithmetic("fmul", "mul", other)
+
+    def __rmul__(self, other: Operand) -> Number:
+        return self * other
+
+    def __truediv__(self, other: Operand) -> Number:
+        return Number(self.builder, self.builder.fdiv(self.raw, like(self, other).raw, flags=("contract",)))
+
+    def __rtruediv__(self, other: Operand) -> Number:
+        return like(self, other) / self
+
+    def __neg__(self) -> Number:
+        return Number(self.builder, self.builder.fneg(self.raw))
+
+    def __lshift__(self, count: int) -> Number:
+        return self._arithmetic("", "shl", count)
+
+    def __rshift__(self, count: int) -> Number:
+        return self._arithmetic("", "ashr", count)
+
+    def __and__(self, other: Operand) -> Number:
+        return self._arithmetic("", "and_", other)
+
+    def __or__(self, other: Operand) -> Number:
+        return self._arithmetic("", "or_", other)
+
+    def __xor__(self, other: Operand) -> Number:
+        return self._arithmetic("", "xor", other)
+
+    def __lt__(self, other: Operand) -> Number:
+        return self._compare("<", other)
+
+    def __le__(self, other: Operand) -> Number:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Operand) -> Number:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Operand) -> Number:
+        return self._compare(">=", other)
+
+    def __eq__(self, other: Operand) -> Number:
+        return self._compare("==", other)
+
+    def __ne__(self, other: Operand) -> Number:
+        return self._compare("!=", other)
+
+    __hash__ = None
+
+    def _arithmetic(self, of_floats: str, of_integers: str, other: Operand) -> Number:
+        operands = self.raw, like(self, other).raw
+        raw = getattr(self.builder, of_floats)(*operands, flags=_KEPT) if self.is_float else getattr(self.builder, of_integers)(*operands)
+        return Number(self.builder, raw)
+
+    def _compare(self, sign: str, other: Operand) -> Number:
+        operands = sign, self.raw, like(self, other).raw
+        if not self.is_float:
+            return Number(self.builder, self.builder.icmp_signed(*operands))
+        compare = self.builder.fcmp_unordered if sign == "!=" else self.builder.fcmp_ordered  # NaN differs from everything
+        return Number(self.builder, compare(*operands, flags=_KEPT))
+
+
+Operand = Number | float | int | bool
+
+
+def like(model: Number, value: Operand) -> Number:
+    """`value` as it is, or a Python number as a constant of the type of `model`."""
+    if isinstance(value, Number):
+        return value
+    if not model.is_float and value >= 1 << (model.width - 1):
+        value -= 1 << model.width
+    return Number(model.builder, ir.Constant(model.raw.type, float(value) if model.is_float else value))
+
+
+def choose(model: Number, single: object, double: object) -> object:
+    """The one that belongs to the width of `model`."""
+    return single if model.width == 32 else double
+
+
+def where(condition: Number, x: Operand, y: Operand) -> Number:
+    """x where the condition holds, else y; both are computed. At least one is a Number."""
+    model = x if isinstance(x, Number) else y
+    return Number(model.builder, model.builder.select(condition.raw, like(model, x).raw, like(model, y).raw))
+
+
+def multiply_add(x: Number, y: Operand, z: Operand) -> Number:
+    """x * y + z, rounded once where the machine does that in one instruction."""
+    name = f"llvm.fmuladd.f{x.width}"
+    module = x.builder.module
+    function = module.globals.get(name) or ir.Function(module, ir.FunctionType(x.raw.type, [x.raw.type] * 3), name)
+    return Number(x.builder, x.builder.call(function, [x.raw, like(x, y).raw, like(x, z).raw]))
+
+
+def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
+    """c0 + c1 x + c2 x^2 + ..., in pairs, pairs of pairs and so on (Estrin, 1960): a loop is as fast as its longest chain is short."""
+    terms = list(coefficients)
+    while len(terms) > 1:
+        terms = [multiply_add(x, *reversed(terms[k : k + 2])) if k + 1 < len(terms) else terms[k] for k in range(0, len(terms), 2)]
+        x = x * x if len(terms) > 1 else x
+    return terms[0]
+
+
+def bits(x: Number) -> Number:
+    """The bits of a float as an integer."""
+    return Number(x.builder, x.builder.bitcast(x.raw, ir.IntType(x.width)))
+
+
+def number(bits: Number) -> Number:
+    """The float of these bits."""
+    return Number(bits.builder, bits.builder.bitcast(bits.raw, ir.FloatType() if bits.width == 32 else ir.DoubleType()))
+
+
+def widened(x: Number) -> Number:
+    """A float32 as float64."""
+    return Number(x.builder, x.builder.fpext(x.raw, ir.DoubleType()))
+
+
+def narrowed(x: Number) -> Number:
+    """The float32 nearest to a float64."""
+    return Number(x.builder, x.builder.fptrunc(x.raw, ir.FloatType()))
+
+
+def _sign(x: Number) -> int:
+    return 1 << (x.width - 1)
+
+
+def absolute(x: Number) -> Number:
+    """x without its sign, that of NaN included."""
+    return number(bits(x) & (_sign(x) - 1))
+
+
+def with_sign(magnitude: Number, x: Number) -> Number:
+    """`magnitude`, which is not negative, with the sign of x."""
+    return number(bits(magnitude) | (bits(x) & _sign(x)))
+
+
+def at_most(x: Number, limit: float) -> Number:
+    """The lesser of two; NaN stays."""
+    return where(x > limit, limit, x)
+
+
+def at_least(x: Number, limit: float) -> Number:
+    """The greater of two; NaN stays."""
+    return where(x < limit, limit, x)

@@ -1,0 +1,276 @@
+"""Elementary functions for the loop vectoriser: branch-free polynomials in float32 and float64. The processor's; CUDA has its own library's.
+
+Every function covers its whole range: subnormal arguments and results, zeros with their sign, infinities and NaN. Coefficients are near-minimax
+fits, rounded one after the other with the rest refitted. The methods are those of Cody and Waite, Software Manual for the Elementary Functions, 1980.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .instructions import (
+    Number,
+    absolute,
+    at_least,
+    at_most,
+    bits,
+    choose,
+    like,
+    multiply_add,
+    number,
+    polynomial,
+    where,
+    with_sign,
+)
+
+INF, NAN = float("inf"), float("nan")
+formulas: dict[str, Callable] = {}
+
+
+def vector(formula: Callable) -> Callable:
+    """Give kernels this function in the place of the `math` function of its name."""
+    formulas[formula.__name__] = formula
+    return formula
+
+
+# ---- exponentials: x = n log 2 + r with |r| <= log(2) / 2, exp(x) = 2^n exp(r)
+
+_LOG2E = 1.4426950408889634
+_LOG2 = (0.693359375, -2.12194440e-4), (6.93147180369123816490e-01, 1.90821492927058770002e-10)  # high and low part, n * high is exact
+_EXP = (  # (exp(r) - 1 - r) / r^2
+    (0.5, 0.16666515, 0.041666456, 0.008369233, 0.0013935765),
+    (0.5, 0.16666666666666685, 0.04166666666666671, 0.00833333333331628, 0.001388888888886359, 0.00019841269898016137, 2.48015873639404e-05, 2.755723340450045e-06,
+     2.7557241426672696e-07, 2.511249839002739e-08, 2.0924535295646267e-09),
+)  # fmt: skip
+
+
+def _rounded(x: Number, factor: float, bias: int) -> tuple[Number, Number]:
+    """The integer n nearest to x * factor as a float, and an integer whose low bits are n + bias: the addend moves all but n out of the significand."""
+    addend = 1.5 * 2.0**x.mantissa + bias
+    moved = multiply_add(x, factor, addend) if factor != 1 else x + addend
+    return moved - addend, bits(moved)
+
+
+def _reduced(x: Number, bias: int) -> tuple[Number, Number]:
+    """r, and an integer whose low bits are n + bias."""
+    high, low = choose(x, *_LOG2)
+    n, code = _rounded(x, _LOG2E, bias)
+    return multiply_add(n, -low, multiply_add(n, -high, x)), code
+
+
+def _excess(r: Number) -> Number:
+    """exp(r) - 1."""
+    return multiply_add(r * r, polynomial(r, choose(r, *_EXP)), r)
+
+
+def _bias(x: Number) -> int:
+    return choose(x, 127, 1023)
+
+
+def _power_of_two(code: Number, x: Number) -> Number:
+    """2^n, normal, for an integer whose low bits are n + bias."""
+    return number(code << x.mantissa)
+
+
+def _scaled(x: Number, code: Number) -> Number:
+    """x * 2^n for an integer whose low bits are n + 2 bias, in two steps: neither factor is out of range where the product is not."""
+    half = code >> 1
+    return x * _power_of_two(half, x) * _power_of_two(code - half, x)
+
+
+@vector
+def exp(x: Number) -> Number:
+    x = at_most(at_least(x, choose(x, -104.0, -746.0)), choose(x, 89.0, 710.0))
+    r, code = _reduced(x, 2 * _bias(x))
+    return _scaled(_excess(r) + 1.0, code)
+
+
+@vector
+def exp2(x: Number) -> Number:
+    x = at_most(at_least(x, choose(x, -151.0, -1076.0)), choose(x, 129.0, 1025.0))
+    n, code = _rounded(x, 1, 2 * _bias(x))
+    return _scaled(_excess((x - n) * 0.6931471805599453) + 1.0, code)
+
+
+def _expm1(x: Number, quarter: int = 0) -> Number:
+    """(exp(x) - 1) / 2^quarter where 2^(n - quarter) is a normal number."""
+    r, code = _reduced(x, _bias(x) - quarter)
+    scale = _power_of_two(code, x)
+    return multiply_add(_excess(r), scale, scale - 0.5**quarter)
+
+
+@vector
+def expm1(x: Number) -> Number:
+    limited = at_most(at_least(x, choose(x, -18.0, -38.0)), choose(x, 89.0, 710.0))
+    result = _expm1(limited, 2) * 4.0
+    return where(absolute(x) < choose(x, 1e-30, 1e-290), x, result)
+
+
+@vector
+def tanh(x: Number) -> Number:
+    t = _expm1(2.0 * at_most(absolute(x), choose(x, 9.1, 20.0)))
+    total = t + 2.0
+    if x.width == 32:
+        return with_sign(t / total, x)
+    inverse = 1.0 / total
+    ratio = t * inverse
+    rest = multiply_add(-ratio, t - (total - 2.0), multiply_add(-ratio, total, t))  # what is left of t, also by the rounding of the sum
+    return with_sign(multiply_add(rest, inverse, ratio), x)
+
+
+@vector
+def sinh(x: Number) -> Number:
+    a = absolute(x)
+    t = _expm1(at_most(a, choose(x, 89.5, 710.6)), 2)
+    return where(a < choose(x, 1e-30, 1e-290), x, with_sign(2.0 * (t + t / (4.0 * t + 1.0)), x))
+
+
+@vector
+def cosh(x: Number) -> Number:
+    r, code = _reduced(at_most(absolute(x), choose(x, 89.5, 710.6)), _bias(x) - 2)
+    quarter = _excess(r) * _power_of_two(code, x) + _power_of_two(code, x)
+    return 2.0 * quarter + 0.125 / quarter
+
+
+# ---- logarithms: x = 2^k (1 + f) with 1 + f from sqrt(1/2) to sqrt(2), log(x) = k log 2 + log(1 + f)
+
+_LOG = (0.3333331, -0.25, 0.20002227, -0.16668527, 0.14218122, -0.12396421, 0.11888593, -0.11725829, 0.06804918)  # (log(1 + f) - f + f^2 / 2) / f^3
+_LOG_RATIO = (  # log((1 + s) / (1 - s)) / s - 2 over z = s^2, with s = f / (2 + f)
+    0.6666666666666736, 0.3999999999940507, 0.2857142874413889, 0.22222198419192385, 0.1818357138419732, 0.15313888042339555, 0.1479743510950102,
+)  # fmt: skip
+_ROOT = 0x3F3504F3, 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+
+
+def _split(x: Number, subnormals: bool = True) -> tuple[Number, Number]:
+    """k, as a float, and f for a positive number."""
+    lift = 0
+    if subnormals:
+        tiny = x < choose(x, 2.0**-126, 2.0**-1022)
+        lift = where(tiny, like(x, -54.0), 0.0)
+        x = where(tiny, x * 2.0**54, x)
+    code = bits(x)
+    k = (code - choose(x, *_ROOT)) >> x.mantissa
+    addend = like(x, 1.5 * 2.0**x.mantissa)
+    return number(bits(addend) + k) - addend + lift, number(code - (k << x.mantissa)) - 1.0
+
+
+def _tail(f: Number) -> Number:
+    """f - log(1 + f)."""
+    half = 0.5 * f * f
+    if f.width == 32:
+        return half - f * (f * f) * polynomial(f, _LOG)
+    s = f / (2.0 + f)
+    z = s * s
+    return half - s * (half + z * polynomial(z, _LOG_RATIO))
+
+
+def _of_positive(x: Number, result: Number, pole: float = 0.0) -> Number:
+    """A logarithm's `result` where x is above its pole and finite; minus infinity at the pole, NaN below."""
+    return where((x > pole) & (x < INF), result, where(x == pole, like(x, -INF), where(x > pole, x, NAN)))
+
+
+@vector
+def log(x: Number) -> Number:
+    k, f = _split(x)
+    high, low = choose(x, *_LOG2)
+    return _of_positive(x, multiply_add(k, high, f - (_tail(f) - k * low)))
+
+
+@vector
+def log1p(x: Number) -> Number:
+    total = 1.0 + x
+    rest = total - x
+    lost = (1.0 - rest) + (x - (total - rest))  # what the sum was rounded by, exactly
+    k, f = _split(total, False)
+    high, low = choose(x, *_LOG2)
+    result = multiply_add(k, high, f - (_tail(f) - multiply_add(k, low, lost / total)))
+    return where(total == 1.0, x, _of_positive(x, result, -1.0))
+
+
+def _log_of_base(x: Number, factor: tuple[float, float], unit: tuple[float, float]) -> Number:
+    """A logarithm whose base has log(base) = 1 / factor, and that of two as unit; both in two parts, k times the first of unit is exact."""
+    k, f = _split(x)
+    natural = f - _tail(f)
+    small = multiply_add(natural, factor[1], multiply_add(k, unit[1], natural * factor[0])) if unit[1] else multiply_add(natural, factor[1], natural * factor[0])
+    return _of_positive(x, multiply_add(k, unit[0], small))
+
+
+@vector
+def log2(x: Number) -> Number:
+    return _log_of_base(x, choose(x, (1.442695, 1.9259629911266175e-08), (_LOG2E, 2.0355273740931033e-17)), (1.0, 0.0))
+
+
+@vector
+def log10(x: Number) -> Number:
+    factor = choose(x, (0.4342944920063019, -1.0103050052231683e-08), (0.4342944819032518, 1.098319650216765e-17))
+    return _log_of_base(x, factor, choose(x, (0.301025390625, 4.605038981195214e-06), (0.301029995663157, 8.241712586023572e-13)))
+
+
+# ---- the error function
+
+_ERF = (  # erf(x) / x - 1 over x^2
+    (0.12837915, -0.37612495, 0.11281797, -0.026765259, 0.0049904822, -0.00059743325),
+    (0.1283791670955126, -0.37612638903183754, 0.1128379167095512, -0.026866170645129854, 0.005223977625423455, -0.0008548327021945428, 0.00012055332903350668,
+     -1.4925647581008593e-05, 1.6462045711013026e-06, -1.6364645854816389e-07, 1.479243542696247e-08, -1.2164764337224506e-09, 8.709755232851789e-11, -4.2320376764874594e-12),
+)  # fmt: skip
+_LOG_ERFC = (-0.12865557, -0.635121, -0.10628978, 0.023810087, -0.003666359, 0.0003289809, -1.1878575e-05)  # log(erfc(x)) / x + 1
+_ERFC = (  # exp(x^2) erfc(x) (1 + 2x) over (x - a) / (x + a)
+    (2.0, (1.2769784, -0.09276399, -0.16603073, 0.16405563, -0.0542099, -0.008062703, 0.008647691, 0.001323751, -0.0012449413, -0.00041220206)),
+    (4.0, (1.2329951186255526, -0.13962111684056253, 0.015379652102620099, 0.06809705425469294, -0.1010390660363288, 0.09373283499833708, -0.06633036581156036,
+           0.03716751553780999, -0.016197734066870924, 0.005031969972923983, -0.0007577732157317699, -0.0001992566471651209, 0.00015062131476151552,
+           -2.4399489260269676e-05, -1.1220904071928771e-05, 5.71073093231939e-06, 2.9163365495443275e-07, -8.277043243059027e-07, 7.706765082392561e-08,
+           1.1323963682297381e-07, -1.9144394374470615e-08, -1.659984078986677e-08, 1.704029123115644e-09, 2.1067084851561082e-09, 2.9057775757293105e-10)),
+)  # fmt: skip
+
+
+def _upper(a: Number) -> Number:
+    """erfc(a) for a >= 0."""
+    a = at_most(a, choose(a, 10.2, 27.5))
+    middle, coefficients = choose(a, *_ERFC)
+    factor = polynomial((a - middle) / (a + middle), coefficients) / multiply_add(a, 2.0, 1.0)
+    high = number(bits(a) & -(1 << (a.mantissa // 2 + 1)))  # its square is exact
+    rest = (a - high) * (a + high)
+    square = high * high + rest
+    r, code = _reduced(-square, 2 * _bias(a))
+    return _scaled((_excess(r - (rest - (square - high * high))) + 1.0) * factor, code)
+
+
+def _inner(x: Number) -> Number:
+    """erf(x) for x around 0."""
+    return multiply_add(polynomial(x * x, choose(x, *_ERF)), x, x)
+
+
+@vector
+def erfc(x: Number) -> Number:
+    a = absolute(x)
+    upper = _upper(a)
+    return where(a < 0.5, 1.0 - _inner(x), where(x < 0.0, 2.0 - upper, upper))
+
+
+@vector
+def erf(x: Number) -> Number:
+    a = absolute(x)
+    if x.width == 64:
+        return where(a < 1.0, _inner(x), with_sign(1.0 - _upper(a), x))
+    limited = at_most(a, 4.0)
+    r, code = _reduced(multiply_add(limited, polynomial(limited, _LOG_ERFC), -limited), _bias(x))
+    scale = _power_of_two(code, x)
+    return where(a < 0.92, _inner(x), with_sign(1.0 - multiply_add(_excess(r), scale, scale), x))
+
+
+_LOG2_CDF = (  # log2(2 Phi(-a)) / a, up to 6
+    -1.1511046, -0.45921922, -0.05243764, 0.0069230674, 4.1029944e-05, -0.00031449448, 9.321387e-05, -1.574514e-05, 1.6580359e-06, -1.0125641e-07, 2.7431384e-09,
+)  # fmt: skip
+
+
+@vector
+def normal_cdf(x: Number) -> Number:
+    if x.width == 64:
+        return 0.5 * erfc(-0.7071067811865476 * x)
+    a = absolute(x)
+    limited = at_most(a, 6.0)
+    power = multiply_add(limited, polynomial(limited, _LOG2_CDF), -1.0)
+    n, code = _rounded(power, 1, _bias(x))
+    scale = _power_of_two(code, x)
+    lower = where(a > 6.0, 0.0, multiply_add(_excess((power - n) * 0.6931471805599453), scale, scale))
+    return where(x < 0.0, lower, 1.0 - lower)

@@ -1,0 +1,67 @@
+"""The vectorised elementary functions against wider arithmetic, over the whole range of float32 and float64, and that their loops are vectors."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import numod
+from numod.device import cpu
+from numod.kernel import bind, build
+
+WIDE = {"exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh}
+WIDE |= {"erf": np.vectorize(math.erf, [np.float64]), "erfc": np.vectorize(math.erfc, [np.float64])}
+MOST = {"exp": 1, "log": 1, "log1p": 1, "exp2": 1, "erf": 1, "erfc": 5, "sinh": 2.5, "tanh": 2.5}  # units in the last place, 2 for those not named
+EDGES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.0, 5e-324, -5e-324, 1e-45, -1e-45, 1e-310, 1.2e-38, 3.4e38, -3.4e38, 1.7e308, -1.7e308]
+
+
+def arguments(dtype):
+    """Numbers of every magnitude, many of the usual ones, and the edges of the format."""
+    random = np.random.default_rng(5)
+    kind = {np.float32: np.uint32, np.float64: np.uint64}[dtype]
+    anything = random.integers(0, np.iinfo(kind).max, 20_000, dtype=kind, endpoint=True).view(dtype)
+    usual = [random.uniform(-most, most, 10_000).astype(dtype) for most in (0.01, 1.0, 10.0, 110.0, 800.0)]
+    with np.errstate(over="ignore"):
+        return np.concatenate([anything, *usual, np.array(EDGES).astype(dtype)])
+
+
+def errors(got, wanted):
+    """Distance of results from the wanted numbers, in units in the last place of these; 0 for equal infinities and NaN."""
+    with np.errstate(all="ignore"):
+        nearest = wanted.astype(got.dtype)
+        unit = np.spacing(np.abs(np.where(np.isfinite(nearest), nearest, 1)))
+        distance = np.abs(got.astype(wanted.dtype) - wanted) / unit
+    return np.where((got == nearest) | (np.isnan(got) & np.isnan(nearest)), 0, np.nan_to_num(distance, nan=np.inf))
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_float32_against_float64(name):
+    x = arguments(np.float32)
+    with np.errstate(all="ignore"):
+        wanted = WIDE[name](x.astype(np.float64))
+    got = getattr(numod, name)(numod.from_numpy(x)).numpy()
+    assert errors(got, wanted).max() <= MOST.get(name, 2) + 0.01
+    assert (np.signbit(got) == np.signbit(wanted))[(wanted == 0) | np.isinf(wanted)].all()
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_float64_against_long_double(name):
+    if name not in ("erf", "erfc") and np.finfo(np.longdouble).nmant < 63:
+        pytest.skip("this machine has no wider float")
+    x = arguments(np.float64)
+    with np.errstate(all="ignore"):
+        wanted = WIDE[name](x if name in ("erf", "erfc") else x.astype(np.longdouble))  # the C library's erf is good to one unit itself
+    got = getattr(numod, name)(numod.from_numpy(x)).numpy()
+    assert errors(got, wanted).max() <= MOST.get(name, 2) + (1 if name in ("erf", "erfc") else 0.05)
+    assert (np.signbit(got) == np.signbit(wanted))[(wanted == 0) | np.isinf(wanted)].all()
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf"])
+def test_loops_are_vectors_without_calls(name, monkeypatch):
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    source = f"def kernel(x, out):\n    for k in range(out.shape[0]):\n        out[k] = {name}(x[k])\n"
+    kernel = build.build(cpu, name, bind.headed(source, cpu), "float32[], float32[]")
+    (text,) = kernel.dispatcher.inspect_llvm().values()
+    assert re.search(r"fmul.*<\d+ x float>", text)
+    assert not re.search(rf"call .*@{name}f?\(", text)
