@@ -16,6 +16,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--output", metavar="NAME", help="names of the files: NAME.html and NAME.trace.json (default: the script's, here, with _profile)")
     parser.add_argument("--sort", metavar="COLUMN", default="self_cpu_time_total", help="what the table is sorted by (default: %(default)s)")
     parser.add_argument("--rows", metavar="N", type=int, default=15, help="rows of each table (default: %(default)s)")
+    parser.add_argument("--perf-map", action="store_true", help="name compiled kernels for Linux perf: perf record -g python -m numod profile --perf-map ...")
     parser.add_argument("--no-stack", dest="stack", action="store_false", help="without lines of code, which cost the most to record")
     parser.add_argument("script", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
@@ -23,6 +24,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from .perf_map import write_perf_map
     from .profile import profile
     from .report import kinds, lines, modules
 
@@ -39,6 +41,8 @@ def _run(options: argparse.Namespace) -> int:
     name = options.output or f"{os.path.splitext(os.path.basename(options.script))[0]}_profile"
     prof.export_html(f"{name}.html", title=f"{options.script}: where its time goes")
     prof.export_chrome_trace(f"{name}.trace.json")
+    if options.perf_map:
+        print(write_perf_map())
     print(f"{name}.html        open it in a browser\n{name}.trace.json  open it at https://ui.perfetto.dev")
     return code
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..device import threads
 from ..kernel import inspection
 from ..kernel.build import Kernel
 from .event import Event
@@ -26,6 +27,11 @@ class KernelReport:
     ops: dict[str, None] = field(default_factory=dict)
     modules: dict[str, None] = field(default_factory=dict)
     building: Event | None = None
+
+    @property
+    def threads(self) -> int:
+        """Threads a launch uses."""
+        return threads.get_num_threads() if self.kernel.parallel else 1
 
     @property
     def built(self) -> str:

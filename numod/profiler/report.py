@@ -192,7 +192,7 @@ def _memory(prof: profile, begin: int) -> list[list[float]]:
 def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
     kernel, code = report.kernel, report.machine_code if with_assembly else None
     found = {
-        "name": kernel.name, "key": kernel.key, "signature": kernel.signature, "variant": variant(kernel), "source": kernel.source, "why": kernel.why, "built": report.built,
+        "name": kernel.name, "key": kernel.key, "signature": kernel.signature, "variant": _variant(report), "source": kernel.source, "why": kernel.why, "built": report.built,
         "seconds": kernel.seconds, "calls": report.calls, "time": report.time, "dispatch": report.dispatch, "flops": report.flops, "bytes": report.bytes_moved,
         "gflops": report.gflops, "gbs": report.gbs, "roofline": report.roofline, "ops": list(report.ops), "modules": list(report.modules), "passes": report.passes,
     }  # fmt: skip
@@ -201,9 +201,9 @@ def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
     return found
 
 
-def variant(kernel: Any) -> str:
-    """Which of an op's loops it is."""
-    return "parallel" if kernel.parallel else "serial"
+def _variant(report: KernelReport) -> str:
+    """Which of an op's loops it is: serial, or shared by threads."""
+    return f"parallel, {report.threads} threads" if report.kernel.parallel else "serial"
 
 
 def _compilation(event: Event, begin: int) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from numod import nn, optim
 from numod.autograd import engine
 from numod.core import apply as waist
 from numod.kernel import bind
-from numod.profiler import ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
+from numod.profiler import ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler, write_perf_map
+from numod.utils.data import DataLoader, TensorDataset
 
 
 class Block(nn.Module):
@@ -454,3 +455,40 @@ def test_traces_for_tensorboard_and_stacks(profiled: profile, tmp_path: Path) ->
         profile().export_stacks("nowhere")
     with pytest.raises(AssertionError, match="initialized"):
         profile().key_averages()
+
+
+def test_a_map_names_kernels_for_perf(tmp_path: Path) -> None:
+    numod.ones(100).exp()
+    path = write_perf_map(str(tmp_path / "perf.map"))
+    lines = [line.split(" ", 2) for line in Path(path).read_text().splitlines()]
+    begins = [int(begin, 16) for begin, _, _ in lines]
+    assert begins == sorted(begins) and all(0 < int(size, 16) for _, size, _ in lines)
+    assert all(a + int(size, 16) <= b for a, (_, size, _), b in zip(begins, lines, begins[1:]))
+    assert any(name.startswith("numod::exp_") for _, _, name in lines)
+
+
+def test_loading_data_is_a_slice() -> None:
+    loader = DataLoader(TensorDataset(numod.arange(6.0)), batch_size=2)
+    with profile() as prof:
+        batches = list(loader)
+    assert len(batches) == 3 and len([each for each in prof.events() if each.name.startswith("enumerate(DataLoader)#")]) == 4  # the last finds the end
+
+
+def test_half_precision_is_counted_once() -> None:
+    x = numod.ones(4, 4, dtype=numod.float16)
+    with profile(with_flops=True) as prof:
+        x @ x
+    assert sum(each.multiply_adds for each in prof.events()) == 64
+
+
+def test_threads_of_a_parallel_kernel() -> None:
+    before = numod.get_num_threads()
+    numod.set_num_threads(2)
+    try:
+        x = numod.ones(1 << 18)
+        with profile(with_jit=True) as prof:
+            x * 2.5
+        reports = [each for each in prof.kernels() if each.calls]
+        assert [(each.kernel.parallel, each.threads) for each in reports] == [(True, 2)]
+    finally:
+        numod.set_num_threads(before)
