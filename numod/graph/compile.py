@@ -87,7 +87,7 @@ class Compiled:
         if _recording():
             return self.function(*arguments, **named)  # part of a larger program
         key, tensors = describe(arguments, named)
-        reason = None
+        reason, failed = None, False
         for version in self.versions.get(key, ()):
             reason = version.objection(tensors)
             if reason is None:
@@ -95,12 +95,12 @@ class Compiled:
                 try:
                     return version.run(tensors, functools.partial(self.function, *arguments, **named))
                 except CheckFailed as failure:
-                    reason = str(failure)
+                    reason, failed = str(failure), True
         family, form = _family(key), self._form(key, tensors)
         counts = not (form.dynamic and family in self.families and reason is None)
         if counts and self.counted >= VERSIONS:
             return self._run_eagerly(arguments, named, reason or _difference(key, next(reversed(self.versions))))
-        return self._record(key, family, form, counts, arguments, named)
+        return self._record(key, family, form, counts, failed, arguments, named)
 
     def _form(self, key: tuple, tensors: tuple[Tensor, ...]) -> Form:
         """How to compile: for all sizes where that is wanted, or where sizes have changed twice."""
@@ -116,9 +116,9 @@ class Compiled:
             warnings.warn(f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it runs eagerly from here{hint}", stacklevel=4)
         return self.function(*arguments, **named)
 
-    def _record(self, key: tuple, family: tuple, form: Form, counts: bool, arguments: tuple, named: dict) -> Any:
+    def _record(self, key: tuple, family: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:
         """Run for real and keep the program, unless the call made state that it will find the next time (an optimizer's, a lazy module's)."""
-        outputs, version, change = record(self.function, arguments, named, self.name, form)
+        outputs, version, change = record(self.function, arguments, named, self.name, form, failed)
         if version is not None:
             self.versions.setdefault(key, []).insert(0, version)
             if len(self.versions) > SIZES:
@@ -200,8 +200,11 @@ class Version:
         return self.picture.difference()
 
 
-def record(function: Callable, arguments: tuple, named: dict, name: str, form: Form) -> tuple[Any, Version | None, str | None]:
-    """Run a call for real while recording it: (its result, the version for later calls or None, what the call changed in Python)."""
+def record(function: Callable, arguments: tuple, named: dict, name: str, form: Form, failed: bool) -> tuple[Any, Version | None, str | None]:
+    """Run a call for real while recording it: (its result, the version for later calls or None, what the call changed in Python).
+
+    Where a check has `failed` the function is likely to raise, and to put values into its message.
+    """
     roots = _objects((arguments, named))
     before = list(guards.picture(function, roots))
     tensors = describe(arguments, named)[1]
@@ -209,11 +212,14 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     if shared is None:
         return function(*arguments, **named), None, None
     recorder = Recorder(tensors, {id(thing) for _, kind, thing in before if kind == "is" and isinstance(thing, Tensor)})
+    recorder.patient = failed
     owned = Gradients(function, before, tensors)
     stream, histories, settings = _stream(), [each.grad_fn for each in tensors], _settings(before)
     waist.listeners.append(recorder)
     try:
         outputs = function(*arguments, **named)
+        if recorder.refused:
+            raise recorder.refused
         change = guards.compare(before, list(guards.picture(function, roots))) or _unseen(recorder, tensors, stream, histories)
         change = change or (None if _settings(before) == settings else "a setting of an optimizer's param_groups changes")
         joint = None if change or recorder.made_state else _differentiate(recorder, tensors, outputs)

@@ -10,6 +10,7 @@ from ..kernel import inspection
 from ..kernel.build import Kernel
 from ..ops import cost
 from ..ops.op import Op
+from .closing import FusedReduction
 from .fuse import Fused
 from .lower import Buffer, Call, Lowered, Test
 from .memory import lifetimes
@@ -57,7 +58,7 @@ def _step(step: Step, program: Program, costs: bool) -> list[str]:
     line = f"{step.where:24} {results} {'<-' if step.in_place else '='} {step.op.name}({_arguments(step)})  {shapes}"
     if costs and not step.op.is_view:
         line += f"  {_flops(program, step):,} flops, {_bytes(program, step):,} bytes"
-    return [line, *(_rows(step) if isinstance(step.op, Fused) else [])]
+    return [line, *(_rows(step) if isinstance(step.op, (Fused, FusedReduction)) else [])]
 
 
 def _arguments(step: Step) -> str:
@@ -76,6 +77,8 @@ def _rows(step: Step) -> list[str]:
     for number, (op, arguments, _) in enumerate(step.op.rows):
         given = ", ".join(name(step.inputs[k]) if kind == "in" else f"r{k}" if kind == "row" else repr(k) for kind, k in arguments)
         lines.append(f"{'':24}   | r{number} = {op.name}({given})")
+    if isinstance(step.op, FusedReduction):
+        lines.append(f"{'':24}   | {step.op.row.name} of r{len(lines) - 1}")
     return lines
 
 
@@ -99,8 +102,9 @@ def _layouts(program: Program, step: Step) -> tuple:
 
 def _flops(program: Program, step: Step) -> int:
     results = tuple([program.layouts[each] for each in step.results])
-    if isinstance(step.op, Fused):
-        return sum(cost.functions(op) for op, *_ in step.op.rows) * results[0].size
+    if isinstance(step.op, (Fused, FusedReduction)):
+        closing = isinstance(step.op, FusedReduction)
+        return (sum(cost.functions(op) for op, *_ in step.op.rows) + closing) * (step.op.x.size if closing else results[0].size)
     if not isinstance(step.op, Op):
         return 0
     parameters = step.parameters

@@ -16,10 +16,13 @@ from ..kernel.expression import Call, Constant, Expression, Formula, Symbol, as_
 from ..ops import table
 from ..ops.op import Op, Plan
 from ..ops.pointwise import Pointwise, plan_loop
+from ..ops.reduction import Reduction
 from .effects import Boundary, Effects, copied, draws, leaving, pure, used
 from .trace import Check, Program, Step, Value
 
 _ROUNDED = Formula("rounded_product", "rounded_product(x, y)", {})
+PAIRS = 20  # of arrays of which one is written to: how many LLVM tests for overlap
+LARGE = 1 << 12  # elements from which a single row is joined with a reduction
 MEMBERS, TENSORS = 32, 12  # of one group: longer loops compile slowly, and with many arrays LLVM does not vectorise
 
 
@@ -173,22 +176,35 @@ class _Fusion:
     def _close(self, group: _Group) -> None:
         """Write the group's loop, and then the views of its results. Groups it depends on are closed already."""
         self.open.remove(group)
-        own = {self.places[id(step)] for step in group.members}
-        results = [step.results[0] for step in group.members]
-        kept = [k for k, each in enumerate(results) if each in self.outside or any(place not in own for place in self.uses.get(each, ()))]
-        self.steps += [self._fused(group, kept)] if kept and self._worth(group) else group.members
+        self._write(group, group.members)
         self.steps += group.later
 
-    def _worth(self, group: _Group) -> bool:
-        """Whether a loop of its own is less work: several steps, or one that spares the making of a constant tensor."""
-        return len(group.members) > 1 or any(isinstance(each, Value) and each in self.constants for each in group.members[0].inputs)
+    def _write(self, group: _Group, members: list[Step]) -> None:
+        """Write steps as one loop; as two where one would be of so many arrays that LLVM does not test whether they overlap, and not vectorise."""
+        own, made = {self.places[id(step)] for step in members}, {step.results[0] for step in members}
+        kept = [k for k, step in enumerate(members) if step.results[0] in self.outside or any(place not in own for place in self.uses.get(step.results[0], ()))]
+        tensors = {each for step in members for each in step.inputs if isinstance(each, Value)} - made - self.constants.keys()
+        if len(kept) * len(tensors) + len(kept) * (len(kept) - 1) // 2 > PAIRS and len(members) > 1:
+            self._write(group, members[: len(members) // 2])
+            self._write(group, members[len(members) // 2 :])
+        else:
+            self.steps += [self._fused(group, members, kept)] if kept and self._worth(members) else members
 
-    def _fused(self, group: _Group, kept: list[int]) -> Step:
+    def _worth(self, members: list[Step]) -> bool:
+        """Whether a loop of its own is less work: several steps, or one that spares the making of a constant tensor or may be reduced."""
+        return len(members) > 1 or any(isinstance(each, Value) and each in self.constants for each in members[0].inputs) or self._reduced(members[0].results[0])
+
+    def _reduced(self, value: Value) -> bool:
+        """Whether a reduction is all that uses a large value."""
+        users = self.uses.get(value, ())
+        return self.layouts[value].size >= LARGE and len(users) == 1 and isinstance(getattr(self.program.steps[users[0]], "op", None), Reduction)
+
+    def _fused(self, group: _Group, members: list[Step], kept: list[int]) -> Step:
         inputs: list[emit.Input] = []
         given: list[object] = []
         places: dict[object, int] = {}
         rows = []
-        made = {step.results[0]: k for k, step in enumerate(group.members)}
+        made = {step.results[0]: k for k, step in enumerate(members)}
 
         def place(each: object) -> tuple:
             if isinstance(each, Value) and each in made:
@@ -203,12 +219,12 @@ class _Fusion:
                 given.append(each)
             return "in", places[key]
 
-        for step in group.members:
+        for step in members:
             rows.append((step.op, tuple(place(each) for each in step.inputs), group.dtype))
-        layouts = tuple(self.layouts[group.members[k].results[0]] for k in kept)
+        layouts = tuple(self.layouts[members[k].results[0]] for k in kept)
         op = Fused(tuple(rows), tuple(inputs), tuple(kept), layouts, group.dtype, group.shape)
-        lines = list(dict.fromkeys(step.where for step in group.members))
-        return Step(op, tuple(given), (), tuple(group.members[k].results[0] for k in kept), False, lines[0] if len(lines) == 1 else f"{lines[0]}, ...")
+        lines = list(dict.fromkeys(step.where for step in members))
+        return Step(op, tuple(given), (), tuple(members[k].results[0] for k in kept), False, lines[0] if len(lines) == 1 else f"{lines[0]}, ...")
 
 
 def _constants(program: Program, effects: Effects) -> dict[Value, float | int | bool]:

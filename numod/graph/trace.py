@@ -147,6 +147,7 @@ class Recorder:
         self.made_here: set[int] = set()  # storages that the function made
         self.indifferent: set[int] = set()  # leaves whose gradient is dropped before it is looked at
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
+        self.patient, self.refused = False, None  # whether a refusal can wait until the function has ended, since it may raise itself; the first one
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.made_state = False  # whether an optimizer began its state in the recorded step
         for each in inputs:
@@ -179,9 +180,12 @@ class Recorder:
         """Python reads a value."""
         if get_ident() != self.thread:
             return
-        raise RuntimeError(
+        error = RuntimeError(
             f"trace: {what} at {_line()} reads a tensor's value in Python, which a recorded program cannot repeat; keep it a tensor, or read it after the program"
         )
+        if not self.patient:
+            raise error
+        self.refused = self.refused or error
 
     def made(self, tensor: Tensor, how: str) -> None:
         """A tensor came to be without an op: "empty" memory, Python "values" (every run gets a fresh copy), or an "array", whose next values nobody knows."""

@@ -56,7 +56,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise RuntimeError("Input and target should have the same size in the batch dimension.")
         x, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if single else (input_, target_)
         every = self._full_log_prob(x, self.head(x))
-        if bool(((target < 0) | (target >= self.n_classes)).any()):
+        if ((target < 0) | (target >= self.n_classes)).any()._observe():
             raise RuntimeError(f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, {target.max().item()}] were found. ")
         output = every.gather(1, target.to(dtypes.int64).unsqueeze(1)).squeeze(1)
         return _ASMoutput(output.squeeze(0) if single else output, (-output).mean())

@@ -134,7 +134,7 @@ def _two_stages(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: l
     first = emit.Fold(fold.each, fold.combine, Symbol("a"), fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
     partial = layout((outs, chunks), fold.wide, x.device)
     run, constants = _rows(first, name, x, kept, kept_steps, length, walk, outs, chunks, count)
-    return _two_passes(run, constants, fold, name, partial, count), ()
+    return two_passes(run, constants, fold, name, partial, count), ()
 
 
 def _columns(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: int, walk: int, count: int) -> tuple[Callable, tuple]:
@@ -181,17 +181,22 @@ class Closing(Op):
         finish = t.div(a, count) if scale != 1 else a
         wide, narrow = dtypes.float64 if compute.is_floating_point else compute, compute.compute
         fold = emit.Fold(as_expression(self.row(*map(Symbol, self.inputs))), t.add(a, b), finish, 0, compute, narrow, wide, compute)
-        chunks = min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
+        chunks = parts(n)
         first = fold if chunks == 1 else emit.Fold(fold.each, fold.combine, a, 0, compute, narrow, wide, wide)
         source, signature = emit.fold_flat(first, inputs)
         run = bind.launcher(out.device, self.name, source, signature, narrow, n, build.FAST_REDUCTION)
         constants = (n, -(-n // chunks), chunks, n)
         if chunks == 1:
             return Plan(out, run, constants)
-        return Plan(out, _two_passes(run, constants, fold, self.name, layout((1, chunks), wide, out.device), n))
+        return Plan(out, two_passes(run, constants, fold, self.name, layout((1, chunks), wide, out.device), n))
 
 
-def _two_passes(run_first: Callable, constants: tuple, fold: emit.Fold, name: str, partial: Layout, count: int) -> Callable:
+def parts(n: int) -> int:
+    """In how many parts one number is found from `n` elements."""
+    return min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
+
+
+def two_passes(run_first: Callable, constants: tuple, fold: emit.Fold, name: str, partial: Layout, count: int) -> Callable:
     """Partial totals, then their total."""
     outs, chunks = partial.shape
     last = emit.Fold(Symbol("x"), fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)

@@ -1058,3 +1058,18 @@ def test_a_failed_check_of_a_native_function_changes_nothing() -> None:
                 outcomes.append((str(error), numod.default_generator._offset))
         assert equal(*outcomes) and equal(dict(models[0].state_dict()), dict(models[1].state_dict()))
     assert native.recorded == 2
+
+
+# ---- the library's own checks -----------------------------------------------------------------------------------------
+
+
+def test_distributions_and_losses_check_their_arguments_in_compiled_functions() -> None:
+    policy = lambda x, action: numod.distributions.Normal(x, x.exp()).log_prob(action).sum()  # noqa: E731
+    loss = lambda x, target: F.binary_cross_entropy(x, target)  # noqa: E731
+    for function, right, wrong in ((policy, numod.tensor([0.1, 0.2]), numod.tensor([float("nan"), 1.0])), (loss, numod.tensor([0.1, 0.2]), numod.tensor([1.5, 0.2]))):
+        compiled, other = compile(function), numod.tensor([0.0, 1.0])
+        for _ in range(3):
+            assert equal(compiled(right, other), function(right, other))
+        with pytest.raises((ValueError, RuntimeError), match="Expected parameter|between 0 and 1"):
+            compiled(wrong, other)
+        assert compiled.recorded == 1 and equal(compiled(right, other), function(right, other))

@@ -139,6 +139,49 @@ def test_writes_seen_through_a_view_stay_writes() -> None:
     assert any(each.in_place for each in steps(function))
 
 
+def test_a_reduction_closes_the_loop_that_feeds_it() -> None:
+    numod.manual_seed(0)
+    x, y = numod.randn(40, 300), numod.randn(40, 300)
+    functions = {
+        "exp_sum": (lambda: x.exp().sum(), ()), "sub_abs_mean": (lambda: (x - y).abs().mean(1), (40,)), "mul_add_amax": (lambda: (x * y + 1).amax(-1, keepdim=True), (40, 1)),
+        "mul_sum": (lambda: (x * y).sum(), ()), "mul_norm2": (lambda: (x * 2).norm(), ()),
+    }  # fmt: skip
+    with numod.no_grad():
+        for name, (function, shape) in functions.items():
+            smaller, _ = optimise(trace(function))
+            verify(smaller)
+            assert names(smaller.steps) == [name] and smaller().shape == shape
+            compiled = numod.compile(function)
+            for _ in range(2):
+                assert numod.allclose(compiled(), function(), rtol=1e-5) and numod.allclose(smaller(), function(), rtol=1e-5)
+
+
+def test_a_large_total_is_found_in_parts() -> None:
+    x = numod.rand(300, 700)
+    with numod.no_grad():
+        compiled = numod.compile(lambda: (x * 2 - 1).sum(), options={"linked": False})
+        for _ in range(2):
+            assert numod.allclose(compiled(), (x.double() * 2 - 1).sum().float(), rtol=1e-4)
+
+
+def test_a_reduction_stays_by_itself_where_others_need_the_elements() -> None:
+    x = numod.randn(40, 300)
+    assert names(steps(lambda: ((x + 1).sum(), (x + 1) * 2))) == ["add", "sum", "mul"]
+    assert names(steps(lambda: (x + 1).exp().sum(0))) == ["add_exp", "sum"]
+
+
+def test_loops_of_very_many_arrays_are_split() -> None:
+    x = [numod.rand(8) for _ in range(8)]
+
+    def function() -> tuple:
+        made = [x[0] * x[1]]
+        for each in x[2:]:
+            made.append(made[-1] * each + 1)
+        return tuple(made)
+
+    assert len(steps(function)) > 1
+
+
 def test_no_loop_reaches_from_forward_into_backward() -> None:
     w = numod.randn(4, requires_grad=True)
     compiled = numod.compile(lambda x: ((x * w).tanh() * w).exp())

@@ -80,7 +80,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     """-(target log x + (1 - target) log(1 - x)), logarithms not below -100. Raises ValueError for other shapes, RuntimeError for x outside [0, 1]."""
     if target.shape != input.shape:
         raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size.")
-    if not bool(((input >= 0) & (input <= 1)).all()):
+    if not ((input >= 0) & (input <= 1)).all()._observe():
         raise RuntimeError("all elements of input should be between 0 and 1; for logits use binary_cross_entropy_with_logits")
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {target.dtype.short} but expected {input.dtype.short}; convert the target with .to(input.dtype)")

@@ -25,7 +25,7 @@ def get_total_norm(
         return tensor(0.0)
     norms = [each.norm(norm_type).to(tensors[0].device) for each in tensors]
     total = stack(norms).norm(norm_type)
-    if error_if_nonfinite and not total.isfinite().item():
+    if error_if_nonfinite and not total.isfinite()._observe():
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. "
             f"To disable this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"

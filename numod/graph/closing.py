@@ -1,0 +1,81 @@
+"""Pointwise loops whose result is only summed up, or reduced in another way, become one loop with the reduction: the elements are never stored.
+
+Where the elements lie densely and the reduced dimensions are the last ones. Small ones stay as they are: their results are then eager's, bit for bit.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..device import Layout
+from ..device.layout import layout
+from ..kernel import bind, build, emit
+from ..kernel.expression import Symbol, substitute
+from ..ops import reduction
+from ..ops.op import Op, Plan
+from ..ops.reduction import Reduction
+from .effects import Effects, copied, leaving, used
+from .fuse import LARGE, Fused
+from .trace import Check, Program, Step, Value
+
+class FusedReduction(Op):
+    """A reduction of what a fused loop computes. `rows` are the loop's, `row` the reduction's."""
+
+    widens, differentiable = False, False
+
+    def __init__(self, loop: Fused, row: Reduction, x: Layout, out: Layout, parameters: tuple) -> None:
+        super().__init__(f"{loop.name}_{row.name}")
+        self.rows, self.inputs, self.row, self.x, self.out = loop.rows, loop.inputs, row, x, out
+        fold, (output,) = row.fold(x, parameters[2]), loop.loop.outputs
+        symbol = Symbol("x")
+        each = substitute(row.each(symbol), {symbol: output.expression}) if row.each(symbol) is not symbol else output.expression
+        self.fold = emit.Fold(each, fold.combine, fold.finish, fold.identity, fold.source, fold.dtype, fold.wide, fold.result)
+        self.loop = loop.loop
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        n, outs, fold = self.x.size, self.out.size, self.fold
+        parts = reduction.parts(n) if outs == 1 else 1
+        if parts > 1:
+            partial = layout((1, parts), fold.wide, self.out.device)
+            first = emit.Fold(fold.each, fold.combine, Symbol("a"), fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
+            run = self._launcher(first)
+            return Plan(self.out, reduction.two_passes(run, (n, -(-n // parts), parts, n), fold, self.name, partial, n))
+        return Plan(self.out, self._launcher(fold), (n, n // outs, outs, n // outs))
+
+    def _launcher(self, fold: emit.Fold) -> object:
+        source, signature = emit.fold_flat(fold, self.loop.inputs)
+        return bind.launcher(self.out.device, self.name, source, signature, fold.dtype, self.x.size, build.FAST_REDUCTION)
+
+
+def close(program: Program) -> Program:
+    """The program with its loops and the reductions of their results as one."""
+    effects = Effects(program)
+    outside, users = set(leaving(program)), {}
+    for step in program.steps:
+        for each in used(step):
+            users.setdefault(each, []).append(step)
+    makers = {step.results[0]: step for step in program.steps if isinstance(step, Step) and isinstance(step.op, Fused)}
+    gone, joined = set(), {}
+    for step in program.steps:
+        maker = makers.get(step.inputs[0]) if isinstance(step, Step) and isinstance(step.op, Reduction) and not step.in_place else None
+        if maker is not None and users[step.inputs[0]] == [step] and step.inputs[0] not in outside and _fits(maker, step, program, effects):
+            gone.add(id(maker))
+            joined[id(step)] = _joined(maker, step, program)
+    steps: list[Step | Check] = [joined.get(id(step), step) for step in program.steps if id(step) not in gone]
+    return copied(program, steps)
+
+
+def _fits(maker: Step, step: Step, program: Program, effects: Effects) -> bool:
+    """Whether the loop's elements are read in order, and nothing changes them between the loop and the reduction."""
+    x, (dims, _, wanted) = program.layouts[step.inputs[0]], step.parameters
+    tensors = [each for each in maker.inputs if isinstance(each, Value)]
+    last = tuple(dims) == tuple(range(x.ndim - len(dims), x.ndim))
+    dense = x.dense and all(program.layouts[each].dense and program.layouts[each].shape == x.shape for each in tensors)
+    whole = len(maker.results) == 1 and prod(x.shape[d] for d in dims) > 0 and x.size >= LARGE
+    return last and dense and whole and bool(tensors) and step.op.fold(x, wanted).dtype is maker.op.loop.dtype and all(map(effects.fixed, tensors))
+
+
+def _joined(maker: Step, step: Step, program: Program) -> Step:
+    x, out = program.layouts[step.inputs[0]], program.layouts[step.results[0]]
+    op = FusedReduction(maker.op, step.op, x, out, step.parameters)
+    return Step(op, maker.inputs, (), step.results, False, step.where)

@@ -1,0 +1,54 @@
+"""The model zoo trained for twenty steps, eagerly and compiled: the same losses and weights, and the same outputs in evaluation."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+import numod
+
+_spec = importlib.util.spec_from_file_location("zoo_models", Path(__file__).with_name("models.py"))
+zoo = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(zoo)
+OPTIMIZERS = {"gpt": ("AdamW", {"lr": 1e-3}), "vae": ("RMSprop", {"lr": 1e-3}), "actor_critic": ("Adam", {"lr": 3e-4, "eps": 1e-5})}
+
+
+def step_of(model: numod.nn.Module, loss_of: object, name: str) -> object:
+    kind, options = OPTIMIZERS.get(name, ("SGD", {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}))
+    optimizer = getattr(numod.optim, kind)(model.parameters(), **options)
+
+    def step(*inputs: numod.Tensor) -> numod.Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(model(*inputs))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("name", [name for name in zoo.MODELS if name != "alexnet"])
+def test_twenty_steps(name: str) -> None:
+    numod.manual_seed(0)
+    eager, inputs, loss_of = zoo.MODELS[name](numod)
+    other = copy.deepcopy(eager)
+    steps = step_of(eager, loss_of, name), numod.compile(step_of(other, loss_of, name), options={"linked": False})
+    for turn in range(20):
+        losses = []
+        for step in steps:
+            numod.manual_seed(turn)
+            losses.append(step(*inputs).item())
+        assert losses[0] == pytest.approx(losses[1], rel=1e-4, abs=1e-5)
+    assert steps[1].recorded == 1
+    for (key, a), b in zip(eager.state_dict().items(), other.state_dict().values()):
+        assert numod.allclose(a, b, rtol=1e-3, atol=2e-3), key
+    eager.eval(), other.eval()
+    compiled = numod.compile(other)
+    with numod.no_grad():
+        for _ in range(2):
+            for a, b in zip(*(each if isinstance(each, tuple) else (each,) for each in (compiled(*inputs), other(*inputs)))):
+                assert numod.allclose(a, b, rtol=1e-4, atol=1e-5)
