@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..device.threads import get_num_threads
 from .event import Event, Memory
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _CATEGORIES = {"op": "cpu_op", "node": "cpu_op", "user": "user_annotation", "ste
 
 
 def export_trace(events: Sequence[Event], memory: Sequence[Memory], metadata: dict[str, str], path: str) -> None:
-    """Write slices, arrows from each op to its gradient, and the memory in use over time."""
+    """Write slices, arrows from each op to its gradient, the memory in use, and (where kernels were shared) how many threads ran them."""
     document = {"schemaVersion": 1, "displayTimeUnit": "ms", **metadata, "traceEvents": list(_trace(events, memory)), "traceName": path}
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "wt", encoding="utf-8") as file:
@@ -28,7 +29,7 @@ def export_trace(events: Sequence[Event], memory: Sequence[Memory], metadata: di
 
 
 def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[str, Any]]:
-    pid, threads = os.getpid(), {}
+    pid, threads, shared = os.getpid(), {}, any(each.category == "kernel" and each.subject.parallel for each in events)
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": "numod"}}
     for event in events:
         tid = threads.setdefault(event.thread, len(threads) + 1)
@@ -36,6 +37,9 @@ def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[s
             "ph": "X", "cat": _CATEGORIES.get(event.category, event.category), "name": event.name, "pid": pid, "tid": tid,
             "ts": event.start / 1e3, "dur": event.duration / 1e3, "args": describe(event),
         }  # fmt: skip
+        if shared and event.category == "kernel":
+            for moment, count in ((event.start, get_num_threads() if event.subject.parallel else 1), (event.end, 0)):
+                yield {"ph": "C", "name": "threads in kernels", "pid": pid, "tid": 0, "ts": moment / 1e3, "args": {"threads": count}}
         if event.forward is not None:
             arrow = {"cat": "fwdbwd", "name": "fwdbwd", "id": event.id, "pid": pid}
             yield {**arrow, "ph": "s", "tid": threads[event.forward.thread], "ts": event.forward.start / 1e3}

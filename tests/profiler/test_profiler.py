@@ -481,7 +481,7 @@ def test_half_precision_is_counted_once() -> None:
     assert sum(each.multiply_adds for each in prof.events()) == 64
 
 
-def test_threads_of_a_parallel_kernel() -> None:
+def test_threads_of_a_parallel_kernel(tmp_path: Path) -> None:
     before = numod.get_num_threads()
     numod.set_num_threads(2)
     try:
@@ -490,5 +490,21 @@ def test_threads_of_a_parallel_kernel() -> None:
             x * 2.5
         reports = [each for each in prof.kernels() if each.calls]
         assert [(each.kernel.parallel, each.threads) for each in reports] == [(True, 2)]
+        prof.export_chrome_trace(str(tmp_path / "trace.json"))
+        counters = [each["args"]["threads"] for each in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if each["name"] == "threads in kernels"]
+        assert counters == [2, 0]
     finally:
         numod.set_num_threads(before)
+
+
+def test_the_older_names() -> None:
+    with numod.autograd.profiler.profile(record_shapes=True) as prof, numod.autograd.profiler.record_function("mine"):
+        numod.ones(3).exp()
+    assert [each.input_shapes for each in prof.function_events if each.name == "numod::exp"] == [[[3]]]
+    assert "mine" in prof.table() and prof.total_average().count == len(prof.function_events)
+    assert prof.self_cpu_time_total == pytest.approx(sum(each.self_cpu_time_total for each in prof.key_averages()))
+    with numod.autograd.profiler.profile(enabled=False) as off:
+        numod.ones(3).exp()
+    assert off.function_events is None
+    with pytest.raises(AttributeError, match="no attribute 'profilers'"):
+        numod.autograd.profilers  # noqa: B018
