@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core import Tensor, cat, empty, functions as f, zeros
-from ..ops import recurrent as op
+from ..ops import recurrent as op, sequence
 from . import functional as F
 from . import init
 from .module import Module
@@ -179,6 +179,8 @@ class RNNBase(Module):
     def _run(self, x: Tensor, sizes: list[int], start: State, suffix: str, reverse: bool) -> tuple[Tensor, State]:
         """One layer in one direction: all gates of the input at once, then step by step. Sequences end, or begin, as `sizes` change."""
         weights = {name: getattr(self, name + suffix) for name in self._names()}
+        if not self.proj_size and self.mode in ("LSTM", "GRU") and len(set(sizes)) == 1 and sequence.fits(x._layout, len(sizes), start[0]._layout):
+            return self._run_at_once(x, len(sizes), start, weights, reverse)
         gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
         offsets = [sum(sizes[:k]) for k in range(len(sizes))] if len(set(sizes)) > 1 else [k * sizes[0] for k in range(len(sizes))]
         order = range(len(sizes) - 1, -1, -1) if reverse else range(len(sizes))
@@ -199,6 +201,18 @@ class RNNBase(Module):
         if ended:
             state = tuple(cat([each, *(part[k] for part in reversed(ended))], 0) for k, each in enumerate(state))
         return cat([made[step] for step in range(len(sizes))], 0), state
+
+    def _run_at_once(self, x: Tensor, steps: int, start: State, weights: dict[str, Parameter], reverse: bool) -> tuple[Tensor, State]:
+        """The same for sequences of one length, in one op."""
+        state, (inner, outer) = tuple(map(f.contiguous, start)), (weights.get("bias_hh"), weights.get("bias_ih"))
+        if self.mode == "LSTM":
+            gates = F.linear(x, weights["weight_ih"], None if outer is None else outer + inner)
+            results = sequence.lstm.apply((gates, *state, f.contiguous(weights["weight_hh"])), (steps, reverse))[:2]
+        else:
+            inner = zeros(3 * self.hidden_size, dtype=x.dtype) if inner is None else inner
+            results = sequence.gru.apply((F.linear(x, weights["weight_ih"], outer), *state, f.contiguous(weights["weight_hh"]), f.contiguous(inner)), (steps, reverse))[:1]
+        rows = state[0].shape[0]
+        return results[0], tuple(each[:rows] if reverse else each[-rows:] for each in results)
 
 
 class RNN(RNNBase):
