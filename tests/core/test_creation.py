@@ -338,3 +338,10 @@ def test_old_constructor():
     assert numod.Tensor(2, 3).shape == (2, 3)
     assert numod.Tensor([1, 2]).tolist() == [1.0, 2.0]
     assert numod.Tensor().shape == (0,)
+
+
+@pytest.mark.parametrize("value", [-0.0, float("nan"), float("-inf"), 3, True])
+def test_full_keeps_every_value(value):
+    found = numod.full((3,), value)
+    np.testing.assert_array_equal(found.numpy(), np.full(3, value))
+    assert (np.signbit(found.numpy()) == np.signbit(np.full(3, value))).all() if isinstance(value, float) else found.dtype in (numod.int64, numod.bool)
