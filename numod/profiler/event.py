@@ -43,6 +43,8 @@ class Event:
             return f"nn.Module: {self.module}"
         if isinstance(self.subject, Kernel):
             return f"{self.category} {self.subject.name[:-10]}"  # six digits of the hash tell variants apart
+        if callable(self.subject):
+            return self.subject(self.detail)
         return self.subject
 
     key = property(lambda self: self.name)

@@ -11,7 +11,6 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from functools import cache
 from threading import get_ident
 from time import perf_counter_ns as clock
 from typing import NamedTuple
@@ -90,14 +89,14 @@ class Watch:
             exchange.replace(kind, "backward", lambda plain: _around_node(plain, note))
         for name in ("step", "zero_grad"):
             for kind in _with_own(Optimizer, name):
-                exchange.replace(kind, name, lambda plain, name=name: around(plain, note, "optimizer", _title("Optimizer", name)))
+                exchange.replace(kind, name, lambda plain, name=name: around(plain, note, "optimizer", _title(f"Optimizer.{name}", name)))
         for kind in (Pass, WorkerPass):
             exchange.replace(kind, "__next__", lambda plain: around(plain, note, "data", _title("enumerate(DataLoader)", "__next__")))
         exchange.replace(Tensor, "item", lambda plain: around(plain, note, "item", "numod::item"))
         exchange.replace(Op, "plan", lambda plain: around(plain, note, "plan", "plan"))
         if self.options.modules:
             exchange.replace(Module, "__call__", self._watch_module)
-        exchange.replace(Compiled, "__call__", lambda plain: self._launches.watch_compiled(around(plain, note, "compiled", lambda self: f"compiled {self.name}")))
+        exchange.replace(Compiled, "__call__", lambda plain: self._launches.watch_compiled(_around_compiled(plain, note)))
         watch_compiler(exchange, note)
         self._watch_collector()
         if self.options.kernels:
@@ -165,15 +164,14 @@ class Watch:
 
 
 def around(plain: Callable, note: Callable, category: str, subject: Callable | str) -> Callable:
-    """A method, or function, that does what `plain` does and notes it under a name, or under `subject(its first argument)`."""
-    named = isinstance(subject, str)
+    """A method, or function, that does what `plain` does and notes it under a name, or what gives one for the type of the first argument."""
 
     def watched(first: object, *arguments: object, **keywords: object) -> object:
         start = clock()
         try:
             return plain(first, *arguments, **keywords)
         finally:
-            note((start, clock(), get_ident(), category, subject if named else subject(first), None))
+            note((start, clock(), get_ident(), category, subject, first.__class__))
 
     return watched
 
@@ -197,7 +195,10 @@ def _apply(op: object, inputs: tuple, parameters: tuple = ()) -> object:
     start = clock()
     result = plain(op, inputs, parameters)
     end = clock()
-    node = (result[0] if op.outputs else result)._node
+    try:
+        node = result._node
+    except AttributeError:  # several results
+        node = result[0]._node
     note((start, end, get_ident(), "op", op, node and node.sequence))
     return result
 
@@ -247,14 +248,20 @@ _BARE = ((waist.apply, _apply), (waist.apply_into, _apply_into), (waist.apply_up
 _DETAILED = ((waist.apply, _apply_described), (waist.apply_into, _apply_into_described), (waist.apply_updates, _apply_updates_described))
 
 
-@cache
-def _named(kind: type, what: str, method: str) -> str:
-    return f"{what}.{method}#{kind.__name__}.{method}" if what == "Optimizer" else f"{what}#{kind.__name__}.{method}"
+def _around_compiled(plain: Callable, note: Callable) -> Callable:
+    def __call__(self: Compiled, *arguments: object, **named: object) -> object:
+        start = clock()
+        try:
+            return plain(self, *arguments, **named)
+        finally:
+            note((start, clock(), get_ident(), "compiled", f"compiled {self.name}", None))
+
+    return __call__
 
 
 def _title(what: str, method: str) -> Callable:
-    """PyTorch's name for a method of an object."""
-    return lambda self: _named(type(self), what, method)
+    """PyTorch's name for a method of an object of some type."""
+    return lambda kind: f"{what}#{kind.__name__}.{method}"
 
 
 def _with_own(base: type, name: str) -> Iterator[type]:
