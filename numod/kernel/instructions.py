@@ -133,12 +133,17 @@ def where(condition: Number, x: Operand, y: Operand) -> Number:
     return Number(model.builder, model.builder.select(condition.raw, like(model, x).raw, like(model, y).raw))
 
 
+def library(name: str, *arguments: Number) -> Number:
+    """The function that LLVM has under this name. Other than `fmuladd`, the C library's: loops with it are not vectors."""
+    first, name = arguments[0], f"llvm.{name}.f{arguments[0].width}"
+    module = first.builder.module
+    function = module.globals.get(name) or ir.Function(module, ir.FunctionType(first.raw.type, [each.raw.type for each in arguments]), name)
+    return Number(first.builder, first.builder.call(function, [each.raw for each in arguments]))
+
+
 def multiply_add(x: Number, y: Operand, z: Operand) -> Number:
     """x * y + z, rounded once where the machine does that in one instruction."""
-    name = f"llvm.fmuladd.f{x.width}"
-    module = x.builder.module
-    function = module.globals.get(name) or ir.Function(module, ir.FunctionType(x.raw.type, [x.raw.type] * 3), name)
-    return Number(x.builder, x.builder.call(function, [x.raw, like(x, y).raw, like(x, z).raw]))
+    return library("fmuladd", x, like(x, y), like(x, z))
 
 
 def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
@@ -166,8 +171,8 @@ def widened(x: Number) -> Number:
 
 
 def narrowed(x: Number) -> Number:
-    """The float32 nearest to a float64."""
-    return Number(x.builder, x.builder.fptrunc(x.raw, ir.FloatType()))
+    """The float32 nearest to a float64, or the lower half of a 64-bit integer."""
+    return Number(x.builder, x.builder.fptrunc(x.raw, ir.FloatType()) if x.is_float else x.builder.trunc(x.raw, ir.IntType(32)))
 
 
 def _sign(x: Number) -> int:

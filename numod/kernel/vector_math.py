@@ -15,11 +15,14 @@ from .instructions import (
     at_most,
     bits,
     choose,
+    library,
     like,
     multiply_add,
+    narrowed,
     number,
     polynomial,
     where,
+    widened,
     with_sign,
 )
 
@@ -274,3 +277,88 @@ def normal_cdf(x: Number) -> Number:
     scale = _power_of_two(code, x)
     lower = where(a > 6.0, 0.0, multiply_add(_excess((power - n) * 0.6931471805599453), scale, scale))
     return where(x < 0.0, lower, 1.0 - lower)
+
+
+# ---- trigonometric functions of float32: x in quarter turns, of which the whole ones are dropped, in float64
+
+_QUARTERS = (  # 2^m 2 / pi without whole turns, in two parts; x / 2^m is an integer below 2^50 in all but the first
+    (0, 0.6366197723675814, -3.935735335036497e-17),
+    (27, -0.5529460512772132, 3.808591801500832e-17),
+    (54, 1.2910009524680295, -3.862804515881076e-17),
+    (81, -1.3139050952781812, 9.395526559852902e-17),
+)
+_SIN = (-0.16666655, 0.008332191, -0.00019518599)  # (sin(r) - r) / r^3 over r^2
+_COS = (0.041666646, -0.0013887313, 2.4432959e-05)  # (cos(r) - 1 + r^2 / 2) / r^4 over r^2
+
+
+def _wrapped(x: Number) -> tuple[Number, Number]:
+    """r from -pi/4 to pi/4 and the number of quarter turns, in its lowest two bits, with x = r + turns * pi / 2: after Payne and Hanek, 1983."""
+    x = widened(x)
+    size = absolute(x)
+    scale, high, low = 1.0, *_QUARTERS[0][1:]
+    for power, *parts in _QUARTERS[1:]:
+        beyond = size >= 2.0 ** (power + 23)
+        scale, high, low = (where(beyond, like(x, new), old) for new, old in zip((2.0**-power, *parts), (scale, high, low)))
+    x = x * scale
+    turns = x * high
+    small = multiply_add(x, low, multiply_add(x, high, -turns))
+    whole, first = _rounded(turns, 1, 0)
+    large = turns - whole
+    total = large + small
+    rest = small - (total - large)
+    whole, second = _rounded(total, 1, 0)
+    return narrowed(((total - whole) + rest) * 1.5707963267948966), narrowed(first + second)
+
+
+def _waves(x: Number) -> tuple[Number, Number, Number]:
+    """sin(r), cos(r) and the number of quarter turns."""
+    r, turns = _wrapped(x)
+    square = r * r
+    return multiply_add(r * square, polynomial(square, _SIN), r), multiply_add(square * square, polynomial(square, _COS), 1.0 - 0.5 * square), turns
+
+
+def _turned(sine: Number, cosine: Number, turns: Number) -> Number:
+    """The sine after as many quarter turns."""
+    return number(bits(where((turns & 1) != 0, cosine, sine)) ^ ((turns & 2) << 30))
+
+
+@vector
+def sin(x: Number) -> Number:
+    return library("sin", x) if x.width == 64 else where(absolute(x) < 2e-4, x, _turned(*_waves(x)))
+
+
+@vector
+def cos(x: Number) -> Number:
+    if x.width == 64:
+        return library("cos", x)
+    sine, cosine, turns = _waves(x)
+    return _turned(sine, cosine, turns + 1)
+
+
+@vector
+def tan(x: Number) -> Number:
+    if x.width == 64:
+        return library("tan", x)
+    sine, cosine, turns = _waves(x)
+    odd = (turns & 1) != 0
+    return where(absolute(x) < 2e-4, x, where(odd, -cosine, sine) / where(odd, sine, cosine))
+
+
+# ---- powers of float32: 2^(y log2(x)) in float64
+
+
+@vector
+def power(x: Number, y: Number) -> Number:
+    if x.width == 64:
+        return library("pow", x, y)
+    size, wide = widened(absolute(x)), widened(y)
+    k, f = _split(size, False)
+    logarithm = where(size == 0.0, -INF, where(size < INF, multiply_add(f - _tail(f), _LOG2E, k), size))
+    exponent = at_most(at_least(wide * logarithm, -200.0), 200.0)
+    n, code = _rounded(exponent, 1, _bias(wide))
+    scale = _power_of_two(code, wide)
+    result = narrowed(multiply_add(_excess((exponent - n) * 0.6931471805599453), scale, scale))
+    whole, code = _rounded(wide, 1, 0)
+    odd = (whole == wide) & (absolute(y) < 2.0**24) & ((narrowed(code) & 1) != 0)
+    result = where((x < 0.0) & (x > -INF) & (whole != wide), NAN, where(odd, with_sign(result, x), result))
+    return where((x == 1.0) | (y == 0.0) | ((x == -1.0) & (absolute(y) == INF)), 1.0, result)

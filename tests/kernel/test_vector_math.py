@@ -11,8 +11,9 @@ from numod.device import cpu
 from numod.kernel import bind, build
 
 WIDE = {"exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh}
+WIDE |= {"sin": np.sin, "cos": np.cos, "tan": np.tan}
 WIDE |= {"erf": np.vectorize(math.erf, [np.float64]), "erfc": np.vectorize(math.erfc, [np.float64])}
-MOST = {"exp": 1, "log": 1, "log1p": 1, "exp2": 1, "erf": 1, "erfc": 5, "sinh": 2.5, "tanh": 2.5}  # units in the last place, 2 for those not named
+MOST = {"exp": 1, "log": 1, "log1p": 1, "exp2": 1, "erf": 1, "erfc": 5, "sinh": 2.5, "tanh": 2.5, "tan": 4}  # units in the last place, 2 for those not named
 EDGES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.0, 5e-324, -5e-324, 1e-45, -1e-45, 1e-310, 1.2e-38, 3.4e38, -3.4e38, 1.7e308, -1.7e308]
 
 
@@ -57,7 +58,7 @@ def test_float64_against_long_double(name):
     assert (np.signbit(got) == np.signbit(wanted))[(wanted == 0) | np.isinf(wanted)].all()
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf"])
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sin"])
 def test_loops_are_vectors_without_calls(name, monkeypatch):
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
     source = f"def kernel(x, out):\n    for k in range(out.shape[0]):\n        out[k] = {name}(x[k])\n"
@@ -65,3 +66,17 @@ def test_loops_are_vectors_without_calls(name, monkeypatch):
     (text,) = kernel.dispatcher.inspect_llvm().values()
     assert re.search(r"fmul.*<\d+ x float>", text)
     assert not re.search(rf"call .*@{name}f?\(", text)
+
+
+def test_power_of_float32_against_float64():
+    random = np.random.default_rng(6)
+    pairs = [(np.exp(random.uniform(-80, 80, 20_000)), random.uniform(-2, 2, 20_000)), (random.uniform(0, 3, 20_000), random.uniform(-80, 80, 20_000))]
+    special = np.array([*EDGES, 3, -3, 2.5, -2.5, 16777215, -16777215, 33554432])
+    pairs.append([each.ravel() for each in np.meshgrid(special, special)])
+    with np.errstate(all="ignore"):
+        x, y = (np.concatenate(each).astype(np.float32) for each in zip(*pairs))
+        wanted = np.power(x.astype(np.float64), y.astype(np.float64))
+    got = numod.pow(numod.from_numpy(x), numod.from_numpy(y)).numpy()
+    assert errors(got, wanted).max() <= 0.501
+    with np.errstate(over="ignore", under="ignore"):
+        assert (np.signbit(got) == np.signbit(wanted.astype(np.float32)))[~np.isnan(wanted)].all()
