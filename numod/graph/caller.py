@@ -24,7 +24,9 @@ from .run import Executable
 from .trace import Value
 
 
-def caller(executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int], shared: dict[int, Storage]) -> Callable:
+def caller(
+    executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int], shared: dict[int, Storage]
+) -> Callable:
     """A function of the same tensors as positional arguments. Where anything differs from how the program was recorded it calls `slow`.
 
     The inputs numbered `without` must have no gradient; those that are `shared` must be that memory.
@@ -33,7 +35,9 @@ def caller(executable: Executable, picture: Picture, tensors: tuple[Tensor, ...]
 
 
 class _Writer:
-    def __init__(self, executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int], shared: dict[int, Storage]) -> None:
+    def __init__(
+        self, executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int], shared: dict[int, Storage]
+    ) -> None:
         self.shared = shared
         self.executable, self.picture, self.tensors, self.section = executable, picture, tensors, executable.section
         self.arguments, self.without = [f"x{k}" for k in range(len(tensors))], without
@@ -54,8 +58,8 @@ class _Writer:
     def function(self) -> Callable:
         """Write the text and make it a function."""
         given = ", ".join(self.arguments)
-        head = [f"def call({given}):", "    try:", f"        same = {self._same()}", "    except (AttributeError, LookupError):", f"        return slow({given})"]
-        head += ["    if not same:", f"        return slow({given})"]
+        head = [f"def call({given}):", "    try:", f"        same = {self._same()}"]
+        head += ["    except (AttributeError, LookupError):", f"        return slow({given})", "    if not same:", f"        return slow({given})"]
         text = "\n".join(head + [f"    {line}" for line in self._body()])
         self.text = text
         exec(compile(text, f"<numod call of {self.section.kernel.name}>", "exec"), self.space)  # noqa: S102  our own text
@@ -65,12 +69,14 @@ class _Writer:
 
     def _same(self) -> str:
         """Everything the program was recorded under, as one expression."""
-        tests = ["not listeners", "changes.count == picture.count", f"state.grad_enabled is {waist.state.grad_enabled}", f"state.inference is {waist.state.inference}"]
+        tests = ["not listeners", "changes.count == picture.count"]
+        tests += [f"state.grad_enabled is {waist.state.grad_enabled}", f"state.inference is {waist.state.inference}"]
         for number, (name, tensor) in enumerate(zip(self.arguments, self.tensors)):
             tests.append(f"{name}._layout is {self._name(tensor._layout, 'layout')}")
             tests.append(f"{name}._storage is {self._name(self.shared[number], 'storage')}" if number in self.shared else f"id({name}._storage) not in held")
             if waist.state.grad_enabled:
-                tests.append(f"{name}.requires_grad" if tensor.requires_grad else f"not {name}._requires_grad and ({name}._base is None or not {name}.requires_grad)")
+                without = f"not {name}._requires_grad and ({name}._base is None or not {name}.requires_grad)"
+                tests.append(f"{name}.requires_grad" if tensor.requires_grad else without)
         tests += [f"{self.arguments[k]}._grad is None" for k in self.without]
         for k in range(len(self.arguments)):
             for j in range(k):
@@ -89,7 +95,10 @@ class _Writer:
         lines = [line for each in self.section.arrays for line in self._memory(each)]
         numbers = []
         for k, source in enumerate(self.executable.lowered.sources):
-            lines.append(f"n{k} = {self._name(source.generator, 'generator')}.draw({source.count})" if isinstance(source, Draw) else f"n{k} = {self._name(source, 'source')}()")
+            if isinstance(source, Draw):
+                lines.append(f"n{k} = {self._name(source.generator, 'generator')}.draw({source.count})")
+            else:
+                lines.append(f"n{k} = {self._name(source, 'source')}()")
         numbers = [f"n{source}[{index}]" for source, index in self.section.numbers]
         if self.section.product:
             lines.append(f"{self._name(blas.prepare, 'prepare')}({self.section.product})")
@@ -160,7 +169,12 @@ class _Writer:
         if buffer.kind == "input":
             x = self.arguments[buffer.number]
             return [*lines, f"{name}._storage = {x}._storage", f"{name}._offset = {x}._offset + {span.offset}", name]
-        storage = self._name(buffer.tensor._storage, "storage") if buffer.kind == "held" else self.arrays[buffer][:-5] if buffer in self.arrays else f"Storage(empty({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
+        if buffer.kind == "held":
+            storage = self._name(buffer.tensor._storage, "storage")
+        elif buffer in self.arrays:
+            storage = self.arrays[buffer][:-5]
+        else:
+            storage = f"Storage(empty({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
         if waist.state.inference and buffer.kind != "held":
             lines.append(f"{name}._inference = True")
         return [*lines, f"{name}._storage = {storage}", *([f"{name}._offset = {span.offset}"] if span.offset else []), name]

@@ -113,7 +113,8 @@ class Compiled:
         if not self.complained:
             self.complained = True
             hint = "" if self.dynamic else "; dynamic=True compiles once for all sizes"
-            warnings.warn(f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it runs eagerly from here{hint}", stacklevel=4)
+            told = f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it runs eagerly from here{hint}"
+            warnings.warn(told, stacklevel=4)
         return self.function(*arguments, **named)
 
     def _record(self, key: tuple, family: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:
@@ -129,7 +130,9 @@ class Compiled:
             if self.verbose:
                 print(self.explain())
         elif change is not None and _subject(change) == self.last_change:
-            raise RuntimeError(f"compile: {change} whenever {self.name} runs, which a compiled function cannot repeat; write tensors in place, and keep other state outside")
+            raise RuntimeError(
+                f"compile: {change} whenever {self.name} runs, which a compiled function cannot repeat; write tensors in place, and keep other state outside"
+            )
         self.last_change = change and _subject(change)
         return outputs
 
@@ -279,7 +282,12 @@ def _stream() -> tuple[int, int]:
 def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any) -> tuple[int, list[Value], list[Tensor | int], tuple] | None:
     """Record the gradients of results that need them: (where backward begins, those results, what the gradients are for, the gradients)."""
     results: list[Tensor] = []
-    replace(outputs, lambda each: results.append(each) if isinstance(each, Tensor) and each.grad_fn is not None and not any(each is r for r in results) else None)
+
+    def note(each: Any) -> None:
+        if isinstance(each, Tensor) and each.grad_fn is not None and not any(each is other for other in results):
+            results.append(each)
+
+    replace(outputs, note)
     leaves = _leaves(results, tensors)
     if not results or leaves is None:
         return None
@@ -309,7 +317,9 @@ def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] 
             if getattr(target, "kept", ()) is None:
                 return None
             if target.hooks is not None and any(vars(target.hooks).values()):
-                raise RuntimeError("compile: a computed tensor has hooks or retains its gradient, which a compiled function does not call; leave the function uncompiled")
+                raise RuntimeError(
+                    "compile: a computed tensor has hooks or retains its gradient, which a compiled function does not call; leave the function uncompiled"
+                )
             waiting += [edge for edge in target.edges if edge is not None]
     return list(found.values())
 
@@ -321,7 +331,8 @@ def _refuse_hooks(entries: list[guards.Entry]) -> None:
     """
     for name, _, thing in entries:
         if re.search(r"_backward_(pre_)?hooks\[", name) and callable(thing) and not name.startswith(_OWN_HOOKS):
-            raise RuntimeError(f"compile: {name.rpartition('.')[0]} has a hook ({name.rpartition('.')[2]}), which a compiled function would not call; remove it, or compile the parts")
+            module, _, hook = name.rpartition(".")
+            raise RuntimeError(f"compile: {module} has a hook ({hook}), which a compiled function would not call; remove it, or compile the parts")
 
 
 def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
@@ -334,7 +345,8 @@ def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
         storages = [id(each._storage) for each in tensors]
         if len(set(storages)) < len(storages):
             first = [tensors[storages.index(each)] for each in storages]
-            key += (tuple([(storages.index(id(each._storage)), each._offset - other._offset, _position(each, tensors)) for each, other in zip(tensors, first)]),)
+            places = [(storages.index(id(each._storage)), each._offset - other._offset, _position(each, tensors)) for each, other in zip(tensors, first)]
+            key += (tuple(places),)
     return (key, state.grad_enabled, state.inference), tuple(tensors)
 
 
@@ -418,7 +430,8 @@ def _compiled_module(module: Any, settings: tuple) -> Any:
 
     members = {
         "forward": lambda self, *arguments, **named: compiled(*arguments, **named), "compiled": compiled,
-        "explain": lambda self, **options: compiled.explain(**options), **({} if hasattr(module, "graph") else {"graph": property(lambda self: compiled.graph)}),
+        "explain": lambda self, **options: compiled.explain(**options),
+        **({} if hasattr(module, "graph") else {"graph": property(lambda self: compiled.graph)}),
         "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)), "__reduce_ex__": lambda self, protocol: (compile, (plain(),)),
         "__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__,
     }

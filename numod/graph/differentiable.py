@@ -41,7 +41,8 @@ class Differentiable(Executable):
         self.section = Section(self.lowered, [each for each in calls if each.position < self.boundary], self.places, name, form)
         self.backward = Section(self.lowered, [each for each in calls if each.position >= self.boundary], self.places, f"{name}_backward", form)
         if self.backward.tests:
-            raise RuntimeError(f"compile: the backward pass of {self.backward.tests[0].where} branches on a value of the gradient; leave the function uncompiled")
+            where = self.backward.tests[0].where
+            raise RuntimeError(f"compile: the backward pass of {where} branches on a value of the gradient; leave the function uncompiled")
         self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]
 
     def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None) -> Any:
@@ -71,7 +72,8 @@ class CompiledNode(Node):
     def __init__(self, executable: Differentiable, inputs: tuple, arena: np.ndarray, memory_of: dict[Buffer, Any], values: list, again: Callable) -> None:
         owners = [inputs[each] if isinstance(each, int) else each for each in executable.wanted]
         layouts = executable.lowered.layouts
-        super().__init__(None, [edge_to(each) for each in owners], [each._layout for each in owners], tuple(layouts[each] for each in executable.differentiated))
+        results = tuple(layouts[each] for each in executable.differentiated)
+        super().__init__(None, [edge_to(each) for each in owners], [each._layout for each in owners], results)
         self.executable, self.again, self.kept, self.versions = executable, again, (inputs, arena, memory_of, values), None
         self.storages = [self._storage(each) for each in executable.kept]
         self.versions = [each.version for each in self.storages]
@@ -105,7 +107,8 @@ class CompiledNode(Node):
         outputs = self.again() if pure else None
         if outputs is None:
             raise RuntimeError(
-                "a compiled function's gradient cannot itself be differentiated where the function draws, writes or has changed since; call it uncompiled for create_graph=True"
+                "a compiled function's gradient cannot itself be differentiated where the function draws, writes or has changed since; "
+                "call it uncompiled for create_graph=True"
             )
         made: dict[Value, Tensor] = {}
         _pair(executable.program.outputs[0], outputs, made)

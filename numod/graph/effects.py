@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.random import Draw
 from ..core.transfer import Move
+from ..device import Layout
 from ..ops.update import Update
 from .trace import EMPTY, Check, Program, Step, Value, replace
 
@@ -61,6 +62,11 @@ def used(step: Step | Check) -> list[Value]:
     if not isinstance(step, Step):
         return [step.value] if isinstance(step, Check) else []
     return [each for each in (*step.inputs, *(step.results if step.in_place else ())) if isinstance(each, Value)]
+
+
+def described(step: Step, layouts: dict[Value, Layout]) -> tuple:
+    """A step's inputs as its op's `prepare` takes them: layouts of tensors, types of numbers."""
+    return tuple([layouts[each] if isinstance(each, Value) else int if isinstance(each, Draw) else type(each) for each in step.inputs])
 
 
 def draws(step: Step) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ..core.random import Draw
 from ..kernel import inspection
 from ..kernel.build import Kernel
 from ..ops import cost
 from ..ops.op import Op
 from .closing import FusedReduction
+from .effects import described
 from .fuse import Fused
 from .lower import Buffer, Call, Lowered, Test
 from .memory import lifetimes
@@ -96,10 +96,6 @@ def _structure(outputs: Any) -> str:
     return shown if len(shown) <= WIDE else f"{shown[:WIDE]}..."
 
 
-def _layouts(program: Program, step: Step) -> tuple:
-    return tuple([program.layouts[each] if isinstance(each, Value) else int if isinstance(each, Draw) else type(each) for each in step.inputs])
-
-
 def _flops(program: Program, step: Step) -> int:
     results = tuple([program.layouts[each] for each in step.results])
     if isinstance(step.op, (Fused, FusedReduction)):
@@ -110,11 +106,11 @@ def _flops(program: Program, step: Step) -> int:
     parameters = step.parameters
     if step.parameters and callable(step.parameters[0]):  # an optimizer's step: its numbers, how many members, the numbers found
         parameters = (len(step.inputs) // step.parameters[1],)
-    return cost.flops(step.op, _layouts(program, step), parameters, results)
+    return cost.flops(step.op, described(step, program.layouts), parameters, results)
 
 
 def _bytes(program: Program, step: Step) -> int:
-    return cost.bytes_moved(step.op, _layouts(program, step), tuple([program.layouts[each] for each in step.results]))
+    return cost.bytes_moved(step.op, described(step, program.layouts), tuple([program.layouts[each] for each in step.results]))
 
 
 # ---- kernels
@@ -123,7 +119,9 @@ def _bytes(program: Program, step: Step) -> int:
 def _kernels(section: Section) -> str:
     calls = [each for each in section.calls if isinstance(each, Call)]
     counts = Counter(each.kernel.name if each.kernel else f"{each.step.op.name} (host)" for each in calls)
-    form = f"one native function, {section.kernel.name}{', from the disk cache' if section.kernel.cached else ''}" if section.linked else f"{len(calls)} launches in turn"
+    form = f"{len(calls)} launches in turn"
+    if section.linked:
+        form = f"one native function, {section.kernel.name}{', from the disk cache' if section.kernel.cached else ''}"
     lines = [f"Kernels: {form}", *(f"  {count:4} x {each}" for each, count in counts.most_common())]
     checks = sum(isinstance(each, Test) for each in section.calls)
     return "\n".join(lines + ([f"  {checks:4} checks, each of which can stop the run before anything is written"] if checks else []))
@@ -133,7 +131,8 @@ def _code(kernel: Kernel, assembly: bool, llvm: bool) -> str:
     code = inspection.machine_code(kernel)
     if code is None:
         return f"{kernel.name}: no machine code of the CPU"
-    loops = [f"  loop {number}: {f'{bits}-bit vectors' if bits else 'one number at a time'}, {length} instructions" for number, (bits, length) in enumerate(code.loops)]
+    widths = [f"{bits}-bit vectors" if bits else "one number at a time" for bits, _ in code.loops]
+    loops = [f"  loop {number}: {width}, {length} instructions" for number, (width, (_, length)) in enumerate(zip(widths, code.loops))]
     lines = [f"Machine code of {kernel.name}: {code.code_bytes:,} bytes, vectors of {code.vector_bits} bits in the hot loop", *loops]
     return "\n".join(lines + [code.assembly] * assembly + [code.llvm] * llvm)
 
@@ -159,7 +158,8 @@ def memory(executable: Executable) -> str:
 def _plan(lowered: Lowered, places: dict[Buffer, int], most: int = 40) -> list[str]:
     values = {span.buffer: value for value, span in reversed(lowered.places.items())}
     alive = lifetimes(lowered)
-    lines = [f"    {places[each]:12,} + {each.nbytes:<12,} {name(values[each]) if each in values else 'scratch':8} calls {alive[each][0]} to {alive[each][1]}" for each in places if each.nbytes]
+    shown = {each: name(values[each]) if each in values else "scratch" for each in places if each.nbytes}
+    lines = [f"    {places[each]:12,} + {each.nbytes:<12,} {known:8} calls {alive[each][0]} to {alive[each][1]}" for each, known in shown.items()]
     return ["         offset + bytes", *lines[:most], *([f"    ... and {len(lines) - most} more"] if len(lines) > most else [])]
 
 

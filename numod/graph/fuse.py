@@ -133,7 +133,8 @@ class _Fusion:
         layout = self.layouts[step.results[0]]
         needs = [each for each in step.inputs if isinstance(each, Value)]
         makers = [group for group in self.open if any(each in group.made for each in needs)]
-        fitting = [g for g in (makers or self.open[-1:]) if g.shape == tuple(layout.shape) and g.dtype is dtype and g.device is layout.device and self._fits(g, step, needs)]
+        form = tuple(layout.shape), dtype, layout.device
+        fitting = [g for g in (makers or self.open[-1:]) if (g.shape, g.dtype, g.device) == form and self._fits(g, step, needs)]
         group = fitting[-1] if fitting else None
         for other in list(self.open):
             if other is not group and self._touches(other, step):
@@ -143,7 +144,7 @@ class _Fusion:
                 self._close(group)
             group = None
         if group is None:
-            group = _Group(tuple(layout.shape), dtype, layout.device)
+            group = _Group(*form)
             self.open.append(group)
         group.members.append(step)
         group.made.add(step.results[0])

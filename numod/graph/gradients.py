@@ -29,7 +29,8 @@ class Gradients:
     def settle(self, recorder: Recorder) -> None:
         """Compare with what is there now: fill `guards` and `inputs_without`, and have the program drop what the function dropped."""
         leaves = {**recorder.found, **self.before}
-        concerned = self.concerned or any(leaf._grad is not gradient or (gradient is not None and recorder.holds(gradient)) for leaf, gradient in leaves.values())
+        touched = [leaf._grad is not gradient or (gradient is not None and recorder.holds(gradient)) for leaf, gradient in leaves.values()]
+        concerned = self.concerned or any(touched)
         for leaf, gradient in leaves.values() if concerned else ():
             if gradient is None:
                 if leaf._requires_grad and id(leaf) not in recorder.indifferent:

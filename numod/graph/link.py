@@ -78,7 +78,10 @@ class _Linker:
             columns.append(values)
             return f"table[ROW + {len(columns) - 1}]"
 
-        lines = [f"        {self._function(same[0])}({', '.join(self._arguments(each, cell) for each in zip(*(call.arguments for call in same)))})" for same in zip(*turns)]
+        lines = []
+        for same in zip(*turns):
+            arguments = ", ".join(self._arguments(each, cell) for each in zip(*(call.arguments for call in same)))
+            lines.append(f"        {self._function(same[0])}({arguments})")
         row = f"{FIRST + len(self.slots)} + turn * {len(columns)}"
         self.slots += [column[turn] for turn in range(len(turns)) for column in columns]
         return [f"    for turn in range({len(turns)}):", *(line.replace("ROW", row) for line in lines)]

@@ -203,7 +203,8 @@ class _Lowering:
             self.result.calls.append(Call(None, (*spans, *outputs, *numbers, *plan.constants), self.position, step, reads, writes, host=plan.launch))
             return
         for kernel, arguments in log:
-            self.result.calls.append(Call(kernel, tuple(self._argument(each, kernel.device) for each in arguments), self.position, step, reads, writes, blas.last))
+            given = tuple(self._argument(each, kernel.device) for each in arguments)
+            self.result.calls.append(Call(kernel, given, self.position, step, reads, writes, blas.last))
 
     def _argument(self, each: object, device: object) -> object:
         """Spans and numbers as they are; an array a launch made for itself is a local buffer."""

@@ -33,7 +33,10 @@ def written_before_checks(calls: Sequence[Call | Test]) -> list[Buffer]:
 
 
 def _part(test: Test, calls: list[Call | Test], shared: Sequence[int], inputs: int | None) -> set[int] | None:
-    """Ids of the check and of the earlier calls it depends on; None where they write to memory from outside, or would overtake one that reads what they write."""
+    """Ids of the check and of the earlier calls it depends on.
+
+    None where they write to memory from outside, or would overtake one that reads what they write.
+    """
     part, needed, written = {id(test)}, _memory([test.span.buffer], shared), set()
     known = {test.span.buffer}
     place = next(k for k, each in enumerate(calls) if each is test)

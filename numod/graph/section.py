@@ -40,7 +40,8 @@ class Section:
         self.arrays = [each for each in self.buffers if each.kind not in ("held", "local")]
         self.held = [each for each in self.buffers if each.kind == "held"]
         self.tests = [each for each in self.calls if isinstance(each, Test)]
-        self.numbers = sorted({(a.source, a.index) for each in self.calls if isinstance(each, Call) for a in each.arguments if isinstance(a, (Number, Integer))})
+        arguments = [a for each in self.calls if isinstance(each, Call) for a in each.arguments]
+        self.numbers = sorted({(a.source, a.index) for a in arguments if isinstance(a, (Number, Integer))})
         self.product = max((each.product for each in self.calls if isinstance(each, Call)), default=0)
         self.linked = form.linked is not False and _linkable(self.calls) and (form.linked or _small(self.calls))
         if self.linked:

@@ -11,7 +11,7 @@ from typing import Any
 from ..device import Layout
 from ..ops import table
 from ..ops.pointwise import Pointwise
-from .effects import Effects, copied, draws, leaving, pure, renamed, used
+from .effects import Effects, copied, described, draws, leaving, pure, renamed, used
 from .trace import EMPTY, Check, Program, Step, Value
 
 
@@ -31,13 +31,13 @@ def out_of_place(program: Program) -> Program:
     for position, step in enumerate(program.steps):
         target = step.results[0] if isinstance(step, Step) and step.in_place and isinstance(step.op, Pointwise) else None
         step = renamed(step, names)
-        if target is not None and effects.root[target] == target and target not in program.held and not (target in viewed and last_view.get(target, -1) >= position):
-            inputs = step.inputs
+        own = target is not None and effects.root[target] == target and target not in program.held
+        if own and not (target in viewed and last_view.get(target, -1) >= position):
             if _planned(step, layouts) is layouts[target]:
                 fresh = Value(max(each.number for each in layouts) + 1)
                 layouts[fresh] = layouts[target]
                 names[target] = fresh
-                step = Step(step.op, inputs, step.parameters, (fresh,), False, step.where)
+                step = Step(step.op, step.inputs, step.parameters, (fresh,), False, step.where)
         elif isinstance(step, Step) and not step.in_place and step.op.is_view:
             viewed.add(effects.root[program.steps[position].results[0]])
         steps.append(step)
@@ -48,7 +48,7 @@ def out_of_place(program: Program) -> Program:
 
 def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
     """The layout the op's own result would have."""
-    arguments = tuple([layouts[each] if isinstance(each, Value) else int if not isinstance(each, (int, float)) and each is not None else type(each) for each in step.inputs])
+    arguments = described(step, layouts)
     if not any(isinstance(each, Layout) for each in arguments):
         return None
     try:
@@ -102,8 +102,7 @@ def _unchanged(step: Step, layouts: dict[Value, Layout], effects: Effects) -> tu
     if len(tensors) != 1 or len(step.results) != 1 or layouts[tensors[0]] is not layouts[step.results[0]]:
         return None
     if step.op.is_view:
-        arguments = tuple([layouts[each] if isinstance(each, Value) else type(each) for each in step.inputs])
-        return tuple(tensors) if step.op.prepare(arguments, step.parameters).offset == 0 else None
+        return tuple(tensors) if step.op.prepare(described(step, layouts), step.parameters).offset == 0 else None
     rule = _IDENTITIES.get(step.op)
     if rule is None or not rule(step.inputs) or not _settled(step, effects):
         return None

@@ -181,7 +181,8 @@ class Recorder:
         if get_ident() != self.thread:
             return
         error = RuntimeError(
-            f"trace: {what} at {_line()} reads a tensor's value in Python, which a recorded program cannot repeat; keep it a tensor, or read it after the program"
+            f"trace: {what} at {_line()} reads a tensor's value in Python, which a recorded program cannot repeat; "
+            "keep it a tensor, or read it after the program"
         )
         if not self.patient:
             raise error
@@ -192,7 +193,9 @@ class Recorder:
         if get_ident() != self.thread:
             return
         if how == "array":
-            raise RuntimeError(f"trace: {_line()} makes a tensor of a NumPy array, which a recorded program cannot repeat; make it before, or give it as an argument")
+            raise RuntimeError(
+                f"trace: {_line()} makes a tensor of a NumPy array, which a recorded program cannot repeat; make it before, or give it as an argument"
+            )
         if how == "empty":
             self(EMPTY, (), (), (tensor,), False)
             return
@@ -236,7 +239,10 @@ class Recorder:
             self.confused |= id(each) in self.outside and found in self.program.inputs
             return found
         if found is not None or place[0] in self.made_here:
-            raise RuntimeError(f"trace: a tensor's shape or memory was changed in place before {_line()}, which a recorded program cannot repeat; use the form that gives a new tensor")
+            raise RuntimeError(
+                f"trace: a tensor's shape or memory was changed in place before {_line()}, which a recorded program cannot repeat; "
+                "use the form that gives a new tensor"
+            )
         found = self._new(each)
         self.program.held[found] = each
         self.found[id(each)] = each, each._grad
@@ -253,13 +259,15 @@ class Recorder:
             if gradient is not None and id(gradient) in self.numbers and self.numbers[id(gradient)] not in program.held:
                 program.gradients[value] = self.numbers[id(gradient)]
         program.outputs = replace(outputs, self._leaving)
-        program.shared = [next(k for k, other in enumerate(program.inputs) if self.places[other.number][0] == self.places[each.number][0]) for each in program.inputs]
+        memory = [self.places[each.number][0] for each in program.inputs]
+        program.shared = [memory.index(each) for each in memory]
         return program
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
         if not isinstance(each, (Tensor, *_PLAIN)) and not callable(each):
-            raise RuntimeError(f"trace: the function returns a {type(each).__name__}, which may hold values of this run; return tensors in tuples, lists or dicts")
+            kind = type(each).__name__
+            raise RuntimeError(f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists or dicts")
         if not isinstance(each, Tensor) or id(each) in self.outside:
             return each
         found = self._known(each)
@@ -278,7 +286,9 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
     if isinstance(step, Check):
         found = values[step.value]._observe()
         if found != step.found:
-            raise RuntimeError(f"a check found {found} where {step.found} was recorded (indices out of range, masks of another size, ignored targets); trace again")
+            raise RuntimeError(
+                f"a check found {found} where {step.found} was recorded (indices out of range, masks of another size, ignored targets); trace again"
+            )
         return
     inputs = tuple([values[each] if isinstance(each, Value) else each for each in step.inputs])
     inputs = _drawn_anew(inputs, values)

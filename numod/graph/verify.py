@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.random import Draw
 from ..core.transfer import Move
 from ..ops.op import Op
 from ..ops.update import Update
+from .effects import described
 from .trace import EMPTY, Check, Program, Step, Value, name, replace
 
 
@@ -40,8 +40,7 @@ def _check_layouts(program: Program, step: Step, place: str) -> None:
     """The results' layouts are those the op plans."""
     if step.in_place or step.op is EMPTY or isinstance(step.op, (Move, Update)) or not isinstance(step.op, Op):
         return
-    arguments = tuple([program.layouts[each] if isinstance(each, Value) else int if isinstance(each, Draw) else type(each) for each in step.inputs])
-    planned: Any = step.op.prepare(arguments, step.parameters).layout
+    planned: Any = step.op.prepare(described(step, program.layouts), step.parameters).layout
     planned = planned if isinstance(planned, tuple) else (planned,)
     for value, layout in zip(step.results, planned, strict=True):
         found = program.layouts[value]

@@ -33,7 +33,7 @@ _Drawn = dict[int, int]  # the number of each draw, by its id
 
 
 def save_program(program: Program, filename: str | os.PathLike) -> None:
-    """Write a program that `numod.graph.trace` recorded. Raises ValueError for what only this process knows: an optimizer's numbers, a function's parameters."""
+    """Write a program that `numod.graph.trace` recorded. Raises ValueError for what only this process knows, such as an optimizer's numbers."""
     storages: dict[int, str] = {}
     tensors: dict[str, Tensor] = {}
     held = []
@@ -55,7 +55,10 @@ def save_program(program: Program, filename: str | os.PathLike) -> None:
 
 
 def load_program(filename: str | os.PathLike) -> Program:
-    """The program in a file, checked by `verify`. Call it to run it op by op; `numod.graph.Executable(program)` compiles it. Raises ValueError for any other file."""
+    """The program in a file, checked by `verify`. Raises ValueError for any other file.
+
+    Call it to run it op by op; `numod.graph.Executable(program)` compiles it.
+    """
     text = load_metadata(filename).get(KEY)
     if text is None:
         raise ValueError(f"load_program: {os.fspath(filename)} holds no program")
@@ -76,8 +79,8 @@ def _step(step: Step | Check, drawn: _Drawn) -> dict[str, Any]:
         raise ValueError(f"save_program: {step.where} is an optimizer's step, whose numbers come from Python; record the forward pass, or the gradients")
     inputs = [_drawing(each, drawn) if isinstance(each, Draw) else _written(each) for each in step.inputs]
     return {
-        "op": _name_of(step.op), "inputs": inputs, "parameters": [_written(each) for each in step.parameters], "results": [each.number for each in step.results],
-        "in_place": step.in_place, "where": step.where,
+        "op": _name_of(step.op), "inputs": inputs, "parameters": [_written(each) for each in step.parameters],
+        "results": [each.number for each in step.results], "in_place": step.in_place, "where": step.where,
     }  # fmt: skip
 
 
