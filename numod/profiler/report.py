@@ -51,7 +51,7 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
     return {
         "title": title, "wall": sum(each.cpu_time_total for each in events if each.category == "profile"), "kinds": kinds(events),
         "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin), "left_out": max(len(events) - _LIMIT, 0), "flame": _flame(events),
-        "modules": modules(events), "lines": lines(events), "memory": _memory(prof, begin), "machine": [limits.gflops, limits.cache_gbs, limits.memory_gbs],
+        "modules": modules(events), "lines": lines(events), "memory": _memory(prof, begin), "machine": [limits.gflops, limits.cache_gbs, limits.shared_gbs, limits.memory_gbs],
         "kernels": [_kernel(each, number < assembly) for number, each in enumerate(kernels)],
         "compilations": [_compilation(each, begin) for each in events if each.category in ("compile", "load")],
         "options": [name for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "with_jit") if getattr(prof, name)],

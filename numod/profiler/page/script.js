@@ -255,8 +255,8 @@ function lines() {
 // ---- roofline: operations per byte against operations per second, both logarithmic
 
 function roofline() {
-  const [peak, cache, memory] = data.machine;
-  at("limits").textContent = `This machine, one thread, measured: ${peak.toFixed(0)} GFLOP/s in a product, ${cache.toFixed(0)} GB/s within the caches, ${memory.toFixed(0)} GB/s through memory.`;
+  const [peak, cache, shared, memory] = data.machine;
+  at("limits").textContent = `This machine, one thread, measured: ${peak.toFixed(0)} GFLOP/s in products, ${cache.toFixed(0)} GB/s within a core's caches, ${shared.toFixed(0)} in the shared one, ${memory.toFixed(0)} through memory.`;
   const points = data.kernels.filter((each) => each.flops && each.bytes && each.time);
   if (!points.length) return at("roof").append(element("p", {className: "hint"}, "No operations were counted: profile with with_flops=True and with_jit=True."));
   const W = 900, H = 380, L = 60, B = 40, T = 14, R = 14;
@@ -268,7 +268,7 @@ function roofline() {
   for (let k = Math.ceil(x0); k <= x1; k++) picture.append(svg("path", {class: "axis", d: `M${X(10 ** k)} ${T}V${H - B}`}), svg("text", {x: X(10 ** k), y: H - B + 16, "text-anchor": "middle"}, String(10 ** k)));
   for (let k = Math.ceil(y0); k <= y1; k++) picture.append(svg("path", {class: "axis", d: `M${L} ${Y(10 ** k)}H${W - R}`}), svg("text", {x: L - 6, y: Y(10 ** k) + 4, "text-anchor": "end"}, String(+(10 ** k).toPrecision(1))));
   picture.append(svg("text", {x: (W + L) / 2, y: H - 6, "text-anchor": "middle"}, "operations per byte"), svg("text", {x: L + 6, y: T + 2, "dominant-baseline": "hanging"}, "GFLOP/s"));
-  for (const [rate, name] of [[cache, "caches"], [memory, "memory"]]) {
+  for (const [rate, name] of [[cache, "own caches"], [shared, "shared cache"], [memory, "memory"]]) {
     const left = Math.max(10 ** x0, 10 ** y0 / rate), knee = peak / rate, middle = Math.sqrt(left * Math.max(knee, left));
     picture.append(svg("path", {class: "roof", d: `M${X(left)} ${Y(left * rate)}L${X(knee)} ${Y(peak)}H${W - R}`}), svg("text", {x: X(middle) + 6, y: Y(middle * rate) + 14}, name));
   }
