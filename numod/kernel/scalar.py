@@ -166,12 +166,23 @@ def truncated(x, y):
 
 
 @scalar
+def larger(x, y):
+    """The greater of two; NaN where one is."""
+    return x if (x > y) | (x != x) else y
+
+
+@scalar
+def smaller(x, y):
+    """The lesser of two; NaN where one is."""
+    return x if (x < y) | (x != x) else y
+
+
+@scalar
 def greatest(x, base, n, step):
     """The greatest of n elements; NaN where there is one."""
     high = x[uintp(base)]
     for k in range(n):
-        value = x[uintp(base + k * step)]
-        high = value if (value > high) | (value != value) else high
+        high = larger(high, x[uintp(base + k * step)])
     return high
 
 

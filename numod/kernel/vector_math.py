@@ -362,3 +362,16 @@ def power(x: Number, y: Number) -> Number:
     odd = (whole == wide) & (absolute(y) < 2.0**24) & ((narrowed(code) & 1) != 0)
     result = where((x < 0.0) & (x > -INF) & (whole != wide), NAN, where(odd, with_sign(result, x), result))
     return where((x == 1.0) | (y == 0.0) | ((x == -1.0) & (absolute(y) == INF)), 1.0, result)
+
+
+# ---- the extremes of two, which the vectoriser knows as reductions
+
+
+@vector
+def larger(x: Number, y: Number) -> Number:
+    return library("maximum", x, y)
+
+
+@vector
+def smaller(x: Number, y: Number) -> Number:
+    return library("minimum", x, y)

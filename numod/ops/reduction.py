@@ -247,8 +247,8 @@ def _extremum_gradient(g: object, x: object, out: object, dims: tuple) -> object
 sum = reduction("sum", lambda a, b: a + b, 0, dx=lambda g: g, result="sum")  # noqa: A001
 mean = reduction("mean", lambda a, b: a + b, 0, finish=lambda a, n: a / n, dx=lambda g, count: g / count, result="sum", accepts="f")
 prod_ = reduction("prod", lambda a, b: a * b, 1, dx=_prod_gradient, result="sum")
-amax = reduction("amax", lambda a, b: t.maximum(a, b), "least", dx=_extremum_gradient)
-amin = reduction("amin", lambda a, b: t.minimum(a, b), "greatest", dx=_extremum_gradient)
+amax = reduction("amax", lambda a, b: t.larger(a, b), "least", dx=_extremum_gradient)
+amin = reduction("amin", lambda a, b: t.smaller(a, b), "greatest", dx=_extremum_gradient)
 any_ = reduction("any", lambda a, b: t.logical_or(a, b), False, result="bool")
 all_ = reduction("all", lambda a, b: t.logical_and(a, b), True, result="bool")
 norm2 = reduction("norm2", lambda a, b: a + b, 0, each=lambda x: x * x, finish=lambda a, n: t.sqrt(a), result="sum", accepts="f",

@@ -46,6 +46,8 @@ minimum = pointwise(
     "minimum", "x if (x < y) | (x != x) else y",
     dx=lambda g, x, y: where(x == y, 0.5 * g, where(x > y, 0.0, g)), dy=lambda g, x, y: where(x == y, 0.5 * g, where(x < y, 0.0, g)),
 )
+larger = pointwise("larger", "larger(x, y)", integer="x if x > y else y")  # `maximum` as reductions want it: the sign of a zero is part of the order
+smaller = pointwise("smaller", "smaller(x, y)", integer="x if x < y else y")
 fmax = pointwise("fmax", lambda x, y: where(isnan(x), y, where(isnan(y), x, maximum(x, y))),
                  dx=lambda g, x, y: where((x >= y) | isnan(y), g, 0.0), dy=lambda g, x, y: where((x >= y) | isnan(y), 0.0, g))
 fmin = pointwise("fmin", lambda x, y: where(isnan(x), y, where(isnan(y), x, minimum(x, y))),

@@ -195,6 +195,8 @@ REFERENCES: dict[str, Case] = {
     "fmod": Case(np.fmod),
     "maximum": Case(np.maximum),
     "minimum": Case(np.minimum),
+    "larger": Case(np.maximum),
+    "smaller": Case(np.minimum),
     "fmax": Case(np.fmax),
     "fmin": Case(np.fmin),
     "clamp": Case(lambda x, low, high: np.minimum(np.maximum(x, low), high), numbers=(-1, 2)),
