@@ -54,10 +54,13 @@ def functions() -> dict[str, Callable]:
 
     copy_line1(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_line2 and copy_line4 take x[x_at + 2 * j]
     and x[x_at + 4 * j].
+
+    turn_block(x, x_at, x_step, out, out_at, out_step): a transposed square of as many elements as a register holds, out (k, j) = x (j, k), its lines x_step apart.
     """
     rows = host().rows
     found = {f"copy_line{stride}": _copy(stride) for stride in (1, 2, 4)}
     found |= {f"{kind}{vectors}": _tile(rows, vectors, kind) for kind in ("tile", "shifted", "spread") for vectors in range(1, VECTORS + 1)}
+    found["turn_block"] = _turn()
     return {**found, "shifted_line": _tile(1, LINE, "shifted")}
 
 
@@ -116,6 +119,48 @@ def emit_copy(builder, real, lanes, stride, source, first, last, target, n):  # 
     j.add_incoming(following, loop)
     builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
     builder.position_at_end(after)
+
+
+def _turn() -> Callable:
+    from numba import types
+    from numba.extending import intrinsic
+
+    at = types.int64
+
+    @intrinsic
+    def turn_block(context, x, x_at, x_step, out, out_at, out_step):  # noqa: ANN001, ANN202
+        def generate(context, builder, signature, values):  # noqa: ANN001, ANN202
+            x_data, out_data = (context.make_array(signature.args[k])(context, builder, values[k]).data for k in (0, 3))
+            source, target = builder.gep(x_data, [values[1]]), builder.gep(out_data, [values[4]])
+            emit_turn(builder, context.get_value_type(x.dtype), host().lanes(x.dtype.bitwidth // 8), source, values[2], target, values[5])
+            return context.get_dummy_value()
+
+        return types.void(x, at, at, out, at, at), generate
+
+    return turn_block
+
+
+def emit_turn(builder, real, lanes, source, step, target, target_step):  # noqa: ANN001, ANN201
+    """Write the instructions of turn_block: rounds that exchange ever larger blocks across the diagonal of pairs of lines."""
+    from llvmlite import ir
+
+    integer, vector, size = ir.IntType(64), ir.VectorType(real, lanes), 4 if isinstance(real, ir.FloatType) else 8
+    places = ir.VectorType(ir.IntType(32), lanes)
+
+    def line(pointer: object, step: object, k: int) -> object:
+        return builder.bitcast(builder.gep(pointer, [builder.mul(step, ir.Constant(integer, k))]), vector.as_pointer())
+
+    lines, block = [builder.load(line(source, step, k), align=size) for k in range(lanes)], 1
+    while block < lanes:
+        low = [k if k // block % 2 == 0 else lanes + k - block for k in range(lanes)]  # of a pair: its even blocks side by side
+        high = [k + block if k // block % 2 == 0 else lanes + k for k in range(lanes)]
+        for k in range(lanes):
+            if k // block % 2 == 0:
+                pair = lines[k], lines[k + block]
+                lines[k], lines[k + block] = (builder.shuffle_vector(*pair, ir.Constant(places, order)) for order in (low, high))
+        block *= 2
+    for k, value in enumerate(lines):
+        builder.store(value, line(target, target_step, k), align=size)
 
 
 def _declared(module: object, name: str, result: object, arguments: list) -> object:

@@ -6,13 +6,14 @@ product, or BLAS packs what is read only once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from math import prod
 
 import numpy as np
 
 from .. import dtypes
-from ..device import Layout, blas
+from ..device import Layout, blas, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
 from .op import Op, Plan, single_device
@@ -21,6 +22,8 @@ from .pointwise import broadcast_shapes
 _SMALL = 1 << 11  # multiply-adds up to which our loops beat the call of BLAS
 _PARTS, _PART = 8, 1 << 16  # a matrix that meets a vector is cut into so many parts at most, of so many elements at least,
 _RUN = 512  # and in runs of so many
+_TILED = 1 << 21  # multiply-adds from which register tiles beat BLAS by more than their compilation soon costs
+_DEPTH, _PANELS, _PART_ROWS = 256, 10, 192  # a packed block's rows and panels: it fits the second-level cache; a part's rows at least
 
 
 def product_rows(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_row):
@@ -144,6 +147,74 @@ def _native_blas(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_b
     return launch, (a.device.empty(0, a.storage), *constants)
 
 
+def product_tiles(
+    a, b, out, bias, panels, packed, tile, none, workers, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, row_parts, column_parts,
+):  # fmt: skip
+    """The same by register tiles: blocks of b packed to fit the second-level cache, each against all rows of a. Sums run along `inner` alike in all parts."""
+    tasks = batches * row_parts * column_parts
+    tiles_down, tiles_across = (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + PANEL - 1) // PANEL
+    for turn in parallel_range(workers):
+        own, own_a, own_tile = int64(turn) * DEPTH * WIDTH, int64(turn) * DEPTH * TILE_ROWS, int64(turn) * TILE_ROWS * PANEL
+        for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
+            batch, part, share = task // (row_parts * column_parts), task // column_parts % row_parts, task % column_parts
+            top, bottom = part * tiles_down // row_parts * TILE_ROWS, min(rows, (part + 1) * tiles_down // row_parts * TILE_ROWS)
+            left, right = share * tiles_across // column_parts * PANEL, min(columns, (share + 1) * tiles_across // column_parts * PANEL)
+            base = batch * rows * columns
+            if bias.size > 0:
+                for i in range(top, bottom):
+                    for j in range(left, right):
+                        out[uintp(base + i * columns + j)] = bias[uintp(j)]
+            for k in range(0, inner, DEPTH):
+                depth, keep = min(DEPTH, inner - k), int64(k > 0 or bias.size > 0)
+                for first in range(left, right, WIDTH):
+                    width = min(WIDTH, right - first)
+                    pack_columns(b, batch * b_batch + k * b_row + first * b_column, b_row, b_column, depth, width, panels, own, PANEL, LANES)
+                    for i in range(top, bottom, TILE_ROWS):
+                        held = min(TILE_ROWS, bottom - i)
+                        start = batch * a_batch + i * a_row + k * a_column
+                        direct = held == TILE_ROWS and a_column == 1
+                        if not direct:
+                            pack_rows(a, start, a_row, a_column, depth, held, packed, own_a, TILE_ROWS)
+                        for j in range(0, width, PANEL):
+                            wide = min(PANEL, width - j)
+                            target = base + i * columns + first + j
+                            whole = held == TILE_ROWS and wide % LANES == 0
+                            if whole and direct:
+                                multiply_tile(a, start, a_row, 1, panels, own + j * depth, PANEL, out, target, columns, depth, wide, keep, none, LANES)
+                            elif whole:
+                                multiply_tile(packed, own_a, 1, TILE_ROWS, panels, own + j * depth, PANEL, out, target, columns, depth, wide, keep, none, LANES)
+                            elif direct:
+                                multiply_tile(a, start, a_row, 1, panels, own + j * depth, PANEL, tile, own_tile, PANEL, depth, wide, 0, none, LANES)
+                                join_tile(tile, own_tile, PANEL, out, target, columns, held, wide, keep)
+                            else:
+                                multiply_tile(packed, own_a, 1, TILE_ROWS, panels, own + j * depth, PANEL, tile, own_tile, PANEL, depth, wide, 0, none, LANES)
+                                join_tile(tile, own_tile, PANEL, out, target, columns, held, wide, keep)
+
+
+def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
+    """Launcher and constants of `product_tiles`; None where the product is not so large that its compilation pays, or not of floats on the CPU."""
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    if a.device.type != "cpu" or not a.dtype.is_floating_point or min(rows, columns) < 2 or rows * inner * columns < _TILED:
+        return None
+    lanes, tile_rows, storage = tiles.host().lanes(a.storage.itemsize), tiles.host().rows, a.storage
+    sizes = {"TILE_ROWS": tile_rows, "LANES": lanes, "PANEL": tiles.VECTORS * lanes, "DEPTH": _DEPTH, "WIDTH": _PANELS * tiles.VECTORS * lanes}
+    source = re.sub(rf"\b({'|'.join(sizes)})\b", lambda found: str(sizes[found[1]]), bind.source_of(product_tiles))
+    column_parts = max(1, min(_PARTS, columns // sizes["WIDTH"]))
+    row_parts = max(1, min(_PARTS // column_parts, rows // _PART_ROWS))
+    workers = min(_PARTS, batches * row_parts * column_parts)
+    constants = (workers, batches, rows, columns, inner, a_batch, *a.strides[-2:], b_batch, *b.strides[-2:], row_parts, column_parts)
+    counts = (_DEPTH * sizes["WIDTH"], _DEPTH * tile_rows, tile_rows * sizes["PANEL"])
+    parts = (*((workers * count, storage) for count in counts), (1, np.dtype("int64")))
+    signature = ", ".join([f"{storage.name}[]"] * 7 + ["int64[]"] + ["int64"] * len(constants))
+    run = bind.launcher(a.device, f"{name}_tiles", source, signature, a.dtype, batches * rows * columns * inner // 4)
+    scratch = a.device.backend.scratch
+
+    def launch(a_data: object, b_data: object, out_data: object, bias: object, *numbers: int) -> None:
+        run(a_data, b_data, out_data, bias, *scratch(parts), *numbers)
+
+    return launch, (a.device.empty(0, storage), *constants)
+
+
 def _vector(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
     """Launcher and constants of the products with a vector, which go through the matrix once; None for others, and for small ones."""
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
@@ -176,7 +247,7 @@ def _blas_form(matrix: Layout) -> tuple[int, int] | None:
 
 def _loops(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
     """Launcher and constants for matrices a and b (last two dimensions) with one batch step each: BLAS's or our own loops."""
-    native = _vector(name, a, b, batches, a_batch, b_batch) or _native_blas(name, a, b, out, batches, a_batch, b_batch)
+    native = _vector(name, a, b, batches, a_batch, b_batch) or _tiled(name, a, b, batches, a_batch, b_batch) or _native_blas(name, a, b, out, batches, a_batch, b_batch)
     if native is not None:
         return native
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
@@ -239,9 +310,14 @@ class Matmul(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         large = prod(out.shape[-2:]) * a.shape[-1] > _SMALL
-        if out.device.type == "cpu" and a.dtype.is_floating_point and large and not (blas.gemm_address(a.storage) and _blas_form(a) and _blas_form(b)):
+        if out.device.type == "cpu" and a.dtype.is_floating_point and large and not _is_ours(a, b):
             return Plan(out, _blas((a, b, out)))
         return Plan(out, *_batched(self.name, a, b, out, batch))
+
+
+def _is_ours(a: Layout, b: Layout) -> bool:
+    """Whether the loops here, or BLAS called by them, multiply these matrices of floats; else NumPy does."""
+    return prod(a.shape[-2:]) * b.shape[-1] >= _TILED or bool(blas.gemm_address(a.storage) and _blas_form(a) and _blas_form(b))
 
 
 def _transposed(x: Layout) -> Layout:
@@ -292,7 +368,7 @@ class Linear(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         transposed = layout(tuple(reversed(weight.shape)), x.dtype, device, tuple(reversed(weight.strides)))
-        large = device.type == "cpu" and x.dtype.is_floating_point and out.size * x.shape[-1] > _SMALL and not (blas.gemm_address(x.storage) and _blas_form(transposed))
+        large = device.type == "cpu" and x.dtype.is_floating_point and out.size * x.shape[-1] > _SMALL and not _is_ours(x, transposed)
         return Plan(out, *(_linear_blas if large else _linear_loops)(x, transposed, out, isinstance(bias, Layout)))
 
 

@@ -85,3 +85,11 @@ def test_registers_follow_the_features():
     assert tiles.registers(["+avx2", "-avx512f"], "x86_64-pc-windows-msvc") == tiles.Registers(32, 4)
     assert tiles.registers(["+sse2"], "x86_64-apple-darwin") == tiles.Registers(16, 4)
     assert tiles.registers([], "arm64-apple-darwin") == tiles.Registers(16, 8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_block_is_turned(dtype):
+    lanes = tiles.host().lanes(SIZE[dtype])
+    x, out = np.random.default_rng(0).standard_normal((lanes, lanes + 3)).astype(dtype), np.zeros((lanes, lanes + 5), dtype)
+    _run(f"turn_block(x0, 1, {lanes + 3}, x1, 2, {lanes + 5})", "turn", f"{dtype}[], {dtype}[]", (x.ravel(), out.reshape(-1)))
+    np.testing.assert_array_equal(out[:, 2 : 2 + lanes], x[:, 1 : 1 + lanes].T)

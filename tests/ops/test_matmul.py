@@ -220,3 +220,40 @@ def test_products_with_a_vector(left, right, size):
     check(numod.from_numpy(x) @ numod.from_numpy(y), x @ y, 1e-4)
     bias = data(columns, seed=2)
     check(F.linear(numod.from_numpy(x)[0], numod.from_numpy(y)[0].T, numod.tensor(bias)), x[0] @ y[0] + bias, 1e-4)
+
+
+@pytest.mark.parametrize("right", LAYOUTS)
+@pytest.mark.parametrize("left", LAYOUTS)
+def test_large_products_are_made_of_tiles(left, right):
+    x, y = LAYOUTS[left]((2, 101, 300), 0), LAYOUTS[right]((2, 300, 83), 1)
+    check(numod.from_numpy(x) @ numod.from_numpy(y), x @ y, 2e-4)
+    bias = data(83, seed=2)
+    check(F.linear(numod.from_numpy(x)[0], numod.from_numpy(y)[0].T, numod.tensor(bias)), x[0] @ y[0] + bias, 2e-4)
+
+
+@pytest.mark.parametrize("m, k, n", [(2, 2048, 600), (1200, 2, 1100), (128, 256, 128), (257, 300, 1001), (3, 700, 1024)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_sizes(m, k, n, dtype):
+    x, y = data(m, k, dtype=dtype), data(k, n, dtype=dtype, seed=1)
+    expected = x.astype(np.float64) @ y.astype(np.float64)
+    rtol = 3e-4 if dtype == np.float32 else 1e-11
+    check(numod.tensor(x) @ numod.tensor(y), expected.astype(dtype), rtol)
+    check(numod.tensor(x) @ numod.from_numpy(np.ascontiguousarray(y.T)).T, expected.astype(dtype), rtol)
+
+
+def test_threads_change_no_bit_of_a_large_product():
+    x, y = numod.tensor(data(400, 300)), numod.tensor(data(300, 1100, seed=1))
+    before, found = numod.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            numod.set_num_threads(count)
+            found.append((x @ y).numpy())
+    finally:
+        numod.set_num_threads(before)
+    assert (found[0] == found[1]).all()
+
+
+def test_a_compiled_large_product():
+    x, layer = numod.tensor(data(160, 300)), numod.nn.Linear(300, 120)
+    call = numod.compile(lambda x: F.relu(layer(x)))
+    assert (call(x) == F.relu(layer(x))).all() and (call(x * 2) == F.relu(layer(x * 2))).all()
