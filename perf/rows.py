@@ -128,6 +128,59 @@ def floats(count: int) -> dict:
     return {"setup": of_torch, "numpy": of_numpy}
 
 
+def matrices(rows: int, inner: int, columns: int) -> dict:
+    """Options of a row over matrices `a` and `b`, for all three libraries."""
+
+    def of_torch(torch: object) -> dict:
+        return {"a": torch.rand(rows, inner), "b": torch.rand(inner, columns)}
+
+    def of_numpy() -> dict:
+        import numpy as np
+
+        generator = np.random.default_rng(0)
+        return {"a": generator.random((rows, inner), np.float32), "b": generator.random((inner, columns), np.float32)}
+
+    return {"setup": of_torch, "numpy": of_numpy}
+
+
+def window(name: str, shape: tuple, *weight: tuple, backward: bool, **options: object) -> Callable:
+    """The set-up of `call()`: the functional `name` on random images, and on a weight where a shape of one is given, with its gradients if `backward`."""
+
+    def setup(torch: object) -> dict:
+        function = getattr(torch.nn.functional, name)
+        inputs = [torch.randn(*each, requires_grad=backward) for each in (shape, *weight)]
+        g = torch.randn(*function(*inputs, **options).shape)
+
+        def forward() -> None:
+            with torch.no_grad():
+                function(*inputs, **options)
+
+        def both() -> None:
+            for each in inputs:
+                each.grad = None
+            function(*inputs, **options).backward(g)
+
+        return {"call": both if backward else forward}
+
+    return setup
+
+
+def convolutions() -> tuple[Row, ...]:
+    """The layers of known networks, forward and with gradients."""
+    layers = {
+        "3×3, 64→64 at 56², N=1": ((1, 64, 56, 56), (64, 64, 3, 3), {"padding": 1}),
+        "3×3, 64→64 at 56², N=8": ((8, 64, 56, 56), (64, 64, 3, 3), {"padding": 1}),
+        "1×1, 256→64 at 56²": ((1, 256, 56, 56), (64, 256, 1, 1), {}),
+        "11×11/4, 3→64 at 224²": ((1, 3, 224, 224), (64, 3, 11, 11), {"stride": 4, "padding": 2}),
+        "depthwise 3×3, 128 at 56²": ((1, 128, 56, 56), (128, 1, 3, 3), {"padding": 1, "groups": 128}),
+    }
+    kinds = (("forward", False), ("forward+backward", True))
+    return tuple(
+        Row(f"conv2d {name}, {kind}", "call()", window("conv2d", x, weight, backward=backward, **options), bar=Bar(1.0))
+        for name, (x, weight, options) in layers.items() for kind, backward in kinds
+    )  # fmt: skip
+
+
 FIRST_STEP = """
 import {module} as torch
 from {module} import nn
@@ -184,6 +237,9 @@ ROWS = (
     Row("add, 1 M floats", "x + y", **floats(1_000_000), bar=Bar(1.0)),
     Row("exp, 1 M floats", "x.exp()", **floats(1_000_000), numpy_statement="np.exp(x)"),
     Row("sum, 1 M floats", "x.sum()", **floats(1_000_000)),
+    *(Row(f"product {m}×{k}×{n}", "a @ b", **matrices(m, k, n), bar=Bar(1.05)) for m, k, n in ((256, 256, 256), (1024, 1024, 1024), (128, 784, 256), (32, 64, 128), (1, 1024, 1024))),
+    *convolutions(),
+    Row("max_pool2d 3×3/2, 8×64×56×56", "call()", window("max_pool2d", (8, 64, 56, 56), backward=False, kernel_size=3, stride=2), bar=Bar(0.3)),
     FreshRow("import, beyond import numpy", import_time, Bar(seconds=0.15)),
     FreshRow("process start to first step, cold", cold_start, rounds=3, quick_rounds=1),
     FreshRow("process start to first step, warm", warm_start, Bar(seconds=1.0)),

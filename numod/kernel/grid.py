@@ -132,15 +132,16 @@ def keep_tile(
     tile, tile_at, tile_step, rows, position, stop, out, out_at, image_step, row_step, slab_step, line_step, column_step, slabs, lines, columns, grid_d, grid_h, grid_w,
 ):  # fmt: skip
     """Copy a tile's outputs, leaving out positions that are none, to their places."""
+    line = position // grid_w
+    begin, h, d = position - line * grid_w, line % grid_h, line // grid_h
+    image = d // grid_d
+    d -= image * grid_d
     first = position
     while first < stop:
-        line = first // grid_w
-        begin = first - line * grid_w
-        last = min(stop, (line + 1) * grid_w)
-        ends = min(columns, last - line * grid_w)
-        slab = line // grid_h
-        if line % grid_h < lines and slab % grid_d < slabs and begin < ends:
-            target = out_at + slab // grid_d * image_step + slab % grid_d * slab_step + line % grid_h * line_step + begin * column_step
+        last = min(stop, first + grid_w - begin)
+        ends = min(columns, begin + last - first)
+        if h < lines and d < slabs and begin < ends:
+            target = out_at + image * image_step + d * slab_step + h * line_step + begin * column_step
             for i in range(rows):
                 source = tile_at + i * tile_step + first - position
                 if column_step == 1:
@@ -148,7 +149,11 @@ def keep_tile(
                 else:
                     for j in range(ends - begin):
                         out[uintp(target + i * row_step + j * column_step)] = tile[uintp(source + j)]
-        first = last
+        first, begin, h = last, 0, h + 1
+        if h == grid_h:  # counted on, since divisions would take longer than the copies
+            h, d = 0, d + 1
+            if d == grid_d:
+                d, image = 0, image + 1
 
 
 @scalar
