@@ -158,7 +158,7 @@ def keep_tile(
 
 @scalar
 def turn_outputs(
-    g, base, image_step, feature_step, features, turned, own, first, slabs, lines, out_h, out_w, grid_d, grid_h, grid_w, end, panel,
+    g, base, image_step, feature_step, features, turned, own, first, slabs, lines, out_h, out_w, grid_d, grid_h, grid_w, end, panel, lanes,
 ):  # fmt: skip
     """turned (panels, positions to end, panel) = g with its features along the vectors; 0 where a position of the grid is no output."""
     for feature in range(0, features, panel):
@@ -169,8 +169,12 @@ def turn_outputs(
             inside = (h < lines) & (slab % grid_d < slabs)
             stop = out_w if inside else 0
             source = base + slab // grid_d * image_step + feature * feature_step + ((slab % grid_d) * out_h + first + h) * out_w
+            whole, blocks = width - width % lanes, stop - stop % lanes
+            for j in range(0, whole, lanes):
+                for w in range(0, blocks, lanes):
+                    turn_block(g, source + j * feature_step + w, feature_step, turned, at + w * panel + j, panel)
             for j in range(width):
-                for w in range(stop):
+                for w in range(blocks if j < whole else 0, stop):
                     turned[uintp(at + w * panel + j)] = g[uintp(source + j * feature_step + w)]
             for w in range(stop):
                 for j in range(width, panel):

@@ -167,7 +167,7 @@ def weight_grid(g, x, out, turned, sums, grid, table, PLACES):
             )
             turn_outputs(
                 g, (image * groups + group) * features * out_d * out_h * out_w, groups * features * out_d * out_h * out_w, out_d * out_h * out_w, features, turned, panels,
-                first, out_d, lines, out_h, out_w, GRID, end, panel,
+                first, out_d, lines, out_h, out_w, GRID, end, panel, LANES,
             )
             for feature in range(0, own_features, panel):
                 held = min(panel, own_features - feature)
