@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from numod import demo, inventory
+from numod import demo, inventory, tools
 from numod.profiler import command as profile
 
-COMMANDS = (demo, inventory, profile)
+COMMANDS = (demo, inventory, profile, tools)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

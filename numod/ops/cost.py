@@ -16,6 +16,7 @@ from .matmul import Linear, Matmul
 from .op import Op
 from .pointwise import Pointwise
 from .reduction import Closing, Reduction
+from .sequence import gru, lstm
 from .softmax import CrossEntropy, Softmax
 from .update import Update
 
@@ -31,6 +32,8 @@ def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layou
     if isinstance(op, Convolution):
         _, weight, result = op.shapes(*inputs[:2], parameters)
         return prod(result) * prod(weight[1:])
+    if op in (lstm, gru):  # the state's share; the input's is a product of its own
+        return results[0].size * inputs[op.inputs.index("weight")].shape[0]
     return 0
 
 

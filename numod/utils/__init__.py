@@ -1,6 +1,7 @@
-"""Helpers around training that are not tensors or modules: `data`, `checkpoint`, `dlpack`, `progress`."""
+"""Helpers around training that are not tensors or modules: `benchmark`, `checkpoint`, `data`, `dlpack`, `progress`, `summary`."""
 
-from . import checkpoint, data, dlpack
+from . import benchmark, checkpoint, data, dlpack
 from .progress import progress
+from .summary import summary
 
-__all__ = ["checkpoint", "data", "dlpack", "progress"]
+__all__ = ["benchmark", "checkpoint", "data", "dlpack", "progress", "summary"]

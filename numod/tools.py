@@ -1,0 +1,217 @@
+"""The commands about this machine and its kernels: `doctor`, `warmup`, `cache` and `kernels`. Only commands: what they tell comes from elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import io
+import os
+import runpy
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from . import __version__, config
+from .kernel import build, store
+
+
+def add_command(commands: argparse._SubParsersAction) -> None:
+    """Register the four."""
+    commands.add_parser("doctor", help="what numod finds on this machine, and what to mend").set_defaults(run=_doctor)
+    warmup = commands.add_parser("warmup", help="run a script, or a model once, so that its kernels are compiled ahead of time")
+    warmup.add_argument("target", help="a Python file, or MODULE:NAME of a model (or of a function that makes one)")
+    warmup.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given; for a model its input's shape, such as 1 3 32 32")
+    warmup.set_defaults(run=_warmup)
+    cache = commands.add_parser("cache", help="the folder of compiled kernels").add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, does, file in (("list", "what it holds", None), ("clear", "empty it", None), ("pack", "write it to a file", "FILE"), ("unpack", "read such a file", "FILE")):
+        action = cache.add_parser(name, help=does)
+        if file:
+            action.add_argument("file", metavar=file, help="an archive such as kernels.tar.gz; it holds code, so take it only from whom you trust")
+        action.set_defaults(run=_cache)
+    kernels = commands.add_parser("kernels", help="run a script and list its kernels: from where, how long, how big")
+    kernels.add_argument("script", help="a Python file")
+    kernels.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
+    kernels.set_defaults(run=_kernels)
+
+
+# ---- doctor
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    problems: list[str] = []
+    for title, check in (("versions", _versions), ("processor", _processor), ("threads", _threads), ("kernel cache", _folder), ("CUDA", _gpu)):
+        print(title)
+        for line in check(problems):
+            print(f"  {line}")
+    print("\nnothing to mend" if not problems else "\nto mend\n" + "\n".join(f"  {k}. {each}" for k, each in enumerate(problems, 1)))
+    return int(bool(problems))
+
+
+def _versions(problems: list[str]) -> Iterator[str]:
+    yield f"numod {__version__}, Python {sys.version.split()[0]}"
+    for name in ("numba", "llvmlite", "numpy"):
+        try:
+            yield f"{name} {importlib.import_module(name).__version__}"
+        except ImportError as error:
+            yield f"{name}: {error}"
+            problems.append(f"{name} does not import: pip install --force-reinstall {name}")
+
+
+def _processor(problems: list[str]) -> Iterator[str]:
+    from .device import tiles
+
+    import llvmlite.binding as llvm
+
+    yield f"{llvm.get_host_cpu_name()}, {config.num_threads()} cores for this process"
+    yield f"vectors of {8 * tiles.host().width} bits"
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        problems.append("NUMBA_DISABLE_JIT is set, so that kernels would run as slow Python: unset it")
+
+
+def _threads(problems: list[str]) -> Iterator[str]:
+    from .device import blas
+
+    yield f"{config.num_threads()} threads in parallel kernels (NUMOD_NUM_THREADS, numod.set_num_threads)"
+    layer = _threading_layer()
+    yield f"Numba's threading layer: {layer}" + {"omp": "; forked children run serial kernels", "workqueue": "; one parallel kernel at a time, slow to start: 130 us"}.get(layer, "")
+    if layer == "workqueue":
+        problems.append("only Numba's workqueue is there, whose parallel kernels start slowly: install OpenMP (libgomp) or pip install tbb")
+    yield "products: OpenBLAS of NumPy's wheel, called from kernels" if blas.gemm_address(_float32()) else "products: NumPy's matmul"
+
+
+def _float32() -> object:
+    import numpy as np
+
+    return np.dtype(np.float32)
+
+
+def _threading_layer() -> str:
+    """The layer Numba takes, found by running a small parallel kernel."""
+    from numba.np.ufunc import parallel
+
+    try:
+        parallel._launch_threads()
+        return parallel.threading_layer()
+    except (ImportError, ValueError, AttributeError) as error:
+        return f"none ({error})"
+
+
+def _folder(problems: list[str]) -> Iterator[str]:
+    folder = config.cache_dir()
+    if folder is None:
+        yield "off: kernels are compiled in every process"
+        problems.append("there is no cache folder, so that every process compiles: set NUMOD_CACHE_DIR to a folder of your own")
+        return
+    found = store.entries(folder)
+    yield f"{folder}: {len(found)} kernels, {_size(sum(each.size for each in found))}"
+    if build._folder() is None:
+        problems.append(f"{folder} cannot be written to, or others could write to it: chmod 700, or set NUMOD_CACHE_DIR")
+
+
+def _gpu(problems: list[str]) -> Iterator[str]:
+    from . import cuda
+
+    if config.cuda_simulator():
+        yield "Numba's simulator (NUMBA_ENABLE_CUDASIM)"
+    elif cuda.is_available():
+        free, total = cuda.mem_get_info()
+        yield f"{cuda.get_device_name()}, capability {'.'.join(map(str, cuda.get_device_capability()))}, {_size(free)} of {_size(total)} free"
+    else:
+        yield "no device; kernels can be tried in the simulator with NUMBA_ENABLE_CUDASIM=1"
+
+
+def _size(count: float) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
+
+
+# ---- warmup and kernels
+
+
+def _warmup(options: argparse.Namespace) -> int:
+    start = time.perf_counter()
+    run = _script if options.target.endswith(".py") else _model
+    code = run(options.target, options.arguments, io.StringIO())
+    if code == 0:
+        done = build.statistics
+        print(f"{done.compiled} kernels compiled, {done.loaded} found in the cache, {time.perf_counter() - start:.1f} s: {config.cache_dir() or 'kept in memory only'}")
+    return code
+
+
+def _script(path: str, arguments: list[str], output: io.StringIO | None = None) -> int:
+    """Run a script as Python would; its exit code."""
+    if not os.path.isfile(path):
+        print(f"there is no file {path}", file=sys.stderr)
+        return 2
+    before = sys.argv, sys.path[0]
+    sys.argv, sys.path[0] = [path, *arguments], os.path.dirname(os.path.abspath(path))
+    try:
+        with contextlib.redirect_stdout(output) if output is not None else contextlib.nullcontext():
+            runpy.run_path(path, run_name="__main__")
+        return 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    finally:
+        sys.argv, sys.path[0] = before
+
+
+def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
+    """Import a model and run it forward and, where it has parameters, backward on random input of the given shape."""
+    from .core.random import rand
+    from .nn import Module
+
+    module, colon, name = target.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        shape = tuple(int(each) for each in arguments)
+        made = getattr(importlib.import_module(module), name) if colon else None
+    except (ImportError, AttributeError, ValueError) as error:
+        print(f"warmup: {error}", file=sys.stderr)
+        return 2
+    finally:
+        sys.path.pop(0)
+    model = made if isinstance(made, Module) or not isinstance(made, Callable) else made()
+    if not isinstance(model, Module) or not shape:
+        print("warmup: expected FILE.py, or MODULE:NAME of a model and the shape of its input, such as mymodels:net 1 3 32 32", file=sys.stderr)
+        return 2
+    result = model(rand(*shape))
+    if getattr(result, "requires_grad", False):
+        result.sum().backward()
+    return 0
+
+
+def _kernels(options: argparse.Namespace) -> int:
+    code = _script(options.script, options.arguments)
+    found = sorted(build.kernels(), key=lambda each: -each.seconds)
+    print(f"{'kernel':<44}{'form':<10}{'from':<10}{'ms':>8}{'source lines':>14}")
+    for each in found:
+        print(f"{each.name[:43]:<44}{'parallel' if each.parallel else 'serial':<10}{'cache' if each.cached else 'compiled':<10}{1e3 * each.seconds:>8.1f}{each.source.count(chr(10)):>14}")
+    done = build.statistics
+    print(f"{len(found)} kernels: {done.compiled} compiled in {done.compile_seconds:.2f} s, {done.loaded} loaded in {done.load_seconds:.2f} s")
+    return code
+
+
+# ---- cache
+
+
+def _cache(options: argparse.Namespace) -> int:
+    folder = config.cache_dir()
+    if folder is None:
+        print("cache: there is no folder, NUMOD_CACHE_DIR is empty", file=sys.stderr)
+        return 2
+    if options.action == "list":
+        found = store.entries(folder)
+        for each in found:
+            print(f"{_size(each.size):>10}  {time.strftime('%Y-%m-%d %H:%M', time.localtime(each.written))}  {each.name}")
+        print(f"{len(found)} kernels, {_size(sum(each.size for each in found))} in {folder}")
+        return 0
+    if options.action == "clear":
+        print(f"{store.clear(folder)} kernels removed from {folder}")
+        return 0
+    try:
+        count = (store.pack if options.action == "pack" else store.unpack)(options.file, folder)
+    except (OSError, ValueError) as error:
+        print(f"cache {options.action}: {error}", file=sys.stderr)
+        return 2
+    print(f"{count} kernels {'written to' if options.action == 'pack' else 'read from'} {options.file}")
+    return 0

@@ -1,0 +1,254 @@
+"""`numod.utils.benchmark`: `Timer` times a statement with its noise, `Measurement` holds the times, `Compare` lays several out as a table."""
+
+from __future__ import annotations
+
+import statistics
+import textwrap
+import timeit
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..device.threads import get_num_threads, set_num_threads
+
+__all__ = ["Compare", "Measurement", "TaskSpec", "Timer"]
+
+_UNITS = ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
+
+
+def _unit(seconds: float) -> tuple[float, str]:
+    return next(((scale, name) for scale, name in reversed(_UNITS) if seconds >= scale), _UNITS[0])
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """What was timed."""
+
+    stmt: str
+    setup: str
+    global_setup: str = ""
+    label: str | None = None
+    sub_label: str | None = None
+    description: str | None = None
+    env: str | None = None
+    num_threads: int = 1
+
+    @property
+    def title(self) -> str:
+        """The label, or the statement in short."""
+        first = self.label or (self.stmt if "\n" not in self.stmt else self.stmt.strip().splitlines()[0] + " ...")
+        return first + (f": {self.sub_label}" if self.sub_label else "")
+
+
+@dataclass
+class Measurement:
+    """Seconds of several blocks of `number_per_run` runs each. `mean`, `median`, `iqr` and `times` are seconds of one run."""
+
+    number_per_run: int
+    raw_times: list[float]
+    task_spec: TaskSpec
+    metadata: dict[Any, Any] | None = field(default=None)
+
+    @property
+    def times(self) -> list[float]:
+        """Seconds of a run, in each block."""
+        return [each / self.number_per_run for each in self.raw_times]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.times)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.times)
+
+    @property
+    def iqr(self) -> float:
+        """The distance between the first and the third quartile."""
+        if len(self.raw_times) < 2:
+            return 0.0
+        low, _, high = statistics.quantiles(self.times, n=4, method="inclusive")
+        return high - low
+
+    @property
+    def has_warnings(self) -> bool:
+        """Whether the quartiles lie so far apart that the median says little."""
+        return self.iqr > 0.1 * self.median
+
+    def meets_confidence(self, threshold: float = 0.1) -> bool:
+        """Whether the quartiles lie within `threshold` of the median."""
+        return len(self.raw_times) >= 4 and self.iqr <= threshold * self.median
+
+    num_threads = property(lambda self: self.task_spec.num_threads)
+    title = property(lambda self: self.task_spec.title)
+    as_row_name = property(lambda self: self.task_spec.sub_label or self.task_spec.stmt or "[Unknown]")
+    description = property(lambda self: self.task_spec.description)
+    label = property(lambda self: self.task_spec.label)
+    env = property(lambda self: self.task_spec.env)
+    stmt = property(lambda self: self.task_spec.stmt)
+
+    @staticmethod
+    def merge(measurements: Sequence[Measurement]) -> list[Measurement]:
+        """Measurements of one task and block size as one, with all their times."""
+        found: dict[tuple, list[float]] = {}
+        for each in measurements:
+            found.setdefault((each.number_per_run, each.task_spec), []).extend(each.raw_times)
+        return [Measurement(number, times, task) for (number, task), times in found.items()]
+
+    def __repr__(self) -> str:
+        scale, unit = _unit(self.median)
+        lines = [f"<numod.utils.benchmark.Measurement object at {id(self):#x}>", self.title]
+        if self.task_spec.description:
+            lines.append(self.task_spec.description)
+        if self.task_spec.setup not in ("", "pass"):
+            setup = self.task_spec.setup.strip()
+            lines.append("setup:" + (f"\n{textwrap.indent(setup, '  ')}" if "\n" in setup else f" {setup}"))
+        n, threads = len(self.raw_times), self.task_spec.num_threads
+        if n == 1:
+            lines.append(f"  {self.median / scale:.2f} {unit}")
+        else:
+            lines += [f"  Median: {self.median / scale:.2f} {unit}", f"  IQR:    {self.iqr / scale:.2f} {unit} ({min(self.times) / scale:.2f} to {max(self.times) / scale:.2f})"]
+        runs = f"{self.number_per_run} runs {'per measurement' if n > 1 else ''}"
+        lines.append(f"  {n} measurement{'s' if n > 1 else ''}, {runs}, {threads} thread{'s' if threads > 1 else ''}")
+        if n > 1 and self.has_warnings:
+            lines.append("  WARNING: Interquartile range is more than 10% of the median measurement: run it longer, or on a quieter machine.")
+        return "\n".join(lines)
+
+
+class Timer:
+    """Times a statement, with the threads of numod's kernels set to `num_threads` and one run before the clock starts, which compiles what it needs.
+
+    `stmt`, `setup` and `globals` are those of `timeit.Timer`; label, sub_label, description and env name the row and the column in `Compare`.
+    """
+
+    def __init__(
+        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Callable[[], float] = timeit.default_timer, globals: dict[str, Any] | None = None,  # noqa: A002
+        label: str | None = None, sub_label: str | None = None, description: str | None = None, env: str | None = None, num_threads: int = 1, language: str = "python",
+    ) -> None:
+        if str(language).lower() not in ("python", "py"):
+            raise ValueError(f"Timer times Python statements, not {language!r}")
+        if global_setup:
+            raise ValueError(f"global_setup is only for C++, got {global_setup!r}; put it into setup")
+        stmt, setup = textwrap.dedent(stmt).strip("\n").rstrip(), textwrap.dedent(setup).strip("\n").rstrip()
+        self._timer = timeit.Timer(stmt, setup, timer, globals=dict(globals or {}))
+        self._task_spec = TaskSpec(stmt, setup, "", label, sub_label, description, env, num_threads)
+
+    def _timeit(self, number: int) -> float:
+        before = get_num_threads()
+        set_num_threads(self._task_spec.num_threads)
+        try:
+            return max(self._timer.timeit(number), 1e-9)
+        finally:
+            set_num_threads(before)
+
+    def timeit(self, number: int = 1_000_000) -> Measurement:
+        """`number` runs as one block."""
+        self._timeit(max(number // 100, 2))
+        return Measurement(number, [self._timeit(number)], self._task_spec)
+
+    def autorange(self, callback: Callable[[int, float], Any] | None = None) -> Measurement:
+        """One block of as many runs as take 0.2 seconds."""
+        number = 1
+        while True:
+            for step in (1, 2, 5):
+                taken = self._timeit(number * step)
+                if callback is not None:
+                    callback(number * step, taken)
+                if taken >= 0.2:
+                    return Measurement(number * step, [taken], self._task_spec)
+            number *= 10
+
+    def blocked_autorange(self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2) -> Measurement:
+        """Blocks of runs, long enough that the clock does not matter, until `min_run_time` seconds have passed."""
+        number = self._block_size(min_run_time)
+        times: list[float] = []
+        while not times or sum(times) < min_run_time:
+            times.append(self._timeit(number))
+            if callback is not None:
+                callback(number, times[-1])
+        return Measurement(number, times, self._task_spec)
+
+    def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0, callback: Callable[[int, float], Any] | None = None) -> Measurement:
+        """Blocks of runs until the quartiles lie within `threshold` of the median, or `max_run_time` seconds have passed."""
+        number = self._block_size(min_run_time)
+        times: list[float] = []
+        while True:
+            times.append(self._timeit(number))
+            if callback is not None:
+                callback(number, times[-1])
+            found = Measurement(number, times, self._task_spec)
+            if sum(times) >= max_run_time or (sum(times) >= min_run_time and found.meets_confidence(threshold)):
+                return found
+
+    def _block_size(self, min_run_time: float) -> int:
+        """Runs that take a thousandth of the whole and a thousand times what the loop itself takes."""
+        overhead = statistics.median(timeit.Timer("pass").timeit(1) for _ in range(5))
+        number = 1
+        while True:
+            taken = min(self._timeit(number) for _ in range(2))  # one alone may have been interrupted
+            if (overhead <= 1e-4 * taken and taken >= min_run_time / 1000) or taken >= min_run_time:
+                return number
+            number *= 10
+
+
+class Compare:
+    """Measurements as tables: one for each label, a row for each sub_label, a column for each description, blocks by the number of threads."""
+
+    def __init__(self, results: Sequence[Measurement]) -> None:
+        self._results = Measurement.merge(list(results))
+        self._trim = self._colorize = self._warn = False
+
+    def extend_results(self, results: Sequence[Measurement]) -> None:
+        """Add measurements."""
+        self._results = Measurement.merge([*self._results, *results])
+
+    def trim_significant_figures(self) -> None:
+        """Show as many figures as the noise allows."""
+        self._trim = True
+
+    def colorize(self, rowwise: bool = False) -> None:
+        """Green for the fastest of each row, red for what takes twice as long."""
+        self._colorize = True
+
+    def highlight_warnings(self) -> None:
+        """Mark noisy measurements."""
+        self._warn = True
+
+    def print(self) -> None:
+        """Print the tables."""
+        print(str(self))
+
+    def __str__(self) -> str:
+        labels = list(dict.fromkeys(each.label or "" for each in self._results))
+        return "\n".join(self._table(label, [each for each in self._results if (each.label or "") == label]) for label in labels)
+
+    def _table(self, label: str, results: list[Measurement]) -> str:
+        columns = list(dict.fromkeys(each.description or "" for each in results))
+        scale, unit = _unit(min(each.median for each in results))
+        names = {"ns": "nanoseconds (ns)", "us": "microseconds (us)", "ms": "milliseconds (ms)", "s": "seconds (s)"}
+        rows = list(dict.fromkeys((each.num_threads, each.as_row_name) for each in results))
+        width = max([6, *(len(name) + 6 for _, name in rows)])
+        cell_width = max([10, *(len(each) for each in columns)])
+        header = " " * width + "  |  " + "  |  ".join(each.center(cell_width) for each in columns)
+        lines, threads = [f"[{f' {label} '.center(max(len(header) - 2, 1), '-')}]", header], None
+        for count, name in rows:
+            if count != threads:
+                threads = count
+                lines.append(f"{count} threads: ".ljust(len(header), "-"))
+            found = {each.description or "": each for each in results if (each.num_threads, each.as_row_name) == (count, name)}
+            best = min(each.median for each in found.values())
+            lines.append(("      " + name).ljust(width) + "  |  " + "  |  ".join(self._cell(found.get(each), scale, best, cell_width) for each in columns))
+        return "\n".join([*lines, "", f"Times are in {names[unit]}.", ""])
+
+    def _cell(self, found: Measurement | None, scale: float, best: float, width: int) -> str:
+        if found is None:
+            return " " * width
+        value = found.median / scale
+        figures = 1 if not self._trim or found.iqr == 0 else max(0, min(3, -int(f"{found.iqr / scale:e}".split("e")[1])))
+        text = f"{value:.{figures}f}" + ("*" if self._warn and found.has_warnings else "")
+        text = text.center(width)
+        if not self._colorize:
+            return text
+        color = "92" if found.median <= 1.05 * best else "91" if found.median >= 2 * best else ""
+        return f"\033[{color}m{text}\033[0m" if color else text
+

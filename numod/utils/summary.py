@@ -1,0 +1,214 @@
+"""`numod.utils.summary`: the tree of a model with each layer's output, parameters and multiply-adds, as one forward pass shows them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..autograd import no_grad
+from ..core import Tensor
+from ..core.apply import listeners
+from ..core.random import rand
+from ..nn import Module
+from ..ops import cost
+
+_COLUMNS = {"output_size": "Output Shape", "input_size": "Input Shape", "num_params": "Param #", "mult_adds": "Mult-Adds", "time": "Time (ms)", "trainable": "Trainable"}
+_MEGABYTE = 1e6
+
+
+@dataclass
+class Layer:
+    """A module as the pass found it. Multiply-adds and seconds are those of all its calls, with what it called."""
+
+    name: str
+    module: Module
+    depth: int
+    index: int
+    parameters: int
+    trainable: int
+    repeated: bool  # whether it stands elsewhere in the tree as well, where it was counted
+    input_size: list[int] | None = None
+    output_size: list[int] | None = None
+    output_bytes: int = 0
+    mult_adds: int = 0
+    seconds: float = 0.0
+    children: list[Layer] = field(default_factory=list)
+
+    def text(self, column: str) -> str:
+        """A column of the table."""
+        if column == "num_params":
+            return "(recursive)" if self.repeated else f"{self.parameters:,}" if self.parameters else "--"
+        if column == "trainable":
+            return "--" if not self.parameters else "True" if self.trainable == self.parameters else "Partial" if self.trainable else "False"
+        if column == "mult_adds":
+            return f"{self.mult_adds:,}" if self.mult_adds else "--"
+        if column == "time":
+            return f"{1e3 * self.seconds:.2f}" if self.seconds else "--"
+        found = getattr(self, column)
+        return "--" if found is None else str(found)
+
+
+@dataclass
+class ModelStatistics:
+    """What `summary` found. Prints as a table; sizes in bytes, `total_mult_adds` multiply-adds of one forward pass."""
+
+    root: Layer
+    depth: int
+    columns: tuple[str, ...]
+    row_settings: tuple[str, ...]
+    total_params: int
+    trainable_params: int
+    total_mult_adds: int
+    total_input: int
+    total_output_bytes: int
+    total_param_bytes: int
+
+    @property
+    def summary_list(self) -> list[Layer]:
+        """All layers, parents before children."""
+        return list(_walk(self.root))
+
+    def __repr__(self) -> str:
+        rows = [("Layer (type:depth-idx)", *(_COLUMNS[each] for each in self.columns))]
+        rows += [(label, *(layer.text(each) for each in self.columns)) for label, layer in self._labelled(self.root, "", "")]
+        widths = [max(len(row[k]) for row in rows) + 4 for k in range(len(rows[0]))]
+        lines = ["".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        rule = "=" * sum(widths)
+        sizes = [("Input size", self.total_input), ("Forward/backward pass size", 2 * self.total_output_bytes), ("Params size", self.total_param_bytes)]
+        sizes.append(("Estimated Total Size", sum(size for _, size in sizes)))
+        totals = [
+            f"Total params: {self.total_params:,}", f"Trainable params: {self.trainable_params:,}", f"Non-trainable params: {self.total_params - self.trainable_params:,}",
+            f"Total mult-adds: {self.total_mult_adds:,}",
+        ]  # fmt: skip
+        return "\n".join([rule, lines[0], rule, *lines[1:], rule, *totals, rule, *(f"{name} (MB): {size / _MEGABYTE:.2f}" for name, size in sizes), rule])
+
+    def _labelled(self, layer: Layer, before: str, branch: str) -> Iterator[tuple[str, Layer]]:
+        name = type(layer.module).__name__ + (f" ({layer.name})" if layer.name and "var_names" in self.row_settings else "")
+        yield before + branch + name + (f": {layer.depth}-{layer.index}" if layer.depth else ""), layer
+        if layer.depth < self.depth:
+            inner = before + ("" if not branch else "│    " if branch == "├─" else "     ")
+            for child in layer.children:
+                yield from self._labelled(child, inner, "└─" if child is layer.children[-1] else "├─")
+
+
+def summary(
+    model: Module, input_size: Sequence | None = None, input_data: Any = None, *, batch_dim: int | None = None, col_names: Sequence[str] | None = None, depth: int = 3,
+    device: Any = None, dtypes: Sequence[Any] | None = None, mode: str = "same", row_settings: Sequence[str] = (), verbose: int = 1, **kwargs: Any,
+) -> ModelStatistics:
+    """Run `model` once, without gradients, and tell of each layer its output's shape, parameters and multiply-adds. Printed unless `verbose` is 0.
+
+    `input_size` is a shape or a list of shapes (`batch_dim` puts a batch of one into each), for uniform random inputs of `dtypes`; `input_data` is the input
+    itself, one tensor or a tuple, or a dict of keywords; `kwargs` go to the model. Columns: output_size, input_size, num_params, mult_adds, time, trainable.
+    Shared modules are counted once. Raises ValueError for unknown columns and modes, and where neither size nor data is given for a model that needs them.
+    """
+    columns = tuple(col_names) if col_names is not None else ("output_size", "num_params", "mult_adds")
+    unknown = [each for each in columns if each not in _COLUMNS]
+    if unknown or mode not in ("same", "train", "eval"):
+        what = f"column {unknown[0]!r} is unknown; choose from {', '.join(_COLUMNS)}" if unknown else f"mode must be 'same', 'train' or 'eval', got {mode!r}"
+        raise ValueError(f"summary: {what}")
+    if input_size is not None and input_data is not None:
+        raise ValueError("summary: give input_size or input_data, not both")
+    arguments, keywords = _inputs(input_size, input_data, batch_dim, device, dtypes)
+    root = _tree(model)
+    layers = {id(each.module): each for each in reversed(list(_walk(root)))}
+    _run(model, layers, mode, arguments, {**keywords, **kwargs})
+    parameters = {id(each): each for each in model.parameters()}.values()
+    counted = [each for each in _walk(root) if not each.children and not each.repeated]
+    result = ModelStatistics(
+        root, depth, columns, tuple(row_settings), sum(each.numel() for each in parameters), sum(each.numel() for each in parameters if each.requires_grad), root.mult_adds,
+        sum(_bytes(each) for each in _tensors((arguments, keywords))), sum(each.output_bytes for each in counted), sum(map(_bytes, parameters)),
+    )  # fmt: skip
+    if verbose:
+        print(result)
+    return result
+
+
+def _inputs(size: Any, data: Any, batch_dim: int | None, device: Any, kinds: Sequence[Any] | None) -> tuple[tuple, dict]:
+    if isinstance(data, Mapping):
+        return (), dict(data)
+    if data is not None:
+        return (tuple(data) if isinstance(data, (tuple, list)) else (data,)), {}
+    if size is None:
+        return (), {}
+    sizes = [size] if all(isinstance(each, int) for each in size) else list(size)
+    made = []
+    for k, each in enumerate(sizes):
+        shape = list(each)
+        if batch_dim is not None:
+            shape.insert(batch_dim, 1)
+        values = rand(tuple(shape), device=device)
+        made.append(values.to(kinds[k]) if kinds else values)
+    return tuple(made), {}
+
+
+def _tree(model: Module) -> Layer:
+    seen: set[int] = set()
+    numbers: dict[int, int] = {}
+
+    def layer_of(name: str, module: Module, depth: int) -> Layer:
+        numbers[depth] = numbers.get(depth, 0) + 1
+        own = {id(each): each for each in module.parameters()}.values()
+        repeated = id(module) in seen
+        seen.add(id(module))
+        found = Layer(name, module, depth, numbers[depth], sum(each.numel() for each in own), sum(each.numel() for each in own if each.requires_grad), repeated)
+        if not repeated:
+            found.children = [layer_of(key, child, depth + 1) for key, child in module._modules.items() if child is not None]
+        return found
+
+    return layer_of("", model, 0)
+
+
+def _walk(layer: Layer) -> Iterator[Layer]:
+    yield layer
+    for child in layer.children:
+        yield from _walk(child)
+
+
+def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, keywords: dict) -> None:
+    """One forward pass; multiply-adds go to every module it is within."""
+    stack: list[tuple[Layer, float]] = []
+
+    def count(op: Any, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
+        found = cost.multiply_adds(op, tuple(getattr(each, "_layout", type(each)) for each in inputs), parameters, tuple(each._layout for each in outputs))
+        for layer, _ in stack if found else ():
+            layer.mult_adds += found
+
+    def enter(module: Module, args: tuple) -> None:
+        layer = layers[id(module)]
+        layer.input_size = next((list(each.shape) for each in _tensors(args)), None)
+        stack.append((layer, time.perf_counter()))
+
+    def leave(module: Module, args: tuple, result: Any) -> None:
+        layer, start = stack.pop()
+        layer.seconds += time.perf_counter() - start
+        results = list(_tensors(result))
+        layer.output_size, layer.output_bytes = (list(results[0].shape) if results else None), sum(map(_bytes, results))
+
+    before = [(module, module.training) for module in model.modules()]
+    with ExitStack() as kept, no_grad():
+        for module in model.modules():
+            kept.enter_context(module.register_forward_pre_hook(enter))
+            kept.enter_context(module.register_forward_hook(leave))
+        kept.callback(lambda: [setattr(module, "training", was) for module, was in before])
+        if mode != "same":
+            model.train(mode == "train")
+        listeners.append(count)
+        kept.callback(listeners.remove, count)
+        model(*arguments, **keywords)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _tensors(list(value.values()))
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _tensors(each)
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()

@@ -1,0 +1,97 @@
+"""The commands doctor, warmup, cache and kernels, run as a user runs them."""
+
+from __future__ import annotations
+
+import tarfile
+
+import pytest
+
+from numod.__main__ import main
+from numod.kernel import store
+
+SCRIPT = "import numod, sys\nprint('told', sys.argv[1:])\nnumod.arange(5.0).sinh()\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty cache, and a script in the current folder."""
+    monkeypatch.setenv("NUMOD_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "kernels").mkdir(mode=0o700)
+    return tmp_path
+
+
+def test_doctor(folder, capsys):
+    code = main(["doctor"])
+    text = capsys.readouterr().out
+    for title in ("versions", "processor", "threads", "kernel cache", "CUDA"):
+        assert f"{title}\n" in text
+    assert "numba 0." in text and "vectors of" in text and "0 kernels" in text and ("nothing to mend" in text) == (code == 0)
+
+
+def test_doctor_says_what_to_mend(folder, monkeypatch, capsys):
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    assert main(["doctor"]) == 1
+    assert "1. there is no cache folder, so that every process compiles: set NUMOD_CACHE_DIR" in capsys.readouterr().out
+
+
+def test_kernels_lists_what_a_script_used(folder, capsys):
+    assert main(["kernels", "script.py", "--own", "x"]) == 0
+    text = capsys.readouterr().out
+    assert "told ['--own', 'x']" in text and "sinh_" in text and "compiled in" in text
+
+
+def test_a_missing_script(folder, capsys):
+    assert main(["kernels", "nowhere.py"]) == 2 and "there is no file nowhere.py" in capsys.readouterr().err
+
+
+def test_warmup_of_a_script_says_nothing_of_its_own(folder, capsys):
+    assert main(["warmup", "script.py"]) == 0
+    text = capsys.readouterr().out
+    assert "told" not in text and "kernels compiled" in text
+
+
+def test_warmup_of_a_model(folder, capsys):
+    (folder / "warm_model.py").write_text("from numod import nn\nnet = nn.Linear(3, 2)\ndef make():\n    return nn.Tanh()\n")
+    assert main(["warmup", "warm_model:net", "4", "3"]) == 0 and main(["warmup", "warm_model:make", "2"]) == 0
+    for wrong in (["warm_model:gone", "1"], ["warm_model"], ["warm_model:net", "x"], ["no_such_module:net", "1"]):
+        assert main(["warmup", *wrong]) == 2
+    assert "warmup: " in capsys.readouterr().err
+
+
+def test_the_cache_is_listed_packed_cleared_and_unpacked(folder, capsys):
+    kernels = folder / "kernels"
+    names = [f"exp_{'0' * 16}_{'1' * 48}.kernel", f"add_{'2' * 16}_{'3' * 48}.kernel"]
+    for k, name in enumerate(names):
+        (kernels / name).write_bytes(bytes(100 * (k + 1)))
+    (kernels / "other.txt").write_text("not a kernel")
+    assert main(["cache", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in lines[:2]] == ["add", "exp"] and lines[2].startswith("2 kernels, 0.3 kB")
+    assert main(["cache", "pack", "all.tar.gz"]) == 0 and main(["cache", "clear"]) == 0
+    assert sorted(each.name for each in kernels.iterdir()) == ["other.txt"]
+    assert main(["cache", "unpack", "all.tar.gz"]) == 0
+    assert sorted(each.name for each in kernels.iterdir()) == sorted([*names, "other.txt"]) and (kernels / names[0]).stat().st_size == 100
+
+
+@pytest.mark.parametrize("name", ["../outside.kernel", "/tmp/absolute.kernel", "script.py"])
+def test_an_archive_that_would_write_elsewhere_is_refused(folder, name, capsys):
+    with tarfile.open("evil.tar.gz", "w:gz") as archive:
+        archive.add("script.py", name)
+    assert main(["cache", "unpack", "evil.tar.gz"]) == 2 and not list((folder / "kernels").iterdir())
+    assert "no kernel's file" in capsys.readouterr().err
+
+
+def test_what_is_no_archive_is_refused(folder, capsys):
+    for content in (b"", b"no archive", b"\x1f\x8b\x08\x00broken"):
+        (folder / "wrong.tar.gz").write_bytes(content)
+        assert main(["cache", "unpack", "wrong.tar.gz"]) == 2
+    assert main(["cache", "unpack", "missing.tar.gz"]) == 2
+    assert not list((folder / "kernels").iterdir())
+
+
+def test_a_cache_that_is_off(folder, monkeypatch, capsys):
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    assert main(["cache", "list"]) == 2 and "NUMOD_CACHE_DIR is empty" in capsys.readouterr().err
+    assert store.entries() == []

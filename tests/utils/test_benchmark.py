@@ -1,0 +1,95 @@
+"""`numod.utils.benchmark` with a clock that only counts: no test waits, none depends on the machine."""
+
+from __future__ import annotations
+
+import pytest
+
+import numod
+from numod.utils import benchmark
+from numod.utils.benchmark import Compare, Measurement, TaskSpec, Timer
+
+
+def clock(step: float):
+    """Every look at it is `step` seconds later."""
+    now = [0.0]
+
+    def look() -> float:
+        now[0] += step
+        return now[0]
+
+    return look
+
+
+def test_timeit_runs_as_often_as_told():
+    calls = []
+    found = Timer("calls.append(1)", globals={"calls": calls}, timer=clock(3.0)).timeit(100)
+    assert len(calls) == 102 and found.number_per_run == 100 and found.times == [0.03] and found.mean == found.median == 0.03 and found.iqr == 0.0
+
+
+def test_blocks_fill_the_time():
+    found = Timer("pass", timer=clock(0.03)).blocked_autorange(min_run_time=0.2)
+    assert found.number_per_run == 1 and len(found.raw_times) == 7 and sum(found.raw_times) >= 0.2
+
+
+def test_adaptive_blocks_end_when_the_noise_is_small():
+    found = Timer("pass", timer=clock(0.03)).adaptive_autorange(threshold=0.1)
+    assert len(found.raw_times) == 4 and found.meets_confidence(0.1)
+
+
+def test_threads_are_set_and_put_back():
+    seen, before = [], numod.get_num_threads()
+    Timer("seen.append(numod.get_num_threads())", globals={"seen": seen, "numod": numod}, num_threads=3).timeit(2)
+    assert set(seen) == {3} and numod.get_num_threads() == before
+
+
+def test_setup_and_errors():
+    assert Timer("\n    y = x + 1\n", setup="\n    x = 1\n", timer=clock(1.0)).timeit(1).stmt == "    y = x + 1".strip()
+    with pytest.raises(ZeroDivisionError):
+        Timer("1 / 0").timeit(1)
+    with pytest.raises(ValueError, match="Python statements"):
+        Timer("x", language="c++")
+
+
+def test_a_measurement_prints_what_matters():
+    task = TaskSpec("x.exp()", "x = 1", label="exponential", sub_label="large", num_threads=2)
+    text = str(Measurement(10, [1e-5, 2e-5, 3e-5, 4e-5], task))
+    assert "exponential: large" in text and "setup: x = 1" in text and "Median: 2.50 us" in text and "4 measurements, 10 runs per measurement, 2 threads" in text
+    assert "WARNING: Interquartile range" in text
+    assert "1 measurement, 10 runs , 1 thread" in str(Measurement(10, [1e-3], TaskSpec("pass", "pass")))
+
+
+def measured(seconds: list[float], sub_label: str, description: str, threads: int = 1) -> Measurement:
+    return Measurement(1, seconds, TaskSpec("x", "pass", label="add", sub_label=sub_label, description=description, num_threads=threads))
+
+
+def test_compare_lays_out_rows_and_columns(capsys):
+    table = Compare([measured([1e-3], "small", "mine"), measured([2e-3], "small", "theirs"), measured([5e-3], "large", "mine", 2)])
+    table.extend_results([measured([3e-3], "small", "mine")])
+    table.print()
+    lines = capsys.readouterr().out.splitlines()
+    assert " add " in lines[0] and [each.strip() for each in lines[1].split("|")] == ["", "mine", "theirs"]
+    assert lines[2].startswith("1 threads: ---") and [each.strip() for each in lines[3].split("|")] == ["small", "2.0", "2.0"]
+    assert lines[4].startswith("2 threads: ---") and [each.strip() for each in lines[5].split("|")] == ["large", "5.0", ""]
+    assert lines[-1] == "" or "milliseconds (ms)" in lines[-2] + lines[-1]
+
+
+def test_compare_colours_and_marks():
+    table = Compare([measured([1e-3, 1e-3], "a", "mine"), measured([9e-3, 2e-3, 5e-3], "a", "theirs")])
+    table.colorize()
+    table.highlight_warnings()
+    table.trim_significant_figures()
+    assert "\033[92m" in str(table) and "\033[91m" in str(table) and "5*" in str(table)
+
+
+@pytest.mark.parity
+def test_the_same_numbers_as_pytorch():
+    torch = pytest.importorskip("torch")
+    from torch.utils.benchmark import Measurement as Theirs
+    from torch.utils.benchmark.utils.common import TaskSpec as TheirTask
+
+    del torch
+    times = [3.0, 1.0, 2.0, 7.0, 5.0]
+    mine, theirs = Measurement(2, times, TaskSpec("x", "pass")), Theirs(2, times, TheirTask("x", "pass"))
+    for name in ("mean", "median", "iqr", "times", "has_warnings", "title", "as_row_name"):
+        assert getattr(mine, name) == pytest.approx(getattr(theirs, name)) if name in ("mean", "median", "iqr", "times") else getattr(mine, name) == getattr(theirs, name), name
+    assert set(benchmark.__all__) <= set(dir(__import__("torch.utils.benchmark", fromlist=["x"]))) | {"TaskSpec"}
