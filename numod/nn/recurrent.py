@@ -7,8 +7,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from ..core import Tensor, cat, empty, functions as f, zeros
-from ..ops import recurrent as op, sequence
+from ..core import Tensor, cat, empty, full, functions as f, tensor, zeros
+from ..dtypes import int64
+from ..ops import recurrent as op, recurrent_layer as whole
 from . import functional as F
 from . import init
 from .module import Module
@@ -30,6 +31,7 @@ def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor |
     return ((gates + inner).relu() if mode == "RNN_RELU" else (gates + inner).tanh(),)
 
 
+_LAYERS = {"LSTM": whole.lstm_layer, "GRU": whole.gru_layer, "RNN_TANH": whole.rnn_layer, "RNN_RELU": whole.rnn_relu_layer}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
@@ -177,10 +179,22 @@ class RNNBase(Module):
         return x, [f.stack(list(each), 0) for each in zip(*last)]
 
     def _run(self, x: Tensor, sizes: list[int], start: State, suffix: str, reverse: bool) -> tuple[Tensor, State]:
-        """One layer in one direction: all gates of the input at once, then step by step. Sequences end, or begin, as `sizes` change."""
+        """One layer in one direction: all gates of the input at once, then all steps in one kernel, where there is one."""
         weights = {name: getattr(self, name + suffix) for name in self._names()}
-        if not self.proj_size and self.mode in ("LSTM", "GRU") and len(set(sizes)) == 1 and sequence.fits(x._layout, len(sizes), start[0]._layout):
-            return self._run_at_once(x, len(sizes), start, weights, reverse)
+        if self.proj_size or not whole.runs(x, *weights.values(), *start):
+            return self._run_by_step(x, sizes, start, weights, reverse)
+        counts = full((len(sizes),), sizes[0], dtype=int64) if min(sizes) == sizes[0] else tensor(sizes)
+        biases, inputs = (weights.get("bias_ih"), weights.get("bias_hh")), [f.contiguous(weights["weight_hh"])]
+        if self.mode == "GRU":
+            inputs.append(zeros((weights["weight_hh"].shape[0],), dtype=x.dtype) if biases[1] is None else f.contiguous(biases[1]))
+        elif biases[0] is not None:
+            biases = (biases[0] + biases[1],)
+        gates = f.contiguous(F.linear(x, weights["weight_ih"], biases[0]))
+        made = _LAYERS[self.mode].apply((gates, *inputs, *map(f.contiguous, start), counts), (tuple(sizes), reverse))
+        return made[0], tuple(_ends(each, sizes, reverse) for each in made[: len(start)])
+
+    def _run_by_step(self, x: Tensor, sizes: list[int], start: State, weights: dict[str, Tensor], reverse: bool) -> tuple[Tensor, State]:
+        """The same step by step: with projections, and where there is no kernel for all steps. Sequences end, or begin, as `sizes` change."""
         gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
         offsets = [sum(sizes[:k]) for k in range(len(sizes))] if len(set(sizes)) > 1 else [k * sizes[0] for k in range(len(sizes))]
         order = range(len(sizes) - 1, -1, -1) if reverse else range(len(sizes))
@@ -202,17 +216,17 @@ class RNNBase(Module):
             state = tuple(cat([each, *(part[k] for part in reversed(ended))], 0) for k, each in enumerate(state))
         return cat([made[step] for step in range(len(sizes))], 0), state
 
-    def _run_at_once(self, x: Tensor, steps: int, start: State, weights: dict[str, Parameter], reverse: bool) -> tuple[Tensor, State]:
-        """The same for sequences of one length, in one op."""
-        state, (inner, outer) = tuple(map(f.contiguous, start)), (weights.get("bias_hh"), weights.get("bias_ih"))
-        if self.mode == "LSTM":
-            gates = F.linear(x, weights["weight_ih"], None if outer is None else outer + inner)
-            results = sequence.lstm.apply((gates, *state, f.contiguous(weights["weight_hh"])), (steps, reverse))[:2]
-        else:
-            inner = zeros(3 * self.hidden_size, dtype=x.dtype) if inner is None else inner
-            results = sequence.gru.apply((F.linear(x, weights["weight_ih"], outer), *state, f.contiguous(weights["weight_hh"]), f.contiguous(inner)), (steps, reverse))[:1]
-        rows = state[0].shape[0]
-        return results[0], tuple(each[:rows] if reverse else each[-rows:] for each in results)
+
+def _ends(states: Tensor, sizes: list[int], reverse: bool) -> Tensor:
+    """The states in which sequences end, of all states (total, H)."""
+    if reverse:
+        return states[: sizes[0]]
+    after, ends, at = [*sizes[1:], 0], [], sum(sizes)
+    for n, going_on in zip(reversed(sizes), reversed(after)):
+        at -= n
+        ends.append(states[at + going_on : at + n])
+    ends = [each for each in ends if each.shape[0]]
+    return ends[0] if len(ends) == 1 else cat(ends, 0)
 
 
 class RNN(RNNBase):

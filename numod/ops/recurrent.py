@@ -111,7 +111,7 @@ gru_cell = Cell("gru_cell", gru_kernel, ("x", "y", "h"), ("out",), ("h",), 3)
 gru_cell_gradient = Cell("gru_cell_gradient", gru_gradient_kernel, ("given", "x", "y", "h"), ("d_x", "d_y", "d_h"), ("x", "y", "h"), 3)
 
 
-def _lstm_gradients(grads: list, gates: object, c: object, c_out: object, recording: bool) -> tuple:
+def lstm_gradients(grads: list, gates: object, c: object, c_out: object, recording: bool) -> tuple:
     dh, dc = (c.new_zeros(c.shape) if each is None else each.contiguous() for each in grads)
     if not recording:
         return lstm_cell_gradient.apply((dh, dc, gates, c, c_out))
@@ -123,7 +123,7 @@ def _lstm_gradients(grads: list, gates: object, c: object, c_out: object, record
     return cat.apply(parts, (1,)), cell * f
 
 
-def _gru_gradients(g: object, x: object, y: object, h: object, recording: bool) -> tuple:
+def gru_gradients(g: object, x: object, y: object, h: object, recording: bool) -> tuple:
     if not recording:
         return gru_cell_gradient.apply((g.contiguous(), x, y, h))
     (x_r, x_z, x_n), (y_r, y_z, y_n) = x.chunk(3, 1), y.chunk(3, 1)
@@ -134,7 +134,7 @@ def _gru_gradients(g: object, x: object, y: object, h: object, recording: bool) 
     return cat.apply((d_r, d_z, d_new), (1,)), cat.apply((d_r, d_z, d_new * r), (1,)), g * z
 
 
-lstm_cell.gradients = {("gates", "c"): _lstm_gradients}
-gru_cell.gradients = {("x", "y", "h"): _gru_gradients}
+lstm_cell.gradients = {("gates", "c"): lstm_gradients}
+gru_cell.gradients = {("x", "y", "h"): gru_gradients}
 for _op in (lstm_cell_gradient, gru_cell_gradient):
     _op.differentiable = False

@@ -1,0 +1,89 @@
+"""Recurrent layers, run by one kernel, beside the same steps in NumPy; gradients by finite differences; compiled and eager."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numod
+from numod import nn
+from numod.autograd import gradcheck, gradgradcheck
+from numod.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+LAYERS = {"LSTM": {}, "GRU": {}, "RNN": {}, "RNN relu": {"nonlinearity": "relu"}}
+
+
+def made(name: str, **options) -> nn.Module:
+    numod.manual_seed(0)
+    return getattr(nn, name.split()[0])(3, 2, **LAYERS[name], **options).double()
+
+
+def step_by_numpy(name: str, x: np.ndarray, state: list, w: np.ndarray, u: np.ndarray, b: np.ndarray, d: np.ndarray) -> list:
+    """The next state (h, or h and c) of one sequence."""
+    sigmoid = lambda z: 1 / (1 + np.exp(-z))  # noqa: E731
+    left, right = x @ w.T + b, state[0] @ u.T + d
+    if name == "LSTM":
+        i, f, g, o = np.split(left + right, 4)
+        c = sigmoid(f) * state[1] + sigmoid(i) * np.tanh(g)
+        return [sigmoid(o) * np.tanh(c), c]
+    if name == "GRU":
+        (x_r, x_z, x_n), (y_r, y_z, y_n) = np.split(left, 3), np.split(right, 3)
+        z = sigmoid(x_z + y_z)
+        return [(1 - z) * np.tanh(x_n + sigmoid(x_r + y_r) * y_n) + z * state[0]]
+    return [np.maximum(left + right, 0) if "relu" in name else np.tanh(left + right)]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("lengths", [(4, 4, 4), (4, 2, 1)], ids=["equal", "packed"])
+def test_both_directions_by_numpy(name: str, lengths: tuple) -> None:
+    layer, states = made(name, bidirectional=True), 2 if name == "LSTM" else 1
+    x, starts = numod.randn(4, 3, 3).double(), [numod.randn(2, 3, 2).double() for _ in range(states)]
+    with numod.no_grad():
+        given = tuple(starts) if states == 2 else starts[0]
+        result, last = layer(x if min(lengths) == 4 else pack_padded_sequence(x, lengths), given)
+        result = result if min(lengths) == 4 else pad_packed_sequence(result)[0]
+    last = last if states == 2 else (last,)
+    for direction, suffix in enumerate(("_l0", "_l0_reverse")):
+        weights = [getattr(layer, each + suffix).detach().numpy() for each in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        for k, length in enumerate(lengths):
+            state = [each[direction, k].numpy() for each in starts]
+            for t in range(length)[:: -1 if direction else 1]:
+                state = step_by_numpy(name, x[t, k].numpy(), state, *weights)
+                np.testing.assert_allclose(result[t, k, 2 * direction : 2 * direction + 2].numpy(), state[0], atol=1e-12)
+            for mine, expected in zip(last, state):
+                np.testing.assert_allclose(mine[direction, k].numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_gradients_to_second_order(name: str, packed: bool) -> None:
+    layer, states = made(name, bidirectional=packed), 2 if name == "LSTM" else 1
+    count = 2 if packed else 1
+
+    def run(x: numod.Tensor, *given: numod.Tensor) -> tuple:
+        weights, starts = given[: -states], given[-states:]
+        shown = pack_padded_sequence(x, (3, 1)) if packed else x
+        result, last = numod.func.functional_call(layer, dict(zip(names, weights)), (shown, tuple(starts) if states == 2 else starts[0]))
+        return result.data if packed else result, *(last if states == 2 else (last,))
+
+    names = [each for each, _ in layer.named_parameters()]
+    inputs = [numod.randn(3, 2, 3).double(), *[each.detach().clone() for each in layer.parameters()], *[numod.randn(count, 2, 2).double() for _ in range(states)]]
+    inputs = [each.requires_grad_() for each in inputs]
+    assert gradcheck(run, inputs)
+    assert gradgradcheck(run, inputs) if name in ("LSTM", "GRU") and not packed or name == "RNN" else True
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_is_eager(name: str, dynamic: bool) -> None:
+    layer = made(name)
+
+    def gradient(x: numod.Tensor) -> list[numod.Tensor]:
+        result = layer(x)[0]
+        return [result, *numod.autograd.grad(result.square().sum(), list(layer.parameters()))]
+
+    compiled = numod.compile(gradient, dynamic=dynamic)
+    for shape in ((4, 2, 3), (4, 2, 3), (5, 3, 3), (2, 1, 3)) if dynamic else ((4, 2, 3), (4, 2, 3)):
+        x = numod.randn(*shape).double()
+        for mine, expected in zip(compiled(x), gradient(x)):
+            assert numod.equal(mine, expected)
