@@ -87,3 +87,14 @@ def test_compiled_is_eager(name: str, dynamic: bool) -> None:
         x = numod.randn(*shape).double()
         for mine, expected in zip(compiled(x), gradient(x)):
             assert numod.equal(mine, expected)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_many_sequences_are_multiplied_by_blas_and_few_by_loops(name: str) -> None:
+    layer, x = made(name), numod.randn(3, 40, 3).double()
+    weights = list(layer.parameters())
+    many = layer(x)[0]
+    few = numod.cat([layer(part)[0] for part in x.split(20, 1)], 1)
+    np.testing.assert_allclose(many.detach().numpy(), few.detach().numpy(), atol=1e-12)
+    for a, b in zip(numod.autograd.grad(many.square().sum(), weights), numod.autograd.grad(few.square().sum(), weights)):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-10)
