@@ -9,6 +9,7 @@ import numod
 from numod import nn
 from numod.autograd import gradcheck, gradgradcheck
 from numod.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from numod.ops import recurrent_layer
 
 LAYERS = {"LSTM": {}, "GRU": {}, "RNN": {}, "RNN relu": {"nonlinearity": "relu"}}
 
@@ -98,3 +99,27 @@ def test_many_sequences_are_multiplied_by_blas_and_few_by_loops(name: str) -> No
     np.testing.assert_allclose(many.detach().numpy(), few.detach().numpy(), atol=1e-12)
     for a, b in zip(numod.autograd.grad(many.square().sum(), weights), numod.autograd.grad(few.square().sum(), weights)):
         np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-10)
+
+
+def results(layer: nn.Module, x: numod.Tensor, states: tuple) -> list[np.ndarray]:
+    """The outputs, last states and all gradients."""
+    leaves = [each.clone().requires_grad_() for each in (x, *states)]
+    out, last = layer(leaves[0], tuple(leaves[1:]) if len(states) == 2 else leaves[1])
+    last = last if isinstance(last, tuple) else (last,)
+    total = (out * out).sum() + sum((each * (k + 1)).sum() for k, each in enumerate(last))
+    layer.zero_grad()
+    total.backward()
+    return [each.detach().numpy() for each in (out, *last, *(leaf.grad for leaf in leaves), *(each.grad for each in layer.parameters()))]
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize(("steps", "batch", "size", "bias", "both"), [(5, 3, 9, True, False), (1, 1, 4, True, True), (4, 40, 6, False, True), (3, 2, 17, False, False)])
+def test_at_once_and_step_by_step_agree(kind: str, steps: int, batch: int, size: int, bias: bool, both: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    numod.manual_seed(0)
+    layer = getattr(nn, kind)(7, size, num_layers=2, bias=bias, bidirectional=both, dtype=numod.float64)
+    x = numod.randn(steps, batch, 7, dtype=numod.float64)
+    states = tuple(numod.randn(4 if both else 2, batch, size, dtype=numod.float64) for _ in range(2 if kind == "LSTM" else 1))
+    found = results(layer, x, states)
+    monkeypatch.setattr(recurrent_layer, "runs", lambda *_: False)
+    for a, b in zip(found, results(layer, x, states), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
