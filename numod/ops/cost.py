@@ -15,8 +15,8 @@ from .convolution import Convolution
 from .matmul import Linear, Matmul
 from .op import Op
 from .pointwise import Pointwise
+from .recurrent_layer import Layer
 from .reduction import Closing, Reduction
-from .sequence import gru, lstm
 from .softmax import CrossEntropy, Softmax
 from .update import Update
 
@@ -32,7 +32,7 @@ def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layou
     if isinstance(op, Convolution):
         _, weight, result = op.shapes(*inputs[:2], parameters)
         return prod(result) * prod(weight[1:])
-    if op in (lstm, gru):  # the state's share; the input's is a product of its own
+    if isinstance(op, Layer) and op.inputs[0] == "x":  # the state's share; the input's is a product of its own
         return results[0].size * inputs[op.inputs.index("weight")].shape[0]
     return 0
 
