@@ -87,7 +87,9 @@ def printed_seconds(script: str, **variables: str) -> float:
 
 
 def _start(script: str, variables: dict[str, str]) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env={**os.environ, **variables})
+    variables = {**os.environ, **variables}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # where it is set, numod alone would be compiled from its text in every process
+    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=variables)
 
 
 class KernelFolders:
