@@ -12,7 +12,10 @@ import sys
 from collections.abc import Sequence
 
 from . import measure
-from .rows import ROWS, FreshRow, Row
+from .layers import LAYERS
+from .rows import ROWS as BASICS, FreshRow, Row
+
+ROWS = (*BASICS, *LAYERS)
 
 PEERS = {"numod": "numod", "PyTorch": "torch"}  # libraries the same code runs on
 HEADER = ("row", "numod", "median", "best peer", "", "median", "ratio", "bar", "met")
@@ -34,16 +37,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         with open(options.json, "w") as file:
             json.dump(report, file, indent=1)
+    if options.plot:
+        _plot(report, options.plot)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m perf", description="Time numod beside PyTorch and NumPy, in turns in one process.")
-    parser.add_argument("--quick", action="store_true", help="fewer, shorter rounds: under 30 seconds, and rougher")
+    parser.add_argument("--quick", action="store_true", help="fewer, shorter rounds, and rougher")
     parser.add_argument("--threads", type=_positive, default=1, metavar="N", help="threads of each library (default: 1)")
     parser.add_argument("--rows", type=_expression, default=re.compile(""), metavar="REGEX", help="only the rows whose name this matches somewhere")
     parser.add_argument("--json", metavar="FILE", help="write every round of every contender, in seconds")
+    parser.add_argument("--plot", metavar="FILE", help="draw each row's ratio to its best peer (needs matplotlib, of the extra `bench`)")
     return parser
+
+
+def _plot(report: dict, file: str) -> None:
+    """A bar for each row, on a logarithmic scale: left of 1 numod is the faster."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = [(row["row"], row["ratios"][row["best_peer"]], row["met"]) for row in reversed(report["rows"]) if row["best_peer"]]
+    figure, axes = pyplot.subplots(figsize=(9, 1 + 0.25 * len(rows)), layout="constrained")
+    axes.barh([name for name, _, _ in rows], [ratio for _, ratio, _ in rows], color=["tab:blue" if ratio <= 1 else "tab:orange" for _, ratio, _ in rows])
+    axes.axvline(1.0, color="black", linewidth=1)
+    axes.set(xscale="log", xlabel="time beside the best peer's (below 1 numod is faster)")
+    axes.margins(y=0.01)
+    figure.savefig(file)
 
 
 def _positive(text: str) -> int:

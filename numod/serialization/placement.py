@@ -39,7 +39,7 @@ def placement(map_location: object, path: object) -> Placement:
     if isinstance(map_location, Mapping):
         renamed = {str(saved): str(wanted) for saved, wanted in map_location.items()}
         return lambda flat, location: _restored(flat, renamed.get(location, location), path)
-    if callable(map_location):
+    if callable(map_location) and not isinstance(map_location, Device):  # a device is a decorator as well
         return lambda flat, location: _chosen(map_location(flat, location), flat, location, path)
     device = Device(map_location)
     return lambda flat, _: flat.to(device)
