@@ -154,7 +154,7 @@ class _Info:
             setattr(self, name, convert(getattr(info, name)))
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)}" for name in self._fields)
+        fields = ", ".join(f"{name}={getattr(self, name):g}" for name in self._fields)
         return f"{type(self).__name__}({fields}, dtype={self.dtype})"
 
 

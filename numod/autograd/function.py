@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 
 from ..core.apply import state
 from ..core.tensor import Tensor
@@ -166,3 +167,33 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
             each._base = None if id(original) not in dirty else each._base
             each._node, each._output, each._requires_grad = node, number, True
     return fresh
+
+
+class _Refusal(Function):
+    """Passes on what must not be differentiated again, and says so where it is."""
+
+    @staticmethod
+    def forward(ctx: Context, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Context, gradient: Tensor) -> Tensor:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def once_differentiable(backward: Callable) -> Callable:
+    """A decorator of a Function's `backward` that has no gradient of its own: it is not recorded, and differentiating it is an error."""
+
+    @functools.wraps(backward)
+    def once(ctx: Context, *gradients: Tensor) -> object:
+        with no_grad():
+            found = backward(ctx, *gradients)
+        if not state.grad_enabled or not any(isinstance(each, Tensor) and each.requires_grad for each in gradients):
+            return found
+        guarded = [_Refusal.apply(each.detach().requires_grad_()) if isinstance(each, Tensor) else each for each in (found if isinstance(found, tuple) else (found,))]
+        return tuple(guarded) if isinstance(found, tuple) else guarded[0]
+
+    return once
+
+
+FunctionCtx = Context  # PyTorch's name

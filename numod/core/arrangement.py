@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from collections.abc import Sequence
 from itertools import combinations as _combinations, combinations_with_replacement
 
@@ -264,12 +266,14 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(broadcast_to(each, shape) for each in tensors)
 
 
-def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinates of a grid: each vector along a dimension of its own, expanded to the grid. "xy" exchanges the first two dimensions."""
     vectors = _each(tensors)
     if not vectors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
-    if indexing not in ("ij", "xy"):
+    if indexing is None:
+        warnings.warn("numod.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
+    if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'numod.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for each in vectors:
         if each.ndim > 1:
@@ -289,7 +293,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     for each in vectors:
         if each.ndim != 1:
             raise RuntimeError(f"Expect a 1D vector, but got shape {list(each.shape)}")
-    return vectors[0] if len(vectors) == 1 else stack([ravel(each) for each in meshgrid(*vectors)], 1)
+    return vectors[0] if len(vectors) == 1 else stack([ravel(each) for each in meshgrid(*vectors, indexing="ij")], 1)
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:  # noqa: A002

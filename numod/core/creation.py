@@ -58,6 +58,11 @@ def _in_format(result: Tensor, memory_format: MemoryFormat) -> Tensor:
 def tensor(data: object, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A tensor holding a copy of `data`: a number, nested sequences, an array or a tensor. Raises ValueError for ragged sequences."""
     if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
+            "rather than numod.tensor(sourceTensor).",
+            stacklevel=2,
+        )
         result = data.detach().clone().to(device=device or data.device, dtype=dtype or data.dtype)
     elif hasattr(data, "__cuda_array_interface__"):
         result = as_tensor(data, dtype, device).clone()

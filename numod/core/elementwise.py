@@ -27,6 +27,8 @@ IN_PLACE = "bitwise_not pow nan_to_num logit"
 
 def add(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:  # noqa: A002
     """input + alpha * other."""
+    if alpha != 1:
+        _check_scale(input, other, alpha)
     return write_out(t.add if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, alpha), out)
 
 
@@ -35,13 +37,15 @@ def sub(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor |
     for each in (input, other):
         if (isinstance(each, Tensor) and each.dtype is dtypes.bool_) or isinstance(each, bool):
             raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. Use the `^` or `logical_xor()` operator instead.")
+    if alpha != 1:
+        _check_scale(input, other, alpha)
     return write_out(t.sub if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, -alpha), out)
 
 
 def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A001, A002
     """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
     if isinstance(exponent, (int, float)) and isinstance(input, Tensor):
-        if exponent == 2:
+        if exponent == 2 and input.dtype is not dtypes.bool_:
             return write_out(t.square, (input,), out)
         if isinstance(exponent, int) and exponent < 0 and not input.is_floating_point():
             raise RuntimeError("Integers to negative integer powers are not allowed.")
@@ -116,7 +120,9 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
 
 
 def bitwise_not(input: Tensor) -> Tensor:  # noqa: A002
-    """Bits inverted; of a bool, the opposite."""
+    """Bits inverted; of a bool, the opposite. Raises TypeError for floats, which have none to speak of."""
+    if input.dtype.is_floating_point:
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
     return t.logical_not(input) if input.dtype is dtypes.bool_ else t.bitwise_not(input)
 
 
@@ -129,7 +135,21 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:  
     """`value` where mask, else `input`; the dtype is that of input."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    check_fill(value)
     return apply(t.where, (mask, value, input), (input.dtype,))
+
+
+def check_fill(value: Tensor | float) -> None:
+    """Raise RuntimeError where what fills is not one number."""
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+
+
+def _check_scale(input: Tensor, other: object, alpha: float) -> None:  # noqa: A002
+    """Raise RuntimeError for a factor that the result's dtype would round."""
+    integers = all(not (each.is_floating_point() if isinstance(each, Tensor) else isinstance(each, float)) for each in (input, other))
+    if integers and isinstance(alpha, float):
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
 
 
 def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:

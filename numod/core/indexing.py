@@ -107,6 +107,7 @@ def _as_index(each: object, self: Tensor) -> object:
         if each.dtype not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_):
             raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {each.dtype}; convert with .long()")
         if each.dtype is dtypes.uint8:
+            warnings.warn("indexing with dtype numod.uint8 is now deprecated, please use a dtype numod.bool instead.", stacklevel=4)
             return each.to(dtypes.bool_)
         return each if each.device is self.device else each.to(device=self.device)
     try:

@@ -189,6 +189,7 @@ def _masked_fill(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """`value` where mask, in place."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    f.check_fill(value)
     apply_into(t.where, (mask, value, self), (self,), (self.dtype,))
     return self
 
@@ -312,6 +313,12 @@ def _truth(self: Tensor) -> bool:
     return bool(self.item())
 
 
+def _only(self: Tensor) -> float:
+    if self.numel() != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return self.item()
+
+
 def _index(self: Tensor) -> int:
     if self.numel() != 1 or self.dtype.is_floating_point:
         raise TypeError("only integer tensors of a single element can be converted to an index")
@@ -326,7 +333,7 @@ def _iterate(self: Tensor) -> object:
 
 Tensor.__contains__ = _contains
 Tensor.__bool__, Tensor.__index__, Tensor.__iter__ = _truth, _index, _iterate
-Tensor.__int__, Tensor.__float__ = lambda self: int(self.item()), lambda self: float(self.item())
+Tensor.__int__, Tensor.__float__ = lambda self: int(_only(self)), lambda self: float(_only(self))
 Tensor.__setattr__ = object.__setattr__
 
 # ---- small conveniences
@@ -351,6 +358,8 @@ def _type(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
         return f"numod.{self.dtype.short}Tensor"
     dtype = getattr(dtype, "dtype", dtype)  # of a constructor such as numod.FloatTensor
     named = {f"numod.{each.short}Tensor": each for each in dtypes.ALL.values()}
+    if isinstance(dtype, str):
+        dtype = f"numod.{dtype.rpartition('.')[2]}"  # whichever library the name was written for
     if isinstance(dtype, str) and dtype not in named:
         raise ValueError(f"invalid type: {dtype!r}; there are {', '.join(named)}")
     return f.to(self, named.get(dtype, dtype) if isinstance(dtype, str) else dtype)

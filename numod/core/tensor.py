@@ -6,6 +6,7 @@ and `_output` (the tape's node that made it, and which of its results it is), `_
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 
@@ -187,7 +188,13 @@ class Tensor:
 
     @property
     def grad(self) -> Tensor | None:
-        """The accumulated gradient of a leaf (or of a tensor that retains it)."""
+        """The accumulated gradient of a leaf (or of a tensor that retains it). Others have none, and asking warns."""
+        if self._grad is None and self._node is not None and not self._retains_grad:
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). "
+                "If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
+                stacklevel=2,
+            )
         return self._grad
 
     @grad.setter

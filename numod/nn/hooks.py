@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import changes
 
+_BOTH_KINDS = "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
+
 if TYPE_CHECKING:
     from .module import Module
 
@@ -196,12 +198,17 @@ class Hookable:
         gradient, all of it is None. The output may be a tensor or a tuple, list or dict of tensors. A module that modifies its
         input in place raises RuntimeError, since the gradient of the input would be lost.
         """
+        if self._is_full_backward_hook is False:
+            raise RuntimeError(_BOTH_KINDS)
         self._is_full_backward_hook = True
         return register(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Callable) -> RemovableHandle:
-        """The old name; the hook is a full backward hook, which is what it was always meant to be."""
-        return self.register_full_backward_hook(hook)
+        """The old name; the hook is a full backward hook, which is what it was always meant to be. A module has hooks of one name only."""
+        if self._is_full_backward_hook is True:
+            raise RuntimeError(_BOTH_KINDS)
+        self._is_full_backward_hook = False
+        return register(self._backward_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before the module's state is collected."""

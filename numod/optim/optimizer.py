@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -152,7 +153,7 @@ def _check(params: list, known: set[int]) -> None:
     if known & set(ids):
         raise ValueError("some parameters appear in more than one parameter group")
     if len(set(ids)) != len(ids):
-        raise ValueError("optimizer contains a parameter group with duplicate parameters; pass each once")
+        warnings.warn("optimizer contains a parameter group with duplicate parameters; each step writes them as often as they were given, so pass each once", stacklevel=3)
 
 
 _COUNTS = ("step", "mu_product", "eta", "mu")  # state that is a number here and a tensor of one element in a state dict, as PyTorch has it

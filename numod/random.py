@@ -1,0 +1,21 @@
+"""`numod.random`: the state of the random numbers, by PyTorch's path. The numbers themselves are `core.random`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from .core.random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+
+__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+
+
+@contextmanager
+def fork_rng(devices: Iterable | None = None, enabled: bool = True, device_type: str = "cuda") -> Iterator[None]:
+    """What is drawn inside does not move the random numbers outside. One generator serves all devices."""
+    state = get_rng_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            set_rng_state(state)
