@@ -195,12 +195,13 @@ def test_results_are_the_same() -> None:
 def test_off_is_as_if_it_had_never_been_on() -> None:
     before = (waist.apply.__code__, waist.apply_into.__code__, waist.apply_updates.__code__, engine._walk, nn.Module.__call__, bind._built, numod.Tensor.item)
     step = training_step()
-    kernels = {id(cell.cell_contents) for plan in numod.ops.table.relu.plans.values() for cell in plan.run.__closure__}
+    runs = lambda: [plan.run for plan in numod.ops.table.relu.plans.values() if getattr(plan, "run", None) is not None]  # noqa: E731  plans in place have none
+    kernels = {id(cell.cell_contents) for run in runs() for cell in run.__closure__ or ()}
     with profile(with_jit=True):
         assert waist.apply.__code__ is not before[0]
         step()
     assert (waist.apply.__code__, waist.apply_into.__code__, waist.apply_updates.__code__, engine._walk, nn.Module.__call__, bind._built, numod.Tensor.item) == before
-    assert kernels <= {id(cell.cell_contents) for plan in numod.ops.table.relu.plans.values() for cell in plan.run.__closure__}
+    assert kernels <= {id(cell.cell_contents) for run in runs() for cell in run.__closure__ or ()}
     step()
 
 
