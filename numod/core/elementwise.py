@@ -120,9 +120,7 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
 
 
 def bitwise_not(input: Tensor) -> Tensor:  # noqa: A002
-    """Bits inverted; of a bool, the opposite. Raises TypeError for floats, which have none to speak of."""
-    if input.dtype.is_floating_point:
-        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    """Bits inverted; of a bool, the opposite."""
     return t.logical_not(input) if input.dtype is dtypes.bool_ else t.bitwise_not(input)
 
 
@@ -137,6 +135,13 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:  
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     check_fill(value)
     return apply(t.where, (mask, value, input), (input.dtype,))
+
+
+def invert(self: Tensor) -> Tensor:
+    """~self. Raises TypeError for floats, which have no bits to speak of."""
+    if self.dtype.is_floating_point:
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return bitwise_not(self)
 
 
 def check_fill(value: Tensor | float) -> None:

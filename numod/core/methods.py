@@ -294,7 +294,7 @@ for _name, _target in {"add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "
 
 Tensor.__matmul__ = _same_way(f.matmul)
 Tensor.__neg__, Tensor.__abs__, Tensor.__pos__ = _unary(t.neg), _unary(t.abs), lambda self: self
-Tensor.__invert__ = f.bitwise_not
+Tensor.__invert__ = f.invert
 Tensor.__repr__ = lambda self: format_tensor(self, dtypes.get_default_dtype().name)
 Tensor.__format__ = lambda self, spec: self.item().__format__(spec) if self.ndim == 0 else object.__format__(self, spec) if spec else repr(self)
 
@@ -358,7 +358,7 @@ def _type(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
         return f"numod.{self.dtype.short}Tensor"
     dtype = getattr(dtype, "dtype", dtype)  # of a constructor such as numod.FloatTensor
     named = {f"numod.{each.short}Tensor": each for each in dtypes.ALL.values()}
-    if isinstance(dtype, str):
+    if isinstance(dtype, str) and "." in dtype:
         dtype = f"numod.{dtype.rpartition('.')[2]}"  # whichever library the name was written for
     if isinstance(dtype, str) and dtype not in named:
         raise ValueError(f"invalid type: {dtype!r}; there are {', '.join(named)}")
