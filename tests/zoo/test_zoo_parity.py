@@ -31,12 +31,11 @@ def alike(found: np.ndarray, expected: np.ndarray, name: str) -> None:
 
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_forward_backward_and_three_steps(name: str) -> None:
+    torch.manual_seed(10)  # weights of one draw: others may put an activation so close to 0 that rounding decides
     ours, inputs, loss_of = zoo.MODELS[name](numod)
     theirs, other_inputs, other_loss_of = zoo.MODELS[name](torch)
     assert repr(ours) == repr(theirs)
     assert list(ours.state_dict()) == list(theirs.state_dict())
-    if name != "alexnet":  # its initial weights alone take long enough
-        torch.manual_seed(0)
     state = {key: numod.tensor(value.numpy()) for key, value in theirs.state_dict().items()}
     ours.load_state_dict(state)
     kind, options = OPTIMIZERS.get(name, ("SGD", {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}))
