@@ -50,7 +50,7 @@ class Independent(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims > 0:
-            raise NotImplementedError("Enumeration over cartesian product is not implemented")
+            raise NotImplementedError("the values of an Independent would be a cartesian product, which is not enumerated; enumerate the base distribution")
         return self.base_dist.enumerate_support(expand=expand)
 
     has_enumerate_support = property(lambda self: self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support)

@@ -23,12 +23,6 @@ def close(found: object, expected: object, name: str, tolerance: float = 1e-4) -
     np.testing.assert_allclose(found / scale, expected / scale, atol=tolerance, err_msg=name)
 
 
-def alike(found: np.ndarray, expected: np.ndarray, name: str) -> None:
-    """Close but for a few values: rounding decides on which side of 0 a relu finds what is next to it."""
-    error = np.abs(found - expected) / (float(np.abs(expected).max()) + 1e-6)
-    assert np.sort(error.ravel())[: -max(1, error.size // 50)].max(initial=0.0) <= 1e-3 and error.max() <= 0.05, (name, error.max())
-
-
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_forward_backward_and_three_steps(name: str) -> None:
     torch.manual_seed(10)  # weights of one draw: others may put an activation so close to 0 that rounding decides
@@ -55,7 +49,7 @@ def test_forward_backward_and_three_steps(name: str) -> None:
     for key, value in theirs.state_dict().items():
         if "bias" in key and kind != "SGD":
             continue  # biases whose gradients are zero but for rounding move by its sign
-        alike(ours.state_dict()[key].numpy(), value.numpy(), key)
+        close(ours.state_dict()[key].numpy(), value.numpy(), key, 1e-4 if kind == "SGD" else 1e-3)  # adaptive steps divide by what rounding moves
 
 
 @pytest.mark.parametrize("name", [name for name in zoo.MODELS if name not in ("alexnet",)])
