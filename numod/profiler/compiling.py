@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from threading import get_ident
-from time import perf_counter_ns as clock
 
 from ..kernel import build
 from .exchange import Exchange
@@ -17,7 +15,7 @@ _STAGES = {  # of Numba's library of a function: the stages that are LLVM's
 }
 
 
-def watch_compiler(exchange: Exchange, note: Callable) -> None:
+def watch_compiler(exchange: Exchange, note: Callable, clock: Callable) -> None:
     """Note every kernel built (compiled, or loaded from the disk), and inside it the passes of Numba and LLVM."""
     state = {"listening": False}
 
@@ -25,20 +23,20 @@ def watch_compiler(exchange: Exchange, note: Callable) -> None:
         def make(backend: object, kernel: build.Kernel, *rest: object) -> build.Kernel:
             if not state["listening"]:
                 state["listening"] = True
-                _watch_numba(exchange, note)
+                _watch_numba(exchange, note, clock)
             start = clock()
             try:
                 return plain(backend, kernel, *rest)
             finally:
-                note((start, clock(), get_ident(), "load" if kernel.cached else "compile", kernel, None))
+                note(start, "load" if kernel.cached else "compile", kernel, None)
 
         return make
 
     exchange.replace(build, "_make", watch_make)
-    exchange.replace(build, "build", lambda plain: _after_import(plain, note))
+    exchange.replace(build, "build", lambda plain: _after_import(plain, note, clock))
 
 
-def _after_import(plain: Callable, note: Callable) -> Callable:
+def _after_import(plain: Callable, note: Callable, clock: Callable) -> Callable:
     """The first kernel imports Numba and starts its compiler: that is a slice of its own, not the kernel's time."""
 
     def build(*arguments: object, **named: object) -> object:
@@ -48,31 +46,31 @@ def _after_import(plain: Callable, note: Callable) -> Callable:
 
             cpu_target.typing_context.refresh()
             cpu_target.target_context.refresh()
-            note((start, clock(), get_ident(), "import", "import numba", None))
+            note(start, "import", "import numba", None)
         return plain(*arguments, **named)
 
     return build
 
 
-def _watch_numba(exchange: Exchange, note: Callable) -> None:
+def _watch_numba(exchange: Exchange, note: Callable, clock: Callable) -> None:
     """Numba is imported when the first kernel is built, and not for our sake."""
     from numba.core import event
     from numba.core.codegen import CPUCodeLibrary
 
-    passes = _Passes(note)
+    passes = _Passes(note, clock)
     event.Listener.register(_Passes)
     event.register("numba:run_pass", passes)
     exchange.later(lambda: event.unregister("numba:run_pass", passes))
     for name, stage in _STAGES.items():
-        exchange.replace(CPUCodeLibrary, name, lambda plain, stage=stage: _around_stage(plain, note, stage))
+        exchange.replace(CPUCodeLibrary, name, lambda plain, stage=stage: _around_stage(plain, note, clock, stage))
 
 
-def _around_stage(plain: Callable, note: Callable, stage: str) -> Callable:
+def _around_stage(plain: Callable, note: Callable, clock: Callable, stage: str) -> Callable:
     def watched(self: object, *arguments: object) -> object:
         name = "LLVM: link object" if "emit" in stage and getattr(self, "_compiled_object", None) else stage  # it came from the disk
         start = clock()
         result = plain(self, *arguments)
-        note((start, clock(), get_ident(), "pass", name, self.name))
+        note(start, "pass", name, self.name)
         return result
 
     return watched
@@ -81,14 +79,14 @@ def _around_stage(plain: Callable, note: Callable, stage: str) -> Callable:
 class _Passes:
     """What Numba calls at the begin and end of each pass (its `Listener`, without importing it)."""
 
-    def __init__(self, note: Callable) -> None:
-        self.note = note
+    def __init__(self, note: Callable, clock: Callable) -> None:
+        self.note, self.clock = note, clock
         self.open: list[int] = []  # Numba compiles one function at a time; inner ones inside it
 
     def notify(self, event: object) -> None:
         """An event of either kind."""
         if event.is_start:
-            self.open.append(clock())
+            self.open.append(self.clock())
         elif event.is_end and self.open:
             name, _, function = event.data["name"].partition(" [")
-            self.note((self.open.pop(), clock(), get_ident(), "pass", name, function.rstrip("]")))
+            self.note(self.open.pop(), "pass", name, function.rstrip("]"))

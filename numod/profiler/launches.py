@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from threading import get_ident
-from time import perf_counter_ns as clock
 from types import BuiltinFunctionType, FunctionType
 
 from .. import config
@@ -22,8 +20,8 @@ from .exchange import Exchange
 class Launches:
     """Exchanges entry points for timed ones everywhere they are held, and back."""
 
-    def __init__(self, note: Callable) -> None:
-        self.note = note
+    def __init__(self, note: Callable, clock: Callable) -> None:
+        self.note, self.clock = note, clock
         self.on, self._gpu = False, None
         self._timed: dict[int, Callable] = {}  # timed entries by the id of what they time
         self._plain: dict[int, Callable] = {}  # the reverse
@@ -50,20 +48,20 @@ class Launches:
             self._compiled.clear()
 
     def _time(self, kernel: build.Kernel) -> Callable:
-        entry, note = kernel.launch, self.note
+        entry, note, clock = kernel.launch, self.note, self.clock
         if id(entry) not in self._timed and isinstance(entry, BuiltinFunctionType):
 
             def launch(*arguments: object) -> None:
                 start = clock()
                 entry(*arguments)
-                note((start, clock(), get_ident(), "kernel", kernel, None))
+                note(start, "kernel", kernel, None)
 
             self._timed[id(entry)], self._plain[id(launch)] = launch, entry
         return self._timed.get(id(entry), entry)
 
     def _time_gpu(self, entry: Callable) -> Callable:
         """A timed launch of a GPU's kernel, given what the back end's `choose` made. The note's detail are the two marks."""
-        dispatcher, note, gpu, simulated = _cell(entry, "kernel"), self.note, self._gpu, config.cuda_simulator()
+        dispatcher, note, clock, gpu, simulated = _cell(entry, "kernel"), self.note, self.clock, self._gpu, config.cuda_simulator()
         kernel = next((each for each in build.kernels() if each.launch is dispatcher), None)
         if kernel is None or id(entry) in self._timed:
             return self._timed.get(id(entry), entry)
@@ -78,7 +76,7 @@ class Launches:
             entry(*arguments)
             if marks:
                 marks[1].record(stream)
-            note((start, clock(), get_ident(), "kernel", kernel, Marks(*marks) if marks else Simulated()))
+            note(start, "kernel", kernel, Marks(*marks) if marks else Simulated())
 
         self._timed[id(entry)], self._plain[id(launch)] = launch, entry
         return launch

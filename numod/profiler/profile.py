@@ -157,11 +157,11 @@ class profile:  # noqa: N801  PyTorch's name
         elif self._watch is None:
             self._watch = Watch(self.options)
             self._watch.start()
+            self._watch.take()
             self._began = self._step_began = clock()
-            self._watch.notes.clear()
         elif self.current_action is ProfilerAction.WARMUP and action is not ProfilerAction.WARMUP:
+            self._watch.take()
             self._began = clock()
-            self._watch.notes.clear()
         self.current_action = action
 
     def _close(self, keep: bool) -> None:
@@ -169,8 +169,9 @@ class profile:  # noqa: N801  PyTorch's name
             return
         if self.step_num and keep and self._step_began >= self._began and self.current_action is not ProfilerAction.RECORD_AND_SAVE:
             self._note_step()
-        end, notes = clock(), self._watch.notes
+        end = clock()
         self._watch.stop()
+        notes = self._watch.take()
         while notes and notes[-6] >= end:
             del notes[-6:]
         notes.extend((self._began, end, get_ident(), "profile", "profile", None))
@@ -180,7 +181,7 @@ class profile:  # noqa: N801  PyTorch's name
         self._watch = None
 
     def _note_step(self) -> None:
-        self._watch.notes.extend((max(self._step_began, self._began), clock(), get_ident(), "step", f"ProfilerStep#{self.step_num}", None))
+        self._watch.note(max(self._step_began, self._began), "step", f"ProfilerStep#{self.step_num}", None)
 
     # ---- what was found
 
@@ -246,7 +247,7 @@ class record_function:  # noqa: N801
     def __exit__(self, *_: object) -> None:
         begin = self._begins.pop()
         if _now and _now[-1]._watch is not None:
-            _now[-1]._watch.notes.extend((begin, clock(), get_ident(), "user", self.name, None))
+            _now[-1]._watch.note(begin, "user", self.name, None)
 
     def __call__(self, function: Callable) -> Callable:
         @functools.wraps(function)

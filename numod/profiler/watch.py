@@ -1,8 +1,7 @@
 """Watch: notes when each op, gradient, kernel, module and optimizer step began and ended, as long as it is on. Not what the notes mean.
 
 While it is off nothing is asked anywhere: the functions it needs to see are exchanged when it starts, and put back when it stops.
-A note is (start, end, thread, category, subject, detail), times in ns; it is made at the end, so that inner notes come before outer ones. Notes
-lie flat in one list, six places each: a tuple that is kept costs more than all else here.
+A note is (start, end, thread, category, subject, detail), times in ns; it is made at the end, so that inner notes come before outer ones.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from threading import get_ident
-from time import perf_counter_ns as clock
+from functools import partial
 from typing import NamedTuple
 
 from ..autograd import engine
@@ -29,6 +27,7 @@ from ..utils.data.pool import WorkerPass
 from .compiling import watch_compiler
 from .exchange import Exchange
 from .launches import Launches
+from .recorder import recorder
 
 _PACKAGE = __file__.rsplit("profiler", 1)[0]
 
@@ -65,39 +64,40 @@ class _Watched(weakref.ref):
 
 
 class Watch:
-    """`notes` grows between `start` and `stop`."""
+    """Notes gather between `start` and `stop`; `take` gives those since it was last asked, flat in one list, six places each."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.notes: list = []  # flat
+        self.clock, self.note, self.take = recorder()
         self.roots: dict[Module, str] = {}  # the modules called, with the names of those that were called by no other
         self._exchange = Exchange()
-        self._launches = Launches(self.notes.extend)
+        self._launches = Launches(self.note, self.clock)
         self._calls: dict[Call, Call] = {}  # one object for all that are alike: a program repeats itself
         self._references: dict[int, _Watched] = {}  # to the storages whose end is noted
 
     def start(self) -> None:
         """Begin to note."""
-        exchange, note = self._exchange, self.notes.extend
-        tools = {"clock": clock, "get_ident": get_ident, "note": note}
+        exchange, note = self._exchange, self.note
+        around = partial(_around, note, self.clock)
+        tools = {"clock": self.clock, "note": note}
         if self.options.details:
             tools["describe"] = self._describe
         for function, body in _DETAILED if self.options.details else _BARE:
             exchange.recode(function, body, **tools)
-        exchange.replace(engine, "_walk", lambda plain: around(plain, note, "backward", "backward"))
+        exchange.replace(engine, "_walk", lambda plain: around(plain, "backward", "backward"))
         for kind in _with_own(Node, "backward"):
-            exchange.replace(kind, "backward", lambda plain: _around_node(plain, note))
+            exchange.replace(kind, "backward", lambda plain: _around_node(plain, note, self.clock))
         for name in ("step", "zero_grad"):
             for kind in _with_own(Optimizer, name):
-                exchange.replace(kind, name, lambda plain, name=name: around(plain, note, "optimizer", _title(f"Optimizer.{name}", name)))
+                exchange.replace(kind, name, lambda plain, name=name: around(plain, "optimizer", _title(f"Optimizer.{name}", name)))
         for kind in (Pass, WorkerPass):
-            exchange.replace(kind, "__next__", lambda plain: around(plain, note, "data", _title("enumerate(DataLoader)", "__next__")))
-        exchange.replace(Tensor, "item", lambda plain: around(plain, note, "item", "numod::item"))
-        exchange.replace(Op, "plan", lambda plain: around(plain, note, "plan", "plan"))
+            exchange.replace(kind, "__next__", lambda plain: around(plain, "data", _title("enumerate(DataLoader)", "__next__")))
+        exchange.replace(Tensor, "item", lambda plain: around(plain, "item", "numod::item"))
+        exchange.replace(Op, "plan", lambda plain: around(plain, "plan", "plan"))
         if self.options.modules:
             exchange.replace(Module, "__call__", self._watch_module)
-        exchange.replace(Compiled, "__call__", lambda plain: self._launches.watch_compiled(_around_compiled(plain, note)))
-        watch_compiler(exchange, note)
+        exchange.replace(Compiled, "__call__", lambda plain: self._launches.watch_compiled(_around_compiled(plain, note, self.clock)))
+        watch_compiler(exchange, note, self.clock)
         self._watch_collector()
         if self.options.kernels:
             self._launches.start(exchange)
@@ -110,19 +110,19 @@ class Watch:
 
     def _watch_collector(self) -> None:
         """Python's garbage collections, which else would seem to be the time of whatever they interrupt."""
-        note, began = self.notes.extend, [0]
+        note, clock, began = self.note, self.clock, [0]
 
         def collecting(phase: str, info: dict) -> None:
             if phase == "start":
                 began[0] = clock()
             elif began[0]:
-                note((began[0], clock(), get_ident(), "gc", f"garbage collection {info['generation']}", None))
+                note(began[0], "gc", f"garbage collection {info['generation']}", None)
 
         gc.callbacks.append(collecting)
         self._exchange.later(lambda: gc.callbacks.remove(collecting))
 
     def _watch_module(self, plain: Callable) -> Callable:
-        note, roots = self.notes.extend, self.roots
+        note, clock, roots = self.note, self.clock, self.roots
 
         def __call__(self: Module, *arguments: object, **named: object) -> object:
             if self not in roots:
@@ -133,7 +133,7 @@ class Watch:
                     return plain(self, *arguments, **named)
                 return self.forward(*arguments, **named)
             finally:
-                note((start, clock(), get_ident(), "module", self, None))
+                note(start, "module", self, None)
 
         return __call__
 
@@ -154,52 +154,51 @@ class Watch:
         if id(storage) not in self._references:
             watched = self._references[id(storage)] = _Watched(storage, self._note_gone)
             watched.number, watched.size = id(storage), storage.nbytes()
-            now = clock()
-            self.notes.extend((now, now, get_ident(), "memory", watched.size, None))
+            now = self.clock()
+            self.note(now, "memory", watched.size, None, now)
 
     def _note_gone(self, watched: _Watched) -> None:
         if self._references.pop(watched.number, None) is not None:
-            now = clock()
-            self.notes.extend((now, now, get_ident(), "memory", -watched.size, None))
+            now = self.clock()
+            self.note(now, "memory", -watched.size, None, now)
 
 
-def around(plain: Callable, note: Callable, category: str, subject: Callable | str) -> Callable:
+def _around(note: Callable, clock: Callable, plain: Callable, category: str, subject: Callable | str) -> Callable:
     """A method, or function, that does what `plain` does and notes it under a name, or what gives one for the type of the first argument."""
 
     def watched(first: object, *arguments: object, **keywords: object) -> object:
         start = clock()
         try:
-            return plain(first, *arguments, **keywords)
+            return plain(first, *arguments, **keywords) if arguments or keywords else plain(first)  # the short form costs half
         finally:
-            note((start, clock(), get_ident(), category, subject, first.__class__))
+            note(start, category, subject, first.__class__)
 
     return watched
 
 
-def _around_node(plain: Callable, note: Callable) -> Callable:
+def _around_node(plain: Callable, note: Callable, clock: Callable) -> Callable:
     def backward(self: Node, grads: list) -> list:
         start = clock()
         found = plain(self, grads)
         if found.__class__ is not list:
             found = list(found)
-        note((start, clock(), get_ident(), "node", self.op or self.name(), self.sequence))
+        note(start, "node", self.op or self.name(), self.sequence)
         return found
 
     return backward
 
 
-# ---- bodies for the functions of the waist. They run as those: `plain`, `note` and `describe` are given by the exchange
+# ---- bodies for the functions of the waist. They run as those: `plain`, `note`, `clock` and `describe` are given by the exchange
 
 
 def _apply(op: object, inputs: tuple, parameters: tuple = ()) -> object:
     start = clock()
     result = plain(op, inputs, parameters)
-    end = clock()
     try:
         node = result._node
     except AttributeError:  # several results
         node = result[0]._node
-    note((start, end, get_ident(), "op", op, node and node.sequence))
+    note(start, "op", op, node and node.sequence)
     return result
 
 
@@ -209,16 +208,15 @@ def _apply_described(op: object, inputs: tuple, parameters: tuple = ()) -> objec
     end = clock()
     results = result if op.outputs else (result,)
     node = results[0]._node
-    note((start, end, get_ident(), "op", describe(op, inputs, parameters, results), node and node.sequence))
+    note(start, "op", describe(op, inputs, parameters, results), node and node.sequence, end)
     return result
 
 
 def _apply_into(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
     start = clock()
     plain(op, inputs, targets, parameters)
-    end = clock()
     node = targets[0]._node
-    note((start, end, get_ident(), "op", op, node and node.sequence))
+    note(start, "op", op, node and node.sequence)
 
 
 def _apply_into_described(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
@@ -226,13 +224,13 @@ def _apply_into_described(op: object, inputs: tuple, targets: tuple, parameters:
     plain(op, inputs, targets, parameters)
     end = clock()
     node = targets[0]._node
-    note((start, end, get_ident(), "op", describe(op, inputs, parameters, targets, False), node and node.sequence))
+    note(start, "op", describe(op, inputs, parameters, targets, False), node and node.sequence, end)
 
 
 def _apply_updates(op: object, members: list, numbers: Callable) -> None:
     start = clock()
     plain(op, members, numbers)
-    note((start, clock(), get_ident(), "op", op, None))
+    note(start, "op", op, None)
 
 
 def _apply_updates_described(op: object, members: list, numbers: Callable) -> None:
@@ -241,20 +239,20 @@ def _apply_updates_described(op: object, members: list, numbers: Callable) -> No
     end = clock()
     tensors = tuple([each for member in members for each in member])
     written = tuple([member[k] for member in members for k in op.positions])
-    note((start, end, get_ident(), "op", describe(op, tensors, (len(members[0]),), written, False), None))
+    note(start, "op", describe(op, tensors, (len(members[0]),), written, False), None, end)
 
 
 _BARE = ((waist.apply, _apply), (waist.apply_into, _apply_into), (waist.apply_updates, _apply_updates))
 _DETAILED = ((waist.apply, _apply_described), (waist.apply_into, _apply_into_described), (waist.apply_updates, _apply_updates_described))
 
 
-def _around_compiled(plain: Callable, note: Callable) -> Callable:
+def _around_compiled(plain: Callable, note: Callable, clock: Callable) -> Callable:
     def __call__(self: Compiled, *arguments: object, **named: object) -> object:
         start = clock()
         try:
             return plain(self, *arguments, **named)
         finally:
-            note((start, clock(), get_ident(), "compiled", f"compiled {self.name}", None))
+            note(start, "compiled", f"compiled {self.name}", None)
 
     return __call__
 

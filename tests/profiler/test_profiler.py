@@ -21,6 +21,8 @@ from numod.autograd import engine
 from numod.core import apply as waist
 from numod.kernel import bind
 from numod.profiler import ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler, write_perf_map
+from numod.profiler.recorder import recorder
+from numod.profiler.report import kinds
 from numod.utils.data import DataLoader, TensorDataset
 
 
@@ -96,16 +98,26 @@ def test_every_slice_lies_inside_its_parent(profiled: profile) -> None:
 
 def test_self_times_add_up_to_the_wall_time() -> None:
     step = training_step()
-    start = time.perf_counter()
+    before = time.perf_counter()
     with profile() as prof:
+        start = time.perf_counter()
         for _ in range(20):
             step()
-    wall = 1e6 * (time.perf_counter() - start)
+        inside = 1e6 * (time.perf_counter() - start)
+    around = 1e6 * (time.perf_counter() - before)
     total = sum(each.self_cpu_time_total for each in prof.key_averages())
     (whole,) = find(prof, "profile")
-    assert total == pytest.approx(whole.cpu_time_total, rel=1e-6)
-    assert total <= wall
-    assert prof.events().self_cpu_time_total == pytest.approx(total)
+    assert inside <= total <= around
+    assert total == pytest.approx(whole.cpu_time_total, rel=1e-6) == pytest.approx(prof.events().self_cpu_time_total)
+    assert sum(microseconds for _, microseconds in kinds(prof.events())) == pytest.approx(total)
+
+
+def test_what_is_outside_of_ops_is_pythons_time() -> None:
+    with profile() as prof:
+        start = time.perf_counter()
+        sum(range(100_000))
+        inside = 1e6 * (time.perf_counter() - start)
+    assert dict(kinds(prof.events()))["Python"] >= inside
 
 
 def test_gradients_belong_to_their_op_its_module_and_its_line(profiled: profile) -> None:
@@ -187,6 +199,25 @@ def test_results_are_the_same() -> None:
     with profile(with_jit=True, profile_memory=True, with_flops=True, with_stack=True):
         found = compute()
     assert all(numod.equal(a, b) for a, b in zip(expected, found))
+
+
+# ---- the recorder
+
+
+def test_notes_are_kept_in_order_and_given_once() -> None:
+    clock, note, take = recorder()
+    take()
+    begin, thing = clock(), object()
+    references = sys.getrefcount(thing)
+    for k in range(10_000):  # more than the first piece of memory holds
+        note(k, "op", thing, None, k + 1)
+    note(begin, "user", "mine", 7)
+    assert sys.getrefcount(thing) == references + 10_000
+    notes = take()
+    assert notes[:12] == [0, 1, threading.get_ident(), "op", thing, None, 1, 2, threading.get_ident(), "op", thing, None]
+    assert len(notes) == 6 * 10_001 and notes[-6] == begin <= notes[-5] <= time.perf_counter_ns() and notes[-4:] == [threading.get_ident(), "user", "mine", 7]
+    del notes
+    assert sys.getrefcount(thing) == references and take() == []
 
 
 # ---- nothing is left behind
