@@ -28,10 +28,10 @@ def expect_matrix(name: str, A: Tensor) -> Tensor:
     if A.ndim < 2:
         raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
     if not A.is_floating_point():
-        error = NotImplementedError if name in ("eigh", "lu", "lu_factor_ex") else RuntimeError  # as PyTorch, whose checks differ from one function to the next
+        error = NotImplementedError if name in ("eigh", "lu", "lu_factor_ex", "solve_triangular", "householder_product") else RuntimeError  # as PyTorch, whose checks differ from one function to the next
         raise error(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {A.dtype.short}")
     if A.dtype.itemsize < 4:
-        error = RuntimeError if name in ("inv", "slogdet", "pinv", "matrix_norm", "matrix_rank") else NotImplementedError
+        error = RuntimeError if name in ("inv", "slogdet", "pinv", "matrix_norm", "matrix_rank", "lstsq") else NotImplementedError
         raise error(f"linalg.{name}: Low precision dtypes not supported. Got {A.dtype.short}; convert first, for example with .float()")
     return contiguous(A)
 

@@ -169,9 +169,9 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:  # noqa: A002
 
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """A multiplied n times; its inverse for negative n."""
-    a = expect_square("matrix_power", A)
     if n < 0:
-        return matrix_power(inv(a), -n)
+        return matrix_power(inv(A), -n)
+    a = A if A.ndim >= 2 and A.shape[-1] == A.shape[-2] else expect_square("matrix_power", A)
     if n == 0:
         return eye(a.shape[-1], dtype=a.dtype, device=a.device).expand(a.shape).clone()
     result = None
@@ -234,7 +234,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Powers 0 to N - 1 of each element, (..., n, N); by default as many as elements."""
     n = x.shape[-1] if N is None else N
     if n <= 1:
-        raise RuntimeError(f"linalg.vander: N must be greater than 1, got {n}")
+        raise RuntimeError("N must be greater than 1.")
     return stack([t.pow(x, k) for k in range(n)], -1)
 
 

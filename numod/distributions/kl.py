@@ -1,10 +1,11 @@
-"""Kullback-Leibler divergences between pairs of distributions, by formula."""
+"""Kullback-Leibler divergences between distributions of one kind, by formula. Between different kinds: `kl_pairs`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
+from ..autograd import grad
 from ..core import Tensor, functions as f
 from ..core.linear_algebra import solve_triangular
 from .bernoulli import Bernoulli
@@ -12,8 +13,10 @@ from .beta import Beta
 from .binomial import Binomial
 from .categorical import Categorical
 from .cauchy import Cauchy
+from .continuous_bernoulli import ContinuousBernoulli
 from .dirichlet import Dirichlet
 from .distribution import Distribution
+from .exp_family import ExponentialFamily
 from .exponential import Exponential
 from .gamma import Gamma
 from .geometric import Geometric
@@ -22,9 +25,11 @@ from .half_normal import HalfNormal
 from .independent import Independent
 from .laplace import Laplace
 from .log_normal import LogNormal
+from .lowrank_multivariate_normal import LowRankMultivariateNormal
 from .multivariate_normal import MultivariateNormal
 from .normal import Normal
 from .one_hot_categorical import OneHotCategorical
+from .pareto import Pareto
 from .poisson import Poisson
 from .transformed_distribution import TransformedDistribution
 from .uniform import Uniform
@@ -85,40 +90,6 @@ def _gumbel(p: Gumbel, q: Gumbel) -> Tensor:
     return -ratio.log() + gap + ratio * EULER + (-gap + (1 + ratio).lgamma()).exp() - (1 + EULER)
 
 
-@register_kl(Normal, Laplace)
-def _normal_laplace(p: Normal, q: Laplace) -> Tensor:
-    gap = (p.loc - q.loc) / p.scale
-    distance = math.sqrt(2 / math.pi) * p.scale * (-0.5 * gap**2).exp() + (p.loc - q.loc) * (math.sqrt(0.5) * gap).erf()  # the mean of |x - q.loc|
-    return distance / q.scale + (2 * q.scale).log() - p.entropy()
-
-
-@register_kl(Laplace, Normal)
-@register_kl(Uniform, Normal)
-@register_kl(Gamma, Normal)
-@register_kl(Exponential, Normal)
-@register_kl(Beta, Normal)
-@register_kl(Gumbel, Normal)
-def _to_normal(p: Distribution, q: Normal) -> Tensor:
-    return -p.entropy() + 0.5 * (2 * math.pi * q.variance).log() + 0.5 * (p.variance + (p.mean - q.loc) ** 2) / q.variance
-
-
-@register_kl(Exponential, Gamma)
-def _exponential_gamma(p: Exponential, q: Gamma) -> Tensor:
-    ratio = q.rate / p.rate
-    return -q.concentration * ratio.log() + ratio + q.concentration.lgamma() + q.concentration * EULER - (1 + EULER)
-
-
-@register_kl(Gamma, Exponential)
-@register_kl(Beta, Exponential)
-def _to_exponential(p: Distribution, q: Exponential) -> Tensor:
-    return -p.entropy() - q.rate.log() + q.rate * p.mean
-
-
-@register_kl(Bernoulli, Poisson)
-def _bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
-    return -p.entropy() - (p.probs * q.rate.log() - q.rate)
-
-
 @register_kl(Uniform, Uniform)
 def _uniform(p: Uniform, q: Uniform) -> Tensor:
     result = ((q.high - q.low) / (p.high - p.low)).log()
@@ -144,6 +115,30 @@ def _beta(p: Beta, q: Beta) -> Tensor:
     second = p.concentration1.lgamma() + p.concentration0.lgamma() + total_q.lgamma()
     gaps = (p.concentration1 - q.concentration1) * p.concentration1.digamma() + (p.concentration0 - q.concentration0) * p.concentration0.digamma()
     return first - second + gaps + (total_q - total_p) * total_p.digamma()
+
+
+@register_kl(ContinuousBernoulli, ContinuousBernoulli)
+def _continuous_bernoulli(p: ContinuousBernoulli, q: ContinuousBernoulli) -> Tensor:
+    return p.mean * (p.logits - q.logits) + p._log_norm() + (-p.probs).log1p() - q._log_norm() - (-q.probs).log1p()
+
+
+@register_kl(ExponentialFamily, ExponentialFamily)
+def _exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> Tensor:
+    """By Bregman's divergence of the log normaliser."""
+    if type(p) is not type(q):
+        raise NotImplementedError("The cross KL-divergence between different exponential families cannot be computed using Bregman divergences")
+    theta = [each.detach().requires_grad_() for each in p._natural_params]
+    normaliser = p._log_normalizer(*theta)
+    result = q._log_normalizer(*q._natural_params) - normaliser
+    for mine, other, slope in zip(theta, q._natural_params, grad(normaliser.sum(), theta, create_graph=True)):
+        result = result - ((other - mine) * slope).reshape((*normaliser.shape, -1)).sum(-1)
+    return result
+
+
+@register_kl(Pareto, Pareto)
+def _pareto(p: Pareto, q: Pareto) -> Tensor:
+    ratio = q.alpha / p.alpha
+    return f.where(p.scale < q.scale, math.inf, q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1)
 
 
 @register_kl(Dirichlet, Dirichlet)
@@ -192,8 +187,13 @@ def _one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)
-def _multivariate(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
-    a, b, k = p._unbroadcasted_scale_tril, q._unbroadcasted_scale_tril, p.event_shape[0]
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+def _multivariate(p: Distribution, q: Distribution) -> Tensor:
+    if p.event_shape != q.event_shape:
+        raise ValueError("KL-divergence between two Multivariate Normals with different event shapes cannot be computed")
+    a, b, k = p.scale_tril, q.scale_tril, p.event_shape[0]
     half = b.diagonal(0, -2, -1).log().sum(-1) - a.diagonal(0, -2, -1).log().sum(-1)
     spread = (solve_triangular(b, a, upper=False) ** 2).sum((-2, -1))
     shift = (solve_triangular(b, (q.loc - p.loc).unsqueeze(-1), upper=False) ** 2).sum((-2, -1))
@@ -209,19 +209,6 @@ def _independent(p: Independent, q: Independent) -> Tensor:
 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
-    if [type(each) for each in p.transforms] != [type(each) for each in q.transforms] or p.event_shape != q.event_shape:
+    if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError("KL between TransformedDistributions needs the same transforms")
     return kl_divergence(p.base_dist, q.base_dist)
-
-
-def _infinite(p: Distribution, q: Distribution) -> Tensor:
-    """p has values that q cannot have."""
-    return p.mean.new_full(p.batch_shape, math.inf)
-
-
-for _type, _narrower in {
-    Normal: (Beta, Exponential, Gamma, Uniform), Laplace: (Beta, Exponential, Gamma, Uniform), Gumbel: (Beta, Exponential, Gamma, Uniform),
-    Exponential: (Beta, Uniform), Gamma: (Beta, Uniform), Poisson: (Bernoulli, Binomial),
-}.items():  # fmt: skip
-    for _other in _narrower:
-        register_kl(_type, _other)(_infinite)

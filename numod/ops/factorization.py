@@ -230,12 +230,14 @@ def _ldl_solve_one(ld: np.ndarray, pivots: np.ndarray, x: np.ndarray) -> None:
         x[[last, row]] = x[[row, last]]
 
 
-def _inv_or_nan(a: np.ndarray) -> np.ndarray:
-    """The inverses, NaN for singular matrices: for gradients, which are no reason to raise."""
+def _inv_or_infinite(a: np.ndarray) -> np.ndarray:
+    """The inverses; of singular matrices what dividing by their zero pivots gives, infinities and NaN: for gradients, which are no reason to raise."""
     try:
         return np.linalg.inv(a)
     except np.linalg.LinAlgError:
-        return np.stack([_inv_or_nan(each) for each in a]) if a.ndim > 2 else np.full_like(a, np.nan)
+        packed, _, _, order = _lu(a, True)
+        rows = (order[..., None, :] == np.arange(a.shape[-1])[:, None]).swapaxes(-1, -2).astype(a.dtype)
+        return _solve_triangular(packed, _solve_triangular(packed, rows, False, True), True, False)
 
 
 def _converging(values: str) -> tuple[str, Callable]:
@@ -244,7 +246,7 @@ def _converging(values: str) -> tuple[str, Callable]:
 
 inv = Factorization("inv", "a", "", "", np.linalg.inv, lambda a: a,
                     ("The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.", _zero_pivot))
-inv_or_nan = Factorization("inv_or_nan", "a", "", "", _inv_or_nan, lambda a: a)
+inv_or_infinite = Factorization("inv_or_infinite", "a", "", "", _inv_or_infinite, lambda a: a)
 solve = Factorization("solve", "a b", "", "", np.linalg.solve, lambda a, b: b, ("The solver failed because the input matrix is singular.", _zero_pivot))
 solve_triangular = Factorization("solve_triangular", "a b", "", "upper unit", _solve_triangular, lambda a, b, upper, unit: b)
 cholesky = Factorization("cholesky", "a", "", "", np.linalg.cholesky, lambda a: a, (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .factorization import cholesky, det, eig, eigh, inv, inv_or_nan, lu, pinv, qr, slogdet, solve, solve_triangular, svd, svdvals
+from .factorization import cholesky, det, eig, eigh, inv, inv_or_infinite, lu, pinv, qr, slogdet, solve, solve_triangular, svd, svdvals
 from .join import cat
 
 
@@ -53,13 +53,13 @@ def _cholesky_gradient(g: object, out: object) -> object:
 
 
 def _slogdet_gradient(grads: list, a: object) -> object:
-    return a.new_zeros(a.shape) if grads[1] is None else _over(inv_or_nan.apply((a,)).mT, grads[1])
+    return a.new_zeros(a.shape) if grads[1] is None else _over(inv_or_infinite.apply((a,)).mT, grads[1])
 
 
 def _det_gradient(g: object, a: object, out: object, recording: bool) -> object:
     """The transposed cofactors: by the singular values, so that singular matrices have them too; where they are differentiated again, by the inverse."""
     if recording:
-        return _over(inv_or_nan.apply((a,)).mT, g * out)
+        return _over(inv_or_infinite.apply((a,)).mT, g * out)
     u, s, vh = svd.apply((a,), (True,))
     n = a.shape[-1]
     others = s.unsqueeze(-2).expand((*s.shape[:-1], n, n)).masked_fill(a.new_identity(n).bool(), 1).prod(-1)
@@ -160,7 +160,7 @@ def _beside(first: object, second: object, dim: int) -> object:
     return cat.apply((first, second), (first.ndim + dim,)) if second.shape[dim] else first
 
 
-for _op, _gradient in ((inv, _inv_gradient), (inv_or_nan, _inv_gradient), (cholesky, _cholesky_gradient), (det, _det_gradient), (slogdet, _slogdet_gradient), (qr, _qr_gradient), (svd, _svd_gradient),
+for _op, _gradient in ((inv, _inv_gradient), (inv_or_infinite, _inv_gradient), (cholesky, _cholesky_gradient), (det, _det_gradient), (slogdet, _slogdet_gradient), (qr, _qr_gradient), (svd, _svd_gradient),
                        (svdvals, _svdvals_gradient), (eigh, _eigh_gradient), (eig, _eig_gradient), (pinv, _pinv_gradient), (lu, _lu_gradient)):
     _op.gradients = {"a": _gradient}
 solve.gradients, solve_triangular.gradients = {("a", "b"): _solve_gradient}, {("a", "b"): _triangular_gradient}

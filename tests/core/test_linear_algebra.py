@@ -145,3 +145,31 @@ def test_a_few_singular_and_eigenvectors() -> None:
     weight = np.diag(np.arange(1.0, 13))
     least, _ = numod.lobpcg(numod.tensor(symmetric), 2, numod.tensor(weight), largest=False)
     np.testing.assert_allclose(least.numpy(), np.sort(np.linalg.eigvals(np.linalg.solve(weight, symmetric)).real)[:2], rtol=1e-6)
+
+
+def test_gradients_of_singular_matrices_divide_by_zero() -> None:
+    x = numod.stack([numod.ones(2, 2), numod.eye(2)]).requires_grad_()
+    linalg.slogdet(x)[1].sum().backward()
+    inf = float("inf")
+    assert x.grad.tolist() == [[[inf, -inf], [-inf, inf]], [[1, 0], [0, 1]]]
+
+
+def test_functions_of_any_dtype() -> None:
+    integers = numod.tensor([[1, 1], [0, 1]])
+    assert linalg.matrix_power(integers, 3).tolist() == [[1, 3], [0, 1]] and linalg.matrix_power(integers.half(), 3).dtype is numod.float16
+    assert linalg.vander(numod.tensor([2, 3])).tolist() == [[1, 2], [1, 3]]
+    assert linalg.diagonal(numod.arange(8).reshape(2, 2, 2)).tolist() == [[0, 3], [4, 7]]
+    half = numod.tensor([[3.0, 0.0], [4.0, 0.0]], dtype=numod.float16)
+    assert linalg.matrix_norm(half).tolist() == 5 and linalg.matrix_exp(numod.zeros(2, 2, dtype=numod.float16)).tolist() == [[1, 0], [0, 1]]
+    x = numod.zeros((0, 3), requires_grad=True)
+    numod.diag_embed(x, 1).sum().backward()
+    assert x.grad.shape == (0, 3)
+
+
+@pytest.mark.parametrize("function, dtype, error", [
+    (linalg.pinv, numod.int64, RuntimeError), (linalg.pinv, numod.bool, RuntimeError), (linalg.det, numod.float16, NotImplementedError), (linalg.cholesky, numod.float16, NotImplementedError), (linalg.eigh, numod.int64, NotImplementedError),
+    (numod.trace, numod.bool, NotImplementedError), (lambda x: linalg.vander(x[0, :1]), numod.float32, RuntimeError), (lambda x: linalg.lstsq(x, x), numod.float16, RuntimeError), (lambda x: linalg.solve_triangular(x, x, upper=True), numod.int64, NotImplementedError),
+])  # fmt: skip
+def test_types_of_errors(function, dtype, error) -> None:
+    with pytest.raises(error):
+        function(numod.eye(2).to(dtype))

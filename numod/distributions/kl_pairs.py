@@ -1,0 +1,164 @@
+"""Kullback-Leibler divergences between different kinds of distributions: the expectation under p of -log q, less p's entropy. Of one kind: `kl`."""
+
+from __future__ import annotations
+
+import math
+
+from ..core import Tensor, functions as f
+from .beta import Beta
+from .bernoulli import Bernoulli
+from .binomial import Binomial
+from .continuous_bernoulli import ContinuousBernoulli
+from .distribution import Distribution
+from .exponential import Exponential
+from .gamma import Gamma
+from .gumbel import EULER, Gumbel
+from .kl import register_kl
+from .laplace import Laplace
+from .normal import Normal
+from .pareto import Pareto
+from .poisson import Poisson
+from .uniform import Uniform
+
+
+def _unless(impossible: Tensor, value: Tensor) -> Tensor:
+    """`value`; infinity where p has values that q cannot have, or a moment that is infinite."""
+    return f.where(impossible, math.inf, value)
+
+
+def _infinite(p: Distribution, q: Distribution) -> Tensor:
+    """p has values that q cannot have."""
+    return p.mean.new_full(p.batch_shape, math.inf)
+
+
+_UNIT = (Beta, ContinuousBernoulli, Uniform)  # between limits
+for _type, _narrower in {
+    **dict.fromkeys((Normal, Laplace, Gumbel), (*_UNIT, Exponential, Gamma, Pareto)), **dict.fromkeys((Exponential, Gamma), (*_UNIT, Pareto)),
+    Pareto: _UNIT, **dict.fromkeys((Beta, ContinuousBernoulli), (Pareto,)), Poisson: (Bernoulli, Binomial),
+}.items():  # fmt: skip
+    for _other in _narrower:
+        register_kl(_type, _other)(_infinite)
+
+
+def _x_log_x(x: Tensor) -> Tensor:
+    return x.xlogy(x)
+
+
+def _mean_log(p: Distribution) -> Tensor:
+    """The expectation of log x."""
+    if isinstance(p, Beta):
+        return p.concentration1.digamma() - (p.concentration1 + p.concentration0).digamma()
+    if isinstance(p, Pareto):
+        return p.scale.log() + p.alpha.reciprocal()
+    return (_x_log_x(p.high) - _x_log_x(p.low)) / (p.high - p.low) - 1
+
+
+@register_kl(Laplace, Normal)
+@register_kl(Uniform, Normal)
+@register_kl(Gamma, Normal)
+@register_kl(Exponential, Normal)
+@register_kl(Beta, Normal)
+@register_kl(ContinuousBernoulli, Normal)
+@register_kl(Gumbel, Normal)
+def _to_normal(p: Distribution, q: Normal) -> Tensor:
+    return -p.entropy() + 0.5 * (2 * math.pi * q.variance).log() + 0.5 * (p.variance + (p.mean - q.loc) ** 2) / q.variance
+
+
+@register_kl(Pareto, Normal)
+def _pareto_normal(p: Pareto, q: Normal) -> Tensor:
+    return _unless(p.alpha <= 2, _to_normal(p, q))
+
+
+@register_kl(Normal, Laplace)
+def _normal_laplace(p: Normal, q: Laplace) -> Tensor:
+    gap = (p.loc - q.loc) / p.scale
+    distance = math.sqrt(2 / math.pi) * p.scale * (-0.5 * gap**2).exp() + (p.loc - q.loc) * (math.sqrt(0.5) * gap).erf()  # the mean of |x - q.loc|
+    return distance / q.scale + (2 * q.scale).log() - p.entropy()
+
+
+@register_kl(Gamma, Exponential)
+@register_kl(Beta, Exponential)
+@register_kl(ContinuousBernoulli, Exponential)
+def _to_exponential(p: Distribution, q: Exponential) -> Tensor:
+    return -p.entropy() - q.rate.log() + q.rate * p.mean
+
+
+@register_kl(Uniform, Exponential)
+def _uniform_exponential(p: Uniform, q: Exponential) -> Tensor:
+    return _unless(p.low < 0, _to_exponential(p, q))
+
+
+@register_kl(Pareto, Exponential)
+def _pareto_exponential(p: Pareto, q: Exponential) -> Tensor:
+    return _unless(p.alpha <= 1, _to_exponential(p, q))
+
+
+@register_kl(Exponential, Gamma)
+def _exponential_gamma(p: Exponential, q: Gamma) -> Tensor:
+    ratio = q.rate / p.rate
+    return -q.concentration * ratio.log() + ratio + q.concentration.lgamma() + q.concentration * EULER - (1 + EULER)
+
+
+@register_kl(Beta, Gamma)
+@register_kl(Uniform, Gamma)
+@register_kl(Pareto, Gamma)
+def _to_gamma(p: Distribution, q: Gamma) -> Tensor:
+    a, b = q.concentration, q.rate
+    found = -p.entropy() + a.lgamma() - a * b.log() - (a - 1) * _mean_log(p) + b * p.mean
+    return found if isinstance(p, Beta) else _unless(p.alpha <= 1 if isinstance(p, Pareto) else p.low < 0, found)
+
+
+def _to_gumbel(p: Distribution, q: Gumbel, mean_decay: Tensor) -> Tensor:
+    """`mean_decay` is the expectation of exp(-x / q.scale)."""
+    return -p.entropy() + q.scale.log() + (p.mean - q.loc) / q.scale + (q.loc / q.scale).exp() * mean_decay
+
+
+@register_kl(Normal, Gumbel)
+def _normal_gumbel(p: Normal, q: Gumbel) -> Tensor:
+    return _to_gumbel(p, q, (0.5 * (p.scale / q.scale) ** 2 - p.loc / q.scale).exp())
+
+
+@register_kl(Exponential, Gumbel)
+def _exponential_gumbel(p: Exponential, q: Gumbel) -> Tensor:
+    return _to_gumbel(p, q, p.rate * q.scale / (p.rate * q.scale + 1))
+
+
+@register_kl(Gamma, Gumbel)
+def _gamma_gumbel(p: Gamma, q: Gumbel) -> Tensor:
+    return _to_gumbel(p, q, (1 + (p.rate * q.scale).reciprocal()) ** -p.concentration)
+
+
+@register_kl(Uniform, Gumbel)
+def _uniform_gumbel(p: Uniform, q: Gumbel) -> Tensor:
+    return _to_gumbel(p, q, ((-p.low / q.scale).exp() - (-p.high / q.scale).exp()) * q.scale / (p.high - p.low))
+
+
+@register_kl(Beta, ContinuousBernoulli)
+@register_kl(Uniform, ContinuousBernoulli)
+def _to_continuous_bernoulli(p: Distribution, q: ContinuousBernoulli) -> Tensor:
+    found = -p.entropy() - p.mean * q.logits - (-q.probs).log1p() - q._log_norm()
+    return found if isinstance(p, Beta) else _unless((p.high > 1) | (p.low < 0), found)
+
+
+@register_kl(Beta, Uniform)
+@register_kl(ContinuousBernoulli, Uniform)
+def _to_uniform(p: Distribution, q: Uniform) -> Tensor:
+    return _unless((q.low > 0) | (q.high < 1), -p.entropy() + (q.high - q.low).log())
+
+
+@register_kl(Uniform, Beta)
+def _uniform_beta(p: Uniform, q: Beta) -> Tensor:
+    a, b = q.concentration1, q.concentration0
+    mirrored = Uniform(1 - p.high, 1 - p.low, validate_args=False)
+    found = -p.entropy() - (a - 1) * _mean_log(p) - (b - 1) * _mean_log(mirrored) + a.lgamma() + b.lgamma() - (a + b).lgamma()
+    return _unless((p.high > 1) | (p.low < 0), found)
+
+
+@register_kl(Uniform, Pareto)
+def _uniform_pareto(p: Uniform, q: Pareto) -> Tensor:
+    return _unless(p.low < q.scale, -p.entropy() - (q.alpha * q.scale**q.alpha).log() + (q.alpha + 1) * _mean_log(p))
+
+
+@register_kl(Bernoulli, Poisson)
+def _bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
+    return -p.entropy() - (p.probs * q.rate.log() - q.rate)
