@@ -5,7 +5,6 @@ A small network's native step takes a tenth of a microsecond; without this the P
 
 from __future__ import annotations
 
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,37 +16,44 @@ from ..core import changes
 from ..core.random import Draw
 from ..core.tensor import Tensor
 from ..device import Storage, blas
+from ..device.storage import address
 from .guards import Picture, conditions
-from .link import STATUS
 from .lower import Buffer
+from .reach import SIMPLE
+from .reuse import LARGEST, Memory, restore
 from .run import Executable
 from .trace import Value
 
 
 def caller(
-    executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int], shared: dict[int, Storage]
+    executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage]
 ) -> Callable:
-    """A function of the same tensors as positional arguments. Where anything differs from how the program was recorded it calls `slow`.
+    """A function of arguments like these. Where anything differs from how the program was recorded it calls `slow`.
 
     The inputs numbered `without` must have no gradient; those that are `shared` must be that memory.
     """
-    return _Writer(executable, picture, tensors, slow, without, shared).function()
+    return _Writer(executable, picture, arguments, named, slow, without, shared).function()
 
 
 class _Writer:
     def __init__(
-        self, executable: Executable, picture: Picture, tensors: tuple[Tensor, ...], slow: Callable, without: Sequence[int], shared: dict[int, Storage]
+        self, executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage]
     ) -> None:
         self.shared = shared
-        self.executable, self.picture, self.tensors, self.section = executable, picture, tensors, executable.section
-        self.arguments, self.without = [f"x{k}" for k in range(len(tensors))], without
+        self.executable, self.picture, self.section, self.without = executable, picture, executable.section, without
         self.space: dict[str, Any] = {
             "slow": slow, "state": waist.state, "listeners": waist.listeners, "changes": changes, "picture": picture, "equal": _equal, "new": object.__new__,
-            "Tensor": Tensor, "Storage": Storage, "empty": np.empty, "launch": self.section.launch, "table": self.section.table, "section": self.section,
-            "getrefcount": sys.getrefcount, "held": {id(each._storage) for each in executable.program.held.values()},
+            "Tensor": Tensor, "Storage": Storage, "empty": np.empty, "launch": self.section.launch, "address": address, "restore": restore,
+            "held": frozenset(each._storage for each in executable.program.held.values()),
         }
-        self.arrays: dict[Buffer, str] = {}
-        self.gradients: dict[Buffer, str] = {}
+        self.arguments: list[str] = []  # names of the tensors that are given
+        self.tensors: list[Tensor] = []
+        self.given = [*(f"a{k}" for k in range(len(arguments))), *["**named"] * bool(named)]
+        self.opening = [line for name, each in zip(self.given, arguments) for line in self._take(name, each)]
+        for key, each in named.items():
+            name = f"named{len(self.space)}"
+            self.opening += [f"{name} = named[{key!r}]", *self._take(name, each)]
+        self._sort_memory()
 
     def _name(self, value: Any, letter: str) -> str:
         """A name for a thing the function refers to."""
@@ -55,10 +61,44 @@ class _Writer:
         self.space[name] = value
         return name
 
+    def _take(self, name: str, each: Any) -> list[str]:
+        """Lines that test an argument's structure and give its tensors names."""
+        back = f"return slow({', '.join(self.given)})"
+        if isinstance(each, Tensor):
+            self.arguments.append(name)
+            self.tensors.append(each)
+            return []
+        if isinstance(each, (list, tuple, dict)):
+            keys = list(each) if isinstance(each, dict) else list(range(len(each)))
+            same = f"type({name}) is {self._name(type(each), 'kind')} and " + (f"list({name}) == {self._name(keys, 'keys')}" if isinstance(each, dict) else f"len({name}) == {len(keys)}")
+            parts = [f"{name}_{k}" for k in range(len(keys))]
+            lines = [line for part, key in zip(parts, keys) for line in (f"{part} = {name}[{self._name(key, 'key')}]", *self._take(part, each[key]))]
+            return [f"if not ({same}):", f"    {back}", *lines]
+        thing = self._name(each, "thing")
+        return [f"if not ({name} is {thing}{f' or equal({name}, {thing})' if isinstance(each, SIMPLE) else ''}):", f"    {back}"]
+
+    def _sort_memory(self) -> None:
+        """Which results and gradients are memory of earlier calls, and the names of all."""
+        lowered, leaves = self.executable.lowered, {}
+        for owner, value in self.executable.gradients:
+            if value is not None and lowered.places[value].buffer.kind == "gradient":
+                leaves.setdefault(lowered.places[value].buffer, []).append((owner, value))
+        own = {buffer: pairs[0] for buffer, pairs in leaves.items() if len(pairs) == 1 and isinstance(pairs[0][0], Tensor) and lowered.places[pairs[0][1]].offset == 0}
+        made = [each for each in self.section.arrays if each.kind != "input"]
+        self.gradients = {buffer: f"current[{k}]" for k, buffer in enumerate(each for each in made if each in own)}
+        self.results = {buffer: f"m{k}" for k, buffer in enumerate(each for each in made if each not in own)}
+        small = [each for each in self.results if each.nbytes <= LARGEST]
+        self.large = [each for each in self.results if each.nbytes > LARGEST]
+        pairs = [(owner, lowered.layouts[value]) for owner, value in map(own.get, self.gradients)]
+        self.owners = {self.gradients[buffer]: self._name(own[buffer][0], "parameter") for buffer in self.gradients}
+        memory = Memory(self.section, self.executable.arena, small, list(self.gradients), pairs)
+        self.space |= {"memory": memory, "current": memory.current}
+        self.pack = ", ".join(["place", "table", "keep", *(self.results[each] for each in small)])
+
     def function(self) -> Callable:
         """Write the text and make it a function."""
-        given = ", ".join(self.arguments)
-        head = [f"def call({given}):", "    try:", f"        same = {self._same()}"]
+        given = ", ".join(self.given)
+        head = [f"def call({given}):", "    try:", *(f"        {line}" for line in self.opening), f"        same = {self._same()}"]
         head += ["    except (AttributeError, LookupError):", f"        return slow({given})", "    if not same:", f"        return slow({given})"]
         text = "\n".join(head + [f"    {line}" for line in self._body()])
         self.text = text
@@ -73,7 +113,7 @@ class _Writer:
         tests += [f"state.grad_enabled is {waist.state.grad_enabled}", f"state.inference is {waist.state.inference}"]
         for number, (name, tensor) in enumerate(zip(self.arguments, self.tensors)):
             tests.append(f"{name}._layout is {self._name(tensor._layout, 'layout')}")
-            tests.append(f"{name}._storage is {self._name(self.shared[number], 'storage')}" if number in self.shared else f"id({name}._storage) not in held")
+            tests.append(f"{name}._storage is {self._name(self.shared[number], 'storage')}" if number in self.shared else f"{name}._storage not in held")
             if waist.state.grad_enabled:
                 without = f"not {name}._requires_grad and ({name}._base is None or not {name}.requires_grad)"
                 tests.append(f"{name}.requires_grad" if tensor.requires_grad else without)
@@ -92,68 +132,54 @@ class _Writer:
         return [f"{first} {same} {second}", f"{first}._storage is {second}._storage", f"{second}._offset - {first}._offset == {b._offset - a._offset}"]
 
     def _body(self) -> list[str]:
-        lines = [line for each in self.section.arrays for line in self._memory(each)]
-        numbers = []
-        for k, source in enumerate(self.executable.lowered.sources):
-            if isinstance(source, Draw):
-                lines.append(f"n{k} = {self._name(source.generator, 'generator')}.draw({source.count})")
-            else:
-                lines.append(f"n{k} = {self._name(source, 'source')}()")
-        numbers = [f"n{source}[{index}]" for source, index in self.section.numbers]
+        """The launch with all it needs, and what follows from it."""
+        lines = ["packs = memory.packs", "try:", "    pack = packs.popleft()", "except IndexError:", "    pack = memory.make()", f"{self.pack} = pack"]
+        lines += [f"{self.results[each]} = Storage(empty({each.size}, {self._name(each.storage, 'dtype')}))" for each in self.large]
+        addresses = [f"table[{self.section.places_of[each]}] = address({self.results[each]}.data)" for each in self.large]
+        lines += addresses
+        if self.gradients:
+            ours = " or ".join(f"{owner}._grad is not {each} or {each}._layout is not {self._layout(each)}" for each, owner in self.owners.items())
+            lines += ["formers = []", f"if {ours}:", "    formers = memory.settle()"]
+        else:
+            lines.append("formers = []")
+        for k, (source, width) in enumerate(zip(self.executable.lowered.sources, self.executable.lowered.widths)):
+            call = f"{self._name(source.generator, 'generator')}.draw({source.count})" if isinstance(source, Draw) else f"{self._name(source, 'source')}()"
+            lines.append(f"{', '.join(f'n{k}_{j}' for j in range(width))}, = {call}")
         if self.section.product:
             lines.append(f"{self._name(blas.prepare, 'prepare')}({self.section.product})")
-        lines.append(f"launch({', '.join(['table', *(self.arrays[each] for each in self.section.arrays), *numbers])})")
+        launch = f"failed = launch({', '.join(['place', *map(self._input, self.section.inputs), *(f'n{source}_{index}' for source, index in self.section.numbers)])})"
+        lines += [launch, "if failed < 0:", "    pack, formers = memory.renew(failed, pack, formers)", f"    {self.pack} = pack"]
+        lines += [f"    {each}" for each in [*addresses, launch, "memory.watch(pack)", "packs = memory.packs"]]
+        lines.append("packs.append(pack)")
         if self.section.tests:
-            lines += [f"if table[{STATUS}]:", f"    table[{STATUS}] = 0"]
-            lines += [f"    n{k}[1].generator._offset -= {each.count}" for k, each in enumerate(self.executable.lowered.sources) if isinstance(each, Draw)]
-            lines.append(f"    return slow({', '.join(self.arguments)})")
+            lines += ["if failed:", "    restore(formers)"]
+            lines += [f"    {self._name(each.generator, 'generator')}._offset -= {each.count}" for each in self.executable.lowered.sources if isinstance(each, Draw)]
+            lines.append(f"    return slow({', '.join(self.given)})")
         lines += [f"{self._name(each, 'storage')}.version += 1" for each in self.executable.storages]
         lines += [f"{self.arguments[number]}._storage.version += 1" for number in self.executable.inputs_written]
         return lines + self._set_gradients() + self._results()
 
-    def _memory(self, buffer: Buffer) -> list[str]:
-        """Lines that find memory for a buffer; its array's expression is kept."""
-        if buffer.kind == "input":
-            x = self.arguments[buffer.number]
-            self.arrays[buffer] = f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data"
-            return []
-        name = f"m{len(self.arrays)}"
-        self.arrays[buffer] = f"{name}.data"
-        if buffer.kind == "gradient":
-            return self._gradient_memory(buffer, name)
-        return [f"{name} = Storage(empty({buffer.size}, {self._name(buffer.storage, 'dtype')}))"]
+    def _layout(self, gradient: str) -> str:
+        return self._name(self.space["current"][int(gradient[8:-1])]._layout, "layout")
 
-    def _gradient_memory(self, buffer: Buffer, name: str) -> list[str]:
-        """The last call's memory, unless somebody beside the parameter holds it, or its tensor: references are ours, the name's and the question's."""
-        owner = next(owner for owner, value in self.executable.gradients if value is not None and self.executable.lowered.places[value].buffer is buffer)
-        target = self._owner(owner)
-        new = f"Storage(empty({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
-        holder = self._name([Storage(buffer.device.empty(buffer.size, buffer.storage))], "holder")
-        return [
-            f"{name}, g = {holder}[0], {target}._grad",
-            f"if getrefcount({name}) > (3 if g is None or g._storage is not {name} else 4 if getrefcount(g) == 3 else 0):",
-            f"    {name} = {holder}[0] = {new}",
-        ]
+    def _input(self, buffer: Buffer) -> str:
+        x = self.arguments[buffer.number]
+        return f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data"
 
     def _owner(self, owner: Tensor | Value) -> str:
         """The expression of a leaf that has a gradient."""
         return self.arguments[self.executable.program.inputs.index(owner)] if isinstance(owner, Value) else self._name(owner, "parameter")
 
     def _set_gradients(self) -> list[str]:
-        """A gradient whose memory is the last call's is still in its place."""
+        """Gradients that are not of earlier calls; those are in their place."""
         lines = []
         for owner, value in self.executable.gradients:
             target = self._owner(owner)
             if value is None:
                 lines.append(f"{target}._grad = None")
-                continue
-            buffer = self.executable.lowered.places[value].buffer
-            made = self._tensor(value)
-            if buffer.kind != "gradient":
-                lines += [*made[:-1], f"{target}._grad = {made[-1]}"]
-                continue
-            lines += [f"g = {target}._grad", f"if g is None or g._storage is not {self.arrays[buffer][:-5]}:"]
-            lines += [f"    {line}" for line in made[:-1]] + [f"    {target}._grad = {made[-1]}"]
+            elif self.executable.lowered.places[value].buffer not in self.gradients:
+                *made, tensor = self._tensor(value)
+                lines += [*made, f"{target}._grad = {tensor}"]
         return lines
 
     def _tensor(self, value: Value) -> list[str]:
@@ -171,8 +197,10 @@ class _Writer:
             return [*lines, f"{name}._storage = {x}._storage", f"{name}._offset = {x}._offset + {span.offset}", name]
         if buffer.kind == "held":
             storage = self._name(buffer.tensor._storage, "storage")
-        elif buffer in self.arrays:
-            storage = self.arrays[buffer][:-5]
+        elif buffer in self.results:
+            storage = self.results[buffer]
+        elif buffer in self.gradients:
+            storage = f"{self.gradients[buffer]}._storage"
         else:
             storage = f"Storage(empty({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
         if waist.state.inference and buffer.kind != "held":

@@ -75,11 +75,12 @@ class Compiled:
         self.versions: dict[tuple, list[Version]] = {}
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ in sizes only
         self.recorded, self.counted, self.last_change, self.complained = 0, 0, None, False
-        self.short, self.count = self._call, -1  # the version called last, as a function of so many tensors
+        self.short, self.count, self.names = self._call, -1, None  # the version called last, as a function of so many arguments and these named ones
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if named or len(arguments) != self.count:
-            return self._call(*arguments, **named)
+            short = self.short if (len(arguments), *named) == self.names else self._call
+            return short(*arguments, **named)
         return self.short(*arguments)
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
@@ -91,7 +92,7 @@ class Compiled:
         for version in self.versions.get(key, ()):
             reason = version.objection(tensors)
             if reason is None:
-                self._shorten(version, tensors, arguments)
+                self._shorten(version, arguments, named)
                 try:
                     return version.run(tensors, functools.partial(self.function, *arguments, **named))
                 except CheckFailed as failure:
@@ -136,12 +137,13 @@ class Compiled:
         self.last_change = change and _subject(change)
         return outputs
 
-    def _shorten(self, version: Version, tensors: tuple[Tensor, ...], arguments: tuple) -> None:
-        """Let the next call with tensors alone go straight to this version."""
+    def _shorten(self, version: Version, arguments: tuple, named: dict) -> None:
+        """Let the next call of this form go straight to this version."""
         executable = version.executable
         undoes = executable.spoiled or (executable.section.tests and executable.counting)  # a failed check would leave traces the short way cannot undo
-        if len(tensors) == len(arguments) and type(executable) is Executable and executable.section.linked and not undoes:
-            self.short, self.count = version.caller(tensors, self._call), len(tensors)
+        if type(executable) is Executable and executable.section.linked and not undoes:
+            self.short, self.count = version.caller(arguments, named, self._call), -1 if named else len(arguments)
+            self.names = (len(arguments), *named) if named else None
 
     def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
         """Every program as text: steps with their lines and costs, kernels, memory. On request the generated source, the machine code, LLVM's code."""
@@ -180,10 +182,10 @@ class Version:
         self.held = {id(each._storage) for each in executable.program.held.values()}
         self.made: Callable | None = None
 
-    def caller(self, tensors: tuple[Tensor, ...], slow: Callable) -> Callable:
+    def caller(self, arguments: tuple, named: dict[str, Any], slow: Callable) -> Callable:
         """The short way into this version."""
         if self.made is None:
-            self.made = caller(self.executable, self.picture, tensors, slow, self.without, self.shared)
+            self.made = caller(self.executable, self.picture, arguments, named, slow, self.without, self.shared)
         return self.made
 
     def run(self, tensors: tuple[Tensor, ...], function: Callable) -> Any:

@@ -2,6 +2,7 @@
 
 Sizes and steps are literals there, so the compiler unrolls and specialises; or, where one function shall serve many sizes, entries of `table`.
 Memory is given as addresses in `table`, so that a call costs the same for three tensors and for three hundred. Weights are arguments, never constants.
+The table can also name words of memory to compare first: counts of references, which tell whether memory of an earlier call may be written over.
 """
 
 from __future__ import annotations
@@ -14,12 +15,21 @@ from ..kernel import bind, build, emit
 from .lower import Buffer, Call, Integer, Number, Span, Test
 from .roll import stretches
 
-ARENA, STATUS, FIRST = 0, 1, 2  # places in the table: the local memory's address, the number of the failed test, and what follows
+ARENA, WATCH, END, FIRST = 0, 1, 2, 3  # places in the table: the local memory's address, where the watched words begin and end, and what follows
+_HEAD = f"""\
+    table = view_int64(address, {1 << 40})
+    for place in range(table[{WATCH}], table[{END}], 2):
+        if view_int64(table[place], 1)[0] != table[place + 1]:
+            return -place
+"""
 
 
 @dataclass
 class Linked:
-    """The native function `launch(table, *input arrays, *result arrays, *numbers)`, its text, and what the table holds after its head."""
+    """The native function `launch(address of the table, *arrays, *numbers)`, its text, and what the table holds after its head.
+
+    It gives 0, the number of the test that failed, or minus the place of a watched word that differs; then it has done nothing.
+    """
 
     kernel: build.Kernel
     slots: list[Buffer | int]
@@ -57,14 +67,14 @@ class _Linker:
                 lines += self._loop([calls[first + turn * period : first + (turn + 1) * period] for turn in range(turns)])
             elif isinstance(each, Test):
                 tests += 1
-                lines += [f"    if {self._span(each.span)}[0] != {_plain(each.found)}:", f"        table[{STATUS}] = {tests}", "        return"]
+                lines += [f"    if {self._span(each.span)}[0] != {_plain(each.found)}:", f"        return {tests}"]
             else:
                 lines.append(f"    {self._function(each)}({', '.join(map(self._argument, each.arguments))})")
         lines[:0] = [f"    table[{slot}] = address_of({self.arrays[buffer]})" for buffer, slot in self.addresses.items()]
         numbers = [self.numbers[key] for key in sorted(self.numbers)]
-        names = ["table", *self.arrays.values(), *(text for text, _ in numbers)]
-        types = ["int64[]", *(f"{each.storage.name}[]" for each in self.arrays), *(kind for _, kind in numbers)]
-        text = "".join(self.texts) + f"def kernel({', '.join(names)}):\n" + "\n".join(lines) + "\n"
+        names = ["address", *self.arrays.values(), *(text for text, _ in numbers)]
+        types = ["int64", *(f"{each.storage.name}[]" for each in self.arrays), *(kind for _, kind in numbers)]
+        text = "".join(self.texts) + f"def kernel({', '.join(names)}):\n{_HEAD}" + "\n".join([*lines, "    return 0"]) + "\n"
         backend = next(each.kernel.device.backend for each in calls if isinstance(each, Call))
         return Linked(build.build(backend, name, bind.headed(text, backend), ", ".join(types), alone=True), self.slots)
 

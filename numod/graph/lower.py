@@ -98,6 +98,7 @@ class Lowered:
     places: dict[Value, Span] = field(default_factory=dict)
     layouts: dict[Value, Layout] = field(default_factory=dict)
     sources: list = field(default_factory=list)  # of run-time numbers: a Draw, or a function that gives a tuple
+    widths: list[int] = field(default_factory=list)  # how many numbers each source gives
 
 
 def lower(program: Program) -> Lowered:
@@ -167,6 +168,7 @@ class _Lowering:
         size = len(step.inputs) // count
         values = [_number(each, len(self.result.sources), k) for k, each in enumerate(recorded)]
         self.result.sources.append(numbers)
+        self.result.widths.append(len(recorded))
         for first in range(0, count, step.op.together):
             members = step.inputs[first * size : (first + step.op.together) * size]
             layouts = [self.result.layouts[each] for each in members]
@@ -184,6 +186,7 @@ class _Lowering:
                 if id(each) not in self.draws:
                     self.draws[id(each)] = len(self.result.sources)
                     self.result.sources.append(each)
+                    self.result.widths.append(2)
                 numbers[k - 1], numbers[k] = (_number(inputs[j], self.draws[id(each)], n) for n, j in enumerate((k - 1, k)))
         return [each for each in numbers if not isinstance(each, Value) and each is not None]
 

@@ -174,7 +174,7 @@ class _Walk:
         for state in optimizer.state.values():
             for key, each in state.items():
                 if isinstance(each, Tensor):
-                    self.guards.append(Guard(f"{name}'s state {key!r}", "{0}.get({1}) is {2}", (state, key, each)))
+                    self.guards.append(Guard(f"{name}'s state {key!r}", "{0}[{1}] is {2}", (state, key, each)))
         self.guards.append(Guard(f"{name}'s state", "len({0}.state) == {1}", (optimizer, len(optimizer.state))))
         for group in optimizer.param_groups:
             for key, each in group.items():
@@ -224,7 +224,7 @@ def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
     space = function.__globals__
     for name in loaded_globals(code):
         if name in space:
-            yield f"{{0}}.get({name!r})", space, name, space[name]
+            yield f"{{0}}[{name!r}]", space, name, space[name]
     for k, value in enumerate(function.__defaults__ or ()):
         yield f"{{0}}.__defaults__[{k}]", function, f"default {k}", value
 

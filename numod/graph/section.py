@@ -10,8 +10,9 @@ import numpy as np
 
 from ..core.random import Draw
 from ..device import blas
+from ..device.storage import address
 from ..kernel import build
-from .link import ARENA, FIRST, STATUS, link
+from .link import ARENA, FIRST, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
 from .roll import stretches
 
@@ -51,11 +52,15 @@ class Section:
             self.launchers = [None if isinstance(each, Test) else each.host or each.kernel.build() for each in self.calls]
 
     def _link(self, name: str, dynamic: bool) -> None:
-        linked = link(self.calls, self.places, self.arrays, name, dynamic)
+        """Inputs are arguments; results and gradients are addresses in the table, which a call fills in."""
+        self.inputs = [each for each in self.arrays if each.kind == "input"]
+        linked = link(self.calls, self.places, self.inputs, name, dynamic)
         self.kernel, self.launch, self.slots = linked.kernel, linked.launch, linked.slots
+        self.places_of = {each: place for place, each in enumerate(self.slots, FIRST) if isinstance(each, Buffer) and each.kind != "held"}
         self.table = np.zeros(FIRST + len(self.slots), np.int64)
         for place, each in enumerate(self.slots, FIRST):
-            self.table[place] = each.tensor._storage.data.ctypes.data if isinstance(each, Buffer) else each
+            if each not in self.places_of:
+                self.table[place] = address(each.tensor._storage.data) if isinstance(each, Buffer) else each
 
     def kernels(self) -> list[build.Kernel]:
         """The kernels it launches."""
@@ -63,22 +68,22 @@ class Section:
 
     def run(self, arena: np.ndarray | None, arrays: Sequence, values: Sequence) -> None:
         """Run with memory for the `arrays` and the run-time numbers of each source. Raises CheckFailed."""
-        if not self.linked:
-            return self._run_in_turn(arena, arrays, values)
-        if arena is not None:
-            self.table[ARENA] = arena.ctypes.data
+        if self.linked:
+            self._run_linked(arena, arrays, values)
+        else:
+            self._run_in_turn(arena, arrays, values)
+
+    def _run_linked(self, arena: np.ndarray | None, arrays: Sequence, values: Sequence) -> None:
+        table = self.table.copy()  # its own: another thread may be in this function
+        table[ARENA] = 0 if arena is None else address(arena)
+        for each, array in zip(self.arrays, arrays):
+            if each in self.places_of:
+                table[self.places_of[each]] = address(array)
         if self.product:
             blas.prepare(self.product)
-        self.launch(self.table, *arrays, *[values[source][index] for source, index in self.numbers])
-        if self.tests:
-            self.examine()
-        return None
-
-    def examine(self) -> None:
-        """Raise CheckFailed if the run stopped at a check."""
-        failed = int(self.table[STATUS])
+        given = [array for each, array in zip(self.arrays, arrays) if each.kind == "input"]
+        failed = self.launch(address(table), *given, *[values[source][index] for source, index in self.numbers])
         if failed:
-            self.table[STATUS] = 0
             raise _failure(self.tests[failed - 1])
 
     def _run_in_turn(self, arena: np.ndarray | None, arrays: Sequence, values: Sequence) -> None:

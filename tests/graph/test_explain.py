@@ -42,7 +42,7 @@ def test_a_fused_loop_shows_its_rows_source_and_machine_code() -> None:
         assert "nothing recorded yet" in compiled.explain()
         compiled(numod.randn(64))
         told = compiled.explain(source=True, assembly=True, llvm=True)
-    assert "| r1 = add(r0, 1)" in told and "def kernel(table" in told and "rounded_product" in told
+    assert "| r1 = add(r0, 1)" in told and "def kernel(address" in told and "rounded_product" in told
     assert re.search(r"vectors of \d+ bits in the hot loop", told) and "define" in told and "ret" in told
 
 
