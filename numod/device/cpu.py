@@ -29,17 +29,29 @@ def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:
 
     Fresh pages cost more than most kernels: the system has to find and clear them.
     """
+    if len(parts) == 1:
+        count, dtype = parts[0]
+        views = _memory(count * dtype.itemsize)
+        if dtype not in views:
+            views[dtype] = views[None].view(dtype)
+        return [views[dtype][:count]]
     sizes = [-(-count * dtype.itemsize // 64) * 64 for count, dtype in parts]
     total = sum(sizes)
     if total < 1 << 15:
         return [np.empty(count, dtype) for count, dtype in parts]
-    memory = getattr(_kept, "memory", None)
-    if memory is None or memory.size < total:
-        memory = np.empty(total, np.uint8)
-        if total <= _SCRATCH:
-            _kept.memory = memory
-    ends = list(itertools.accumulate(sizes))
+    memory, ends = _memory(total)[None], list(itertools.accumulate(sizes))
     return [memory[end - size : end - size + count * dtype.itemsize].view(dtype) for end, size, (count, dtype) in zip(ends, sizes, parts)]
+
+
+def _memory(size: int) -> dict:
+    """This thread's memory of at least so many bytes: as bytes (None), and as the dtypes it was asked for."""
+    found = getattr(_kept, "views", None)
+    if found is None or found[None].size < size:
+        memory = np.empty(max(-(-size // 64) * 64, 1 << 15) + 64, np.uint8)
+        found = {None: memory[-memory.ctypes.data % 64 :][: memory.size - 64]}  # from a cache line's beginning: vectors lie in one line each
+        if size <= _SCRATCH:
+            _kept.views = found
+    return found
 
 
 def upload(host: np.ndarray) -> np.ndarray:

@@ -16,10 +16,11 @@ LINE = 8  # vectors of a tile of one row
 
 @dataclass(frozen=True)
 class Registers:
-    """Vector registers of a processor: bytes of each, and rows of a tile that fit them."""
+    """Vector registers of a processor: bytes of each, rows of a tile that fit them, and whether loads can leave lanes out."""
 
     width: int
     rows: int
+    masks: bool = True
 
     def lanes(self, itemsize: int) -> int:
         """Elements of a register."""
@@ -40,28 +41,33 @@ def host() -> Registers:
 def registers(features: list[str], triple: str) -> Registers:
     """From LLVM's names of features and target."""
     if triple.startswith(("aarch64", "arm64")):
-        return Registers(16, 8)
-    return Registers(64, 8) if "+avx512f" in features else Registers(32, 4) if "+avx2" in features else Registers(16, 4)
+        return Registers(16, 8, False)
+    return Registers(64, 8) if "+avx512f" in features else Registers(32, 4) if "+avx2" in features else Registers(16, 4, False)
 
 
 @functools.cache
 def functions() -> dict[str, Callable]:
     """tile1 to tile3, by the vectors of a row: c (rows, columns) = or += a @ b.
 
-    tileN(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep): a's element (i, k) is at a_at + i * a_row + k * a_step,
-    row k of b at b_at + k * b_step, row i of c at c_at + i * c_row; `keep` adds to what c holds. `shifted` tiles find row k of b at
-    b_at + table[table_at + k], `spread` tiles row i of a at a_at + table[table_at + i]. shifted_line is one row of LINE vectors.
+    tileN(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last): a and b are addresses, a's element (i, k) lies i * a_row + k * a_step
+    elements behind its own, row k of b k * b_step behind its own, row i of c begins at c_at + i * c_row; `keep` adds to what c holds. `edge` tiles read
+    and write only `held` rows, and `last` elements of a row's last vector (where `host().masks` is false they read all of b's).
+    shiftedN(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep), where all are arrays, finds row k of b at
+    b_at + table[table_at + k], spreadN row i of a at a_at + table[table_at + i]. shifted_line is one row of LINE vectors.
 
     copy_line1(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_line2 and copy_line4 take x[x_at + 2 * j]
     and x[x_at + 4 * j].
 
     turn_block(x, x_at, x_step, out, out_at, out_step): a transposed square of as many elements as a register holds, out (k, j) = x (j, k), its lines x_step apart.
+    turn_edge(..., out_step, held) reads only `held` lines, the last of them in the place of those that are missing.
     """
     rows = host().rows
     found = {f"copy_line{stride}": _copy(stride) for stride in (1, 2, 4)}
-    found |= {f"{kind}{vectors}": _tile(rows, vectors, kind) for kind in ("tile", "shifted", "spread") for vectors in range(1, VECTORS + 1)}
-    found["turn_block"] = _turn()
-    return {**found, "shifted_line": _tile(1, LINE, "shifted")}
+    for vectors in range(1, VECTORS + 1):
+        found |= {f"{kind}{vectors}": _indirect(rows, vectors, kind) for kind in ("shifted", "spread")}
+        found |= {f"{kind}{vectors}": _tile(rows, vectors, kind == "edge") for kind in ("tile", "edge")}
+    found |= {"turn_block": _turn(), "turn_edge": _turn_edge()}
+    return {**found, "shifted_line": _indirect(1, LINE, "shifted")}
 
 
 def _copy(stride: int) -> Callable:
@@ -89,9 +95,7 @@ def emit_copy(builder, real, lanes, stride, source, first, last, target, n):  # 
 
     integer, small, vector, flags = ir.IntType(64), ir.IntType(32), ir.VectorType(real, lanes), ir.VectorType(ir.IntType(1), lanes)
     places, size = ir.VectorType(small, lanes), 4 if isinstance(real, ir.FloatType) else 8
-    kind = f"v{lanes}f{8 * size}.p0"
-    load = _declared(builder.module, f"llvm.masked.load.{kind}", vector, [vector.as_pointer(), small, flags, vector])
-    store = _declared(builder.module, f"llvm.masked.store.{kind}", ir.VoidType(), [vector, vector.as_pointer(), small, flags])
+    load, store = (_masked(builder.module, verb, vector) for verb in ("load", "store"))
     alignment, zeros = ir.Constant(small, size), ir.Constant(vector, None)
     first, last, limit = (_broadcast(builder, builder.trunc(value, small), lanes) for value in (first, last, n))
 
@@ -140,17 +144,37 @@ def _turn() -> Callable:
     return turn_block
 
 
-def emit_turn(builder, real, lanes, source, step, target, target_step):  # noqa: ANN001, ANN201
-    """Write the instructions of turn_block: rounds that exchange ever larger blocks across the diagonal of pairs of lines."""
+def _turn_edge() -> Callable:
+    from numba import types
+    from numba.extending import intrinsic
+
+    at = types.int64
+
+    @intrinsic
+    def turn_edge(context, x, x_at, x_step, out, out_at, out_step, held):  # noqa: ANN001, ANN202
+        def generate(context, builder, signature, values):  # noqa: ANN001, ANN202
+            x_data, out_data = (context.make_array(signature.args[k])(context, builder, values[k]).data for k in (0, 3))
+            source, target = builder.gep(x_data, [values[1]]), builder.gep(out_data, [values[4]])
+            emit_turn(builder, context.get_value_type(x.dtype), host().lanes(x.dtype.bitwidth // 8), source, values[2], target, values[5], values[6])
+            return context.get_dummy_value()
+
+        return types.void(x, at, at, out, at, at, at), generate
+
+    return turn_edge
+
+
+def emit_turn(builder, real, lanes, source, step, target, target_step, held=None):  # noqa: ANN001, ANN201
+    """Write the instructions of turn_block, or of turn_edge: rounds that exchange ever larger blocks across the diagonal of pairs of lines."""
     from llvmlite import ir
 
     integer, vector, size = ir.IntType(64), ir.VectorType(real, lanes), 4 if isinstance(real, ir.FloatType) else 8
     places = ir.VectorType(ir.IntType(32), lanes)
 
-    def line(pointer: object, step: object, k: int) -> object:
-        return builder.bitcast(builder.gep(pointer, [builder.mul(step, ir.Constant(integer, k))]), vector.as_pointer())
+    def line(pointer: object, step: object, k: object) -> object:
+        return builder.bitcast(builder.gep(pointer, [builder.mul(step, k)]), vector.as_pointer())
 
-    lines, block = [builder.load(line(source, step, k), align=size) for k in range(lanes)], 1
+    numbers = [ir.Constant(integer, k) for k in range(lanes)]
+    lines, block = [builder.load(line(source, step, _held(builder, k, held)), align=size) for k in numbers], 1
     while block < lanes:
         low = [k if k // block % 2 == 0 else lanes + k - block for k in range(lanes)]  # of a pair: its even blocks side by side
         high = [k + block if k // block % 2 == 0 else lanes + k for k in range(lanes)]
@@ -159,8 +183,15 @@ def emit_turn(builder, real, lanes, source, step, target, target_step):  # noqa:
                 pair = lines[k], lines[k + block]
                 lines[k], lines[k + block] = (builder.shuffle_vector(*pair, ir.Constant(places, order)) for order in (low, high))
         block *= 2
-    for k, value in enumerate(lines):
+    for k, value in zip(numbers, lines):
         builder.store(value, line(target, target_step, k), align=size)
+
+
+def _held(builder: object, number: object, held: object) -> object:
+    """The number of a line, or of the last one that is there."""
+    if held is None or number.constant == 0:
+        return number
+    return builder.select(builder.icmp_signed("<", number, held), number, builder.sub(held, number.type(1)))
 
 
 def _declared(module: object, name: str, result: object, arguments: list) -> object:
@@ -169,7 +200,7 @@ def _declared(module: object, name: str, result: object, arguments: list) -> obj
     return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
 
 
-def _tile(rows: int, vectors: int, kind: str) -> Callable:
+def _indirect(rows: int, vectors: int, kind: str) -> Callable:
     from numba import types
     from numba.extending import intrinsic
 
@@ -181,6 +212,9 @@ def _tile(rows: int, vectors: int, kind: str) -> Callable:
             named = dict(zip(("a", "a_at", "a_row", "a_step", "b", "b_at", "b_step", "table", "table_at", "c", "c_at", "c_row", "depth", "keep"), values))
             for name, position in (("a", 0), ("b", 4), ("table", 7), ("c", 9)):
                 named[name] = context.make_array(signature.args[position])(context, builder, named[name]).data
+            for name in "abc":
+                named[name] = builder.gep(named[name], [named.pop(f"{name}_at")])
+            named["table"] = builder.gep(named["table"], [named.pop("table_at")])
             emit(builder, context.get_value_type(a.dtype), host().lanes(a.dtype.bitwidth // 8), rows, vectors, kind, **named)
             return context.get_dummy_value()
 
@@ -189,29 +223,71 @@ def _tile(rows: int, vectors: int, kind: str) -> Callable:
     return tile
 
 
-def emit(builder, real, lanes, rows, vectors, kind, a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep):  # noqa: ANN001, ANN201
-    """Write the tile's instructions; all but the first six are LLVM values."""
+def _tile(rows: int, vectors: int, edge: bool) -> Callable:
+    from numba import types
+    from numba.extending import intrinsic
+
+    at = types.int64
+
+    @intrinsic
+    def tile(context, a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, last):  # noqa: ANN001, ANN202
+        def generate(context, builder, signature, values):  # noqa: ANN001, ANN202
+            real = context.get_value_type(c.dtype)
+            left, right = (builder.inttoptr(values[k], real.as_pointer()) for k in (0, 3))
+            target = builder.gep(context.make_array(c)(context, builder, values[5]).data, [values[6]])
+            function = tile_function(builder.module, real, host(), rows, vectors, edge)
+            builder.call(function, [left, *values[1:3], right, values[4], target, *values[7:]])
+            return context.get_dummy_value()
+
+        return types.void(at, at, at, at, at, c, *[at] * 6), generate
+
+    return tile
+
+
+def tile_function(module, real, registers, rows, vectors, edge):  # noqa: ANN001, ANN201
+    """The tile as a function of its own, of which a program holds one however many kernels call it."""
+    from llvmlite import ir
+
+    number, integer, lanes = real.as_pointer(), ir.IntType(64), registers.lanes(4 if isinstance(real, ir.FloatType) else 8)
+    kinds = {"a": number, "a_row": integer, "a_step": integer, "b": number, "b_step": integer, "c": number, **dict.fromkeys(("c_row", "depth", "keep", "held", "last"), integer)}
+    function = _declared(module, f"numod_{'edge' if edge else 'tile'}_{rows}x{vectors}x{lanes}_{real}", ir.VoidType(), list(kinds.values()))
+    if function.is_declaration:
+        function.linkage = "linkonce_odr"
+        function.attributes.add("noinline")
+        builder = ir.IRBuilder(function.append_basic_block())
+        named = dict(zip(kinds, function.args))
+        limits = {name: named.pop(name) for name in ("held", "last")}
+        emit(builder, real, lanes, rows, vectors, "tile", **named, **(limits if edge else {}), masks=registers.masks)
+        builder.ret_void()
+    return function
+
+
+def emit(  # noqa: ANN201
+    builder, real, lanes, rows, vectors, kind, a, a_row, a_step, b, b_step, c, c_row, depth, keep, table=None, held=None, last=None, masks=True,  # noqa: ANN001
+):  # fmt: skip
+    """Write the tile's instructions; all but the first six, and `masks`, are LLVM values."""
     from llvmlite import ir
 
     integer, vector = ir.IntType(64), ir.VectorType(real, lanes)
-    size = 4 if isinstance(real, ir.FloatType) else 8
     zero, one = ir.Constant(integer, 0), ir.Constant(integer, 1)
+    access = _Access(builder, vector, None if held is None else last)
 
     def entry(position: object) -> object:
-        return builder.load(builder.gep(table, [builder.add(table_at, position)]))
+        return builder.load(builder.gep(table, [position]))
 
     def shares(pointer: object) -> list:
         return [builder.bitcast(builder.gep(pointer, [ir.Constant(integer, v * lanes)]), vector.as_pointer()) for v in range(vectors)]
 
-    places = [entry(ir.Constant(integer, i)) if kind == "spread" else builder.mul(a_row, ir.Constant(integer, i)) for i in range(rows)]
-    starts = [builder.gep(a, [builder.add(a_at, place)]) for place in places]
+    numbers = [ir.Constant(integer, i) for i in range(rows)]
+    places = [entry(number) if kind == "spread" else builder.mul(a_row, _held(builder, number, held)) for number in numbers]
+    starts = [builder.gep(a, [place]) for place in places]
     before, loop, after = builder.block, builder.append_basic_block("step"), builder.append_basic_block("sums")
     builder.cbranch(builder.icmp_signed(">", depth, zero), loop, after)
 
     builder.position_at_end(loop)
     k, sums = builder.phi(integer), [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
-    line = builder.gep(b, [builder.add(b_at, entry(k) if kind == "shifted" else builder.mul(k, b_step))])
-    right = [builder.load(share, align=size) for share in shares(line)]
+    line = builder.gep(b, [entry(k) if kind == "shifted" else builder.mul(k, b_step)])
+    right = [access.load(share, masks and v == vectors - 1) for v, share in enumerate(shares(line))]
     across, new = builder.mul(k, a_step), []
     for i in range(rows):
         left = _broadcast(builder, builder.load(builder.gep(starts[i], [across])), lanes)
@@ -231,14 +307,63 @@ def emit(builder, real, lanes, rows, vectors, kind, a, a_at, a_row, a_step, b, b
         for v in range(vectors):
             totals[i][v].add_incoming(ir.Constant(vector, None), before)
             totals[i][v].add_incoming(new[i][v], loop)
-    targets = [shares(builder.gep(c, [builder.add(c_at, builder.mul(c_row, ir.Constant(integer, i)))])) for i in range(rows)]
-    with builder.if_else(builder.icmp_signed("!=", keep, zero)) as (kept, fresh):
-        with kept:
-            for total, target in ((total, target) for pair in zip(totals, targets) for total, target in zip(*pair)):
-                builder.store(builder.fadd(builder.load(target, align=size), total), target, align=size)
-        with fresh:
-            for total, target in ((total, target) for pair in zip(totals, targets) for total, target in zip(*pair)):
-                builder.store(total, target, align=size)
+    done = builder.append_basic_block("done")
+    kept = builder.icmp_signed("!=", keep, zero)
+    for i in range(rows):
+        if held is not None and i > 0:
+            there = builder.append_basic_block("row")
+            builder.cbranch(builder.icmp_signed("<", ir.Constant(integer, i), held), there, done)
+            builder.position_at_end(there)
+        targets = shares(builder.gep(c, [builder.mul(c_row, ir.Constant(integer, i))]))
+        with builder.if_else(kept) as (adding, fresh):
+            with adding:
+                for v, target in enumerate(targets):
+                    access.store(builder.fadd(access.load(target, v == vectors - 1), totals[i][v]), target, v == vectors - 1)
+            with fresh:
+                for v, target in enumerate(targets):
+                    access.store(totals[i][v], target, v == vectors - 1)
+    builder.branch(done)
+    builder.position_at_end(done)
+
+
+class _Access:
+    """Loads and stores of vectors, whole or, where told so, of the first `count` lanes."""
+
+    def __init__(self, builder: object, vector: object, count: object) -> None:
+        from llvmlite import ir
+
+        self.builder, self.vector, self.mask = builder, vector, None
+        self.size = 4 if isinstance(vector.element, ir.FloatType) else 8
+        if count is not None:
+            places = ir.Constant(ir.VectorType(ir.IntType(64), vector.count), list(range(vector.count)))
+            self.mask = builder.icmp_signed("<", places, _broadcast(builder, count, vector.count))
+
+    def load(self, place: object, masked: bool) -> object:
+        from llvmlite import ir
+
+        if self.mask is None or not masked:
+            return self.builder.load(place, align=self.size)
+        function = _masked(self.builder.module, "load", self.vector)
+        return self.builder.call(function, [place, ir.Constant(ir.IntType(32), self.size), self.mask, ir.Constant(self.vector, None)])
+
+    def store(self, value: object, place: object, masked: bool) -> None:
+        from llvmlite import ir
+
+        if self.mask is None or not masked:
+            self.builder.store(value, place, align=self.size)
+            return
+        self.builder.call(_masked(self.builder.module, "store", self.vector), [value, place, ir.Constant(ir.IntType(32), self.size), self.mask])
+
+
+def _masked(module: object, verb: str, vector: object) -> object:
+    """LLVM's load or store of the lanes that a mask names."""
+    from llvmlite import ir
+
+    small, flags = ir.IntType(32), ir.VectorType(ir.IntType(1), vector.count)
+    name = f"llvm.masked.{verb}.v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}.p0"
+    if verb == "load":
+        return _declared(module, name, vector, [vector.as_pointer(), small, flags, vector])
+    return _declared(module, name, ir.VoidType(), [vector, vector.as_pointer(), small, flags])
 
 
 def _broadcast(builder: object, value: object, lanes: int) -> object:

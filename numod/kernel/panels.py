@@ -10,28 +10,24 @@ from .scalar import scalar
 
 @scalar
 def pack_columns(b, base, row_step, column_step, depth, width, panels, own, panel, lanes):
-    """panels (panel's, depth, panel) = b (depth, width), its columns up to a multiple of `panel`, zeros beyond."""
+    """panels (panel's, depth, panel) = b (depth, width). What lies beyond b's columns is left as it was, or takes a neighbour's value."""
     for j in range(0, width, panel):
         start, held = own + j * depth, min(panel, width - j)
         if column_step == 1:
             for k in range(depth):
                 copy_line1(b, base + k * row_step + j, 0, held, panels, start + k * panel, panel)
+        elif row_step == 1 and depth >= lanes:
+            for c in range(0, held, lanes):
+                for step in range(0, depth, lanes):
+                    k = min(step, depth - lanes)  # the last square overlaps the one before
+                    if c + lanes <= held:
+                        turn_block(b, base + k + (j + c) * column_step, column_step, panels, start + k * panel + c, panel)
+                    else:
+                        turn_edge(b, base + k + (j + c) * column_step, column_step, panels, start + k * panel + c, panel, held - c)
         else:
-            whole, deep = held - held % lanes, depth - depth % lanes
-            if row_step != 1:
-                whole = 0
-            for c in range(0, whole, lanes):
-                for k in range(0, deep, lanes):
-                    turn_block(b, base + k + (j + c) * column_step, column_step, panels, start + k * panel + c, panel)
-                for k in range(deep, depth):
-                    for i in range(c, c + lanes):
-                        panels[uintp(start + k * panel + i)] = b[uintp(base + k + (j + i) * column_step)]
-            for i in range(whole, held):
+            for i in range(held):
                 for k in range(depth):
                     panels[uintp(start + k * panel + i)] = b[uintp(base + k * row_step + (j + i) * column_step)]
-            for k in range(depth):
-                for i in range(held, panel):
-                    panels[uintp(start + k * panel + i)] = 0
 
 
 @scalar
@@ -47,20 +43,13 @@ def pack_rows(a, base, row_step, column_step, depth, held, packed, own, tile_row
 
 
 @scalar
-def multiply_tile(a, a_at, a_row, a_step, b, b_at, b_step, c, c_at, c_row, depth, width, keep, none, lanes):
-    """The tile of as many vectors as `width` asks for."""
-    if width > 2 * lanes:
-        tile3(a, a_at, a_row, a_step, b, b_at, b_step, none, 0, c, c_at, c_row, depth, keep)
-    elif width > lanes:
-        tile2(a, a_at, a_row, a_step, b, b_at, b_step, none, 0, c, c_at, c_row, depth, keep)
+def multiply_tile(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, wide, rows, lanes):
+    """The tile that covers `held` rows and `wide` columns of c, and no more. a and b are addresses."""
+    if held == rows and wide == 3 * lanes:
+        tile3(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, lanes)
+    elif wide > 2 * lanes:
+        edge3(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, wide - 2 * lanes)
+    elif wide > lanes:
+        edge2(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, wide - lanes)
     else:
-        tile1(a, a_at, a_row, a_step, b, b_at, b_step, none, 0, c, c_at, c_row, depth, keep)
-
-
-@scalar
-def join_tile(tile, own, step, out, base, out_step, rows, columns, keep):
-    """The part of a tile that lies inside the result is written, or added."""
-    for i in range(rows):
-        for j in range(columns):
-            value = tile[uintp(own + i * step + j)]
-            out[uintp(base + i * out_step + j)] = out[uintp(base + i * out_step + j)] + value if keep != 0 else value
+        edge1(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, wide)

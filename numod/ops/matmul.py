@@ -1,29 +1,28 @@
 """Matrix products: batched `matmul` and `linear`. Shapes of one dimension and their squeezing are the caller's (`core.functions`).
 
-Large products of floats go to NumPy's BLAS, small ones and those with a vector to loops here: there the call itself would cost more than the
-product, or BLAS packs what is read only once.
+Products of floats are made of register tiles, the smallest and those of integers of plain loops; one with a vector reads its matrix once, in order.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from math import prod
 
 import numpy as np
 
 from .. import dtypes
-from ..device import Layout, blas, tiles
+from ..device import Layout, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
 from .op import Op, Plan, single_device
 from .pointwise import broadcast_shapes
 
-_SMALL = 1 << 11  # multiply-adds up to which our loops beat the call of BLAS
+_SMALL = 1 << 11  # multiply-adds up to which a product with a vector is left to the plain loops
 _PARTS, _PART = 8, 1 << 16  # a matrix that meets a vector is cut into so many parts at most, of so many elements at least,
 _RUN = 512  # and in runs of so many
-_TILED = 1 << 21  # multiply-adds from which register tiles beat BLAS by more than their compilation soon costs
-_DEPTH, _PANELS, _PART_ROWS = 256, 10, 192  # a packed block's rows and panels: it fits the second-level cache; a part's rows at least
+_TILED, _TURNED = 1 << 10, 1 << 13  # multiply-adds from which register tiles beat plain loops; where a matrix is packed for them
+_DIRECT = 1 << 15  # bytes of a matrix that tiles read as it lies, again and again: it stays in the first-level cache
+_DEPTH, _PANELS, _PART_ROWS = 256, 10, 128  # a packed block's rows and panels: it fits the second-level cache; a part's rows at least
 
 
 def product_rows(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_row):
@@ -113,106 +112,82 @@ def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_r
         out[uintp(place)] = total + bias[uintp(j)] if bias.size > 0 else total
 
 
-def product_blas(a, b, out, bias, batches, rows, columns, inner, a_batch, b_batch, a_step, b_step, a_transposed, b_transposed, address):
-    """The same by BLAS, a call per batch. A transposed matrix has its unit step along the rows."""
-    for task in parallel_range(batches):
-        batch = int64(task)
-        base = batch * rows * columns
-        if bias.size > 0:
-            for i in range(rows):
-                for j in range(columns):
-                    out[uintp(base + i * columns + j)] = bias[uintp(j)]
-        kept = 1.0 if bias.size > 0 else 0.0
-        gemm(address, a, batch * a_batch, b, batch * b_batch, out, base, rows, columns, inner, a_transposed, b_transposed, a_step, b_step, columns, kept)
-
-
-def _native_blas(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
-    """Launcher and constants of `product_blas`; None where these matrices are not BLAS's, or are too small for it."""
-    (rows, inner), columns = a.shape[-2:], b.shape[-1]
-    if a.device.type != "cpu" or rows * inner * columns <= _SMALL or not blas.gemm_address(a.storage):
-        return None
-    forms = [_blas_form(each) for each in (a, b)]
-    if None in forms:
-        return None
-    (a_transposed, a_step), (b_transposed, b_step) = forms
-    constants = (batches, rows, columns, inner, a_batch, b_batch, a_step, b_step, a_transposed, b_transposed, blas.gemm_address(a.storage))
-    array, work = f"{a.storage.name}[]", rows * inner * columns
-    signature = ", ".join([array] * 4 + ["int64"] * len(constants))
-    run = bind.launcher(a.device, f"{name}_blas", bind.source_of(product_blas), signature, a.dtype, batches * work // 4 if batches > 1 else 1)
-
-    def launch(*arguments: object) -> None:
-        blas.prepare(work)
-        run(*arguments)
-
-    return launch, (a.device.empty(0, a.storage), *constants)
-
-
 def product_tiles(
-    a, b, out, bias, panels, packed, tile, none, workers, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, row_parts, column_parts,
+    a, b, out, bias, packed, workers, share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, row_parts, column_parts,
+    block, panel, pack_a, pack_b,
 ):  # fmt: skip
-    """The same by register tiles: blocks of b packed to fit the second-level cache, each against all rows of a. Sums run along `inner` alike in all parts."""
+    """The same by register tiles: blocks of b, packed where that pays, each against all rows of a. Sums run along `inner` alike in all parts."""
     tasks = batches * row_parts * column_parts
-    tiles_down, tiles_across = (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + PANEL - 1) // PANEL
+    tiles_down, tiles_across = (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + panel - 1) // panel
     for turn in parallel_range(workers):
-        own, own_a, own_tile = int64(turn) * DEPTH * WIDTH, int64(turn) * DEPTH * TILE_ROWS, int64(turn) * TILE_ROWS * PANEL
+        own, own_a = int64(turn) * share, int64(turn) * share + rows_at
         for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
-            batch, part, share = task // (row_parts * column_parts), task // column_parts % row_parts, task % column_parts
+            batch, part, share_across = task // (row_parts * column_parts), task // column_parts % row_parts, task % column_parts
             top, bottom = part * tiles_down // row_parts * TILE_ROWS, min(rows, (part + 1) * tiles_down // row_parts * TILE_ROWS)
-            left, right = share * tiles_across // column_parts * PANEL, min(columns, (share + 1) * tiles_across // column_parts * PANEL)
+            begin, end = share_across * tiles_across // column_parts * panel, min(columns, (share_across + 1) * tiles_across // column_parts * panel)
             base = batch * rows * columns
-            if bias.size > 0:
-                for i in range(top, bottom):
-                    for j in range(left, right):
-                        out[uintp(base + i * columns + j)] = bias[uintp(j)]
-            for k in range(0, inner, DEPTH):
-                depth, keep = min(DEPTH, inner - k), int64(k > 0 or bias.size > 0)
-                for first in range(left, right, WIDTH):
-                    width = min(WIDTH, right - first)
-                    pack_columns(b, batch * b_batch + k * b_row + first * b_column, b_row, b_column, depth, width, panels, own, PANEL, LANES)
+            for k in range(0, inner, block):
+                depth, keep = min(block, inner - k), int64(k > 0)
+                for first in range(begin, end, PANELS * panel):
+                    width = min(PANELS * panel, end - first)
+                    b_at = batch * b_batch + k * b_row + first * b_column
+                    if pack_b:
+                        pack_columns(b, b_at, b_row, b_column, depth, width, packed, own, panel, LANES)
                     for i in range(top, bottom, TILE_ROWS):
                         held = min(TILE_ROWS, bottom - i)
-                        start = batch * a_batch + i * a_row + k * a_column
-                        direct = held == TILE_ROWS and a_column == 1
-                        if not direct:
-                            pack_rows(a, start, a_row, a_column, depth, held, packed, own_a, TILE_ROWS)
-                        for j in range(0, width, PANEL):
-                            wide = min(PANEL, width - j)
-                            target = base + i * columns + first + j
-                            whole = held == TILE_ROWS and wide % LANES == 0
-                            if whole and direct:
-                                multiply_tile(a, start, a_row, 1, panels, own + j * depth, PANEL, out, target, columns, depth, wide, keep, none, LANES)
-                            elif whole:
-                                multiply_tile(packed, own_a, 1, TILE_ROWS, panels, own + j * depth, PANEL, out, target, columns, depth, wide, keep, none, LANES)
-                            elif direct:
-                                multiply_tile(a, start, a_row, 1, panels, own + j * depth, PANEL, tile, own_tile, PANEL, depth, wide, 0, none, LANES)
-                                join_tile(tile, own_tile, PANEL, out, target, columns, held, wide, keep)
-                            else:
-                                multiply_tile(packed, own_a, 1, TILE_ROWS, panels, own + j * depth, PANEL, tile, own_tile, PANEL, depth, wide, 0, none, LANES)
-                                join_tile(tile, own_tile, PANEL, out, target, columns, held, wide, keep)
+                        a_at = batch * a_batch + i * a_row + k * a_column
+                        if pack_a:
+                            pack_rows(a, a_at, a_row, a_column, depth, held, packed, own_a, TILE_ROWS)
+                            left, left_row, left_step = address_of(packed) + own_a * SIZE, 1, TILE_ROWS
+                        else:
+                            left, left_row, left_step = address_of(a) + a_at * SIZE, a_row, a_column
+                        for j in range(0, width, panel):
+                            right, right_step = (address_of(packed) + (own + j * depth) * SIZE, panel) if pack_b else (address_of(b) + (b_at + j) * SIZE, b_row)
+                            target, wide = base + i * columns + first + j, min(panel, width - j)
+                            multiply_tile(left, left_row, left_step, right, right_step, out, target, columns, depth, keep, held, wide, TILE_ROWS, LANES)
+                        if k + depth == inner and bias.size > 0:
+                            for row in range(i, i + held):
+                                for j in range(first, first + width):
+                                    out[uintp(base + row * columns + j)] += bias[uintp(j)]
 
 
 def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
-    """Launcher and constants of `product_tiles`; None where the product is not so large that its compilation pays, or not of floats on the CPU."""
+    """Launcher and constants of `product_tiles`; None where the product is so small that plain loops are as fast, or not of floats on the CPU."""
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
-    if a.device.type != "cpu" or not a.dtype.is_floating_point or min(rows, columns) < 2 or rows * inner * columns < _TILED:
+    least = _TILED if b.strides[-1] == 1 else _TURNED
+    if a.device.type != "cpu" or not a.dtype.is_floating_point or min(rows, columns) < 2 or rows * inner * columns < least:
         return None
-    lanes, tile_rows, storage = tiles.host().lanes(a.storage.itemsize), tiles.host().rows, a.storage
-    sizes = {"TILE_ROWS": tile_rows, "LANES": lanes, "PANEL": tiles.VECTORS * lanes, "DEPTH": _DEPTH, "WIDTH": _PANELS * tiles.VECTORS * lanes}
-    source = re.sub(rf"\b({'|'.join(sizes)})\b", lambda found: str(sizes[found[1]]), bind.source_of(product_tiles))
-    column_parts = max(1, min(_PARTS, columns // sizes["WIDTH"]))
+    host, storage, (a_row, a_column), (b_row, b_column) = tiles.host(), a.storage, a.strides[-2:], b.strides[-2:]
+    lanes, tile_rows = host.lanes(storage.itemsize), host.rows
+    vectors = -(-columns // lanes)
+    panel = lanes * -(-vectors // -(-vectors // tiles.VECTORS))  # columns in panels of equal width
+    small = inner * columns * storage.itemsize <= _DIRECT
+    pack_b = b_column != 1 or not (small or rows <= 2 * tile_rows) or (columns % lanes != 0 and not host.masks)
+    pack_a = a_column != 1 and not (rows * inner * storage.itemsize <= _DIRECT)
+    block = -(-inner // -(-inner // _DEPTH)) if pack_a or pack_b or rows > tile_rows else inner
+    column_parts = max(1, min(_PARTS, columns // (_PANELS * panel)))
     row_parts = max(1, min(_PARTS // column_parts, rows // _PART_ROWS))
     workers = min(_PARTS, batches * row_parts * column_parts)
-    constants = (workers, batches, rows, columns, inner, a_batch, *a.strides[-2:], b_batch, *b.strides[-2:], row_parts, column_parts)
-    counts = (_DEPTH * sizes["WIDTH"], _DEPTH * tile_rows, tile_rows * sizes["PANEL"])
-    parts = (*((workers * count, storage) for count in counts), (1, np.dtype("int64")))
-    signature = ", ".join([f"{storage.name}[]"] * 7 + ["int64[]"] + ["int64"] * len(constants))
-    run = bind.launcher(a.device, f"{name}_tiles", source, signature, a.dtype, batches * rows * columns * inner // 4)
-    scratch = a.device.backend.scratch
+    rows_at = pack_b * block * min(_PANELS * panel, -(-columns // panel) * panel)
+    share = rows_at + pack_a * block * tile_rows
+    constants = (
+        workers, share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, row_parts, column_parts,
+        block, panel, int(pack_a), int(pack_b),
+    )  # fmt: skip
+    source = bind.source_of(product_tiles)
+    for word, number in {"TILE_ROWS": tile_rows, "LANES": lanes, "PANELS": _PANELS, "SIZE": storage.itemsize}.items():
+        source = re.sub(rf"\b{word}\b", str(number), source)
+    signature = ", ".join([f"{storage.name}[]"] * 5 + ["int64"] * len(constants))
+    run = bind.launcher(a.device, f"{name}_tiles", source, signature, a.dtype, batches * rows * columns * inner // 4 if workers > 1 else 1)
+    nothing = a.device.empty(0, storage)
+    if share == 0:
+        return run, (nothing, nothing, *constants)
+    scratch, parts = a.device.backend.scratch, ((workers * share, storage),)
 
     def launch(a_data: object, b_data: object, out_data: object, bias: object, *numbers: int) -> None:
         run(a_data, b_data, out_data, bias, *scratch(parts), *numbers)
 
-    return launch, (a.device.empty(0, storage), *constants)
+    return launch, (nothing, *constants)
 
 
 def _vector(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
@@ -235,21 +210,11 @@ def _vector(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
     return run, (a.device.empty(0, a.storage), *constants)
 
 
-def _blas_form(matrix: Layout) -> tuple[int, int] | None:
-    """(whether transposed, step between its lines) of a matrix with a unit step; else None."""
-    (rows, columns), (row, column) = matrix.shape[-2:], matrix.strides[-2:]
-    if (column == 1 or columns == 1) and (row >= columns or rows == 1):
-        return 0, max(row, columns)
-    if (row == 1 or rows == 1) and (column >= rows or columns == 1):
-        return 1, max(column, rows)
-    return None
-
-
-def _loops(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
-    """Launcher and constants for matrices a and b (last two dimensions) with one batch step each: BLAS's or our own loops."""
-    native = _vector(name, a, b, batches, a_batch, b_batch) or _tiled(name, a, b, batches, a_batch, b_batch) or _native_blas(name, a, b, out, batches, a_batch, b_batch)
-    if native is not None:
-        return native
+def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
+    """Launcher and constants for matrices a and b (last two dimensions) with one batch step each."""
+    fast = _vector(name, a, b, batches, a_batch, b_batch) or _tiled(name, a, b, batches, a_batch, b_batch)
+    if fast is not None:
+        return fast
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     (a_row, a_column), (b_row, b_column) = a.strides[-2:], b.strides[-2:]
     constants = (batches, rows, columns, inner, a_batch, a_row)
@@ -264,19 +229,6 @@ def _loops(name: str, a: Layout, b: Layout, out: Layout, batches: int, a_batch: 
     work = batches * rows * columns * inner // 4
     run = bind.launcher(a.device, f"{name}_{function.__name__}", bind.source_of(function), signature, a.dtype, work, build.FAST_REDUCTION)
     return run, (a.device.empty(0, a.storage), *constants)  # no bias; `linear` puts its own there
-
-
-def _blas(layouts: tuple[Layout, ...]) -> Callable:
-    """A launcher that gives NumPy the matrices in their own strides."""
-    forms = [(each.shape, each.storage, tuple(s * each.dtype.itemsize for s in each.strides)) for each in layouts]
-    work = prod(layouts[-1].shape[-2:]) * layouts[0].shape[-1]
-
-    def launch(*buffers: np.ndarray) -> None:
-        a, b, out = [np.ndarray(shape, storage, data, 0, strides) for (shape, storage, strides), data in zip(forms, buffers)]
-        blas.prepare(work)
-        np.matmul(a, b, out)
-
-    return launch
 
 
 def _product(a: object, b: object, transpose_a: bool, transpose_b: bool) -> object:
@@ -309,15 +261,7 @@ class Matmul(Op):
         out = layout((*batch, a.shape[-2], b.shape[-1]), a.dtype, single_device("matmul", [a, b]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        large = prod(out.shape[-2:]) * a.shape[-1] > _SMALL
-        if out.device.type == "cpu" and a.dtype.is_floating_point and large and not _is_ours(a, b):
-            return Plan(out, _blas((a, b, out)))
         return Plan(out, *_batched(self.name, a, b, out, batch))
-
-
-def _is_ours(a: Layout, b: Layout) -> bool:
-    """Whether the loops here, or BLAS called by them, multiply these matrices of floats; else NumPy does."""
-    return prod(a.shape[-2:]) * b.shape[-1] >= _TILED or bool(blas.gemm_address(a.storage) and _blas_form(a) and _blas_form(b))
 
 
 def _transposed(x: Layout) -> Layout:
@@ -334,7 +278,7 @@ def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> tupl
         return [0] * missing + [0 if n == 1 else s for n, s in zip(each.shape[:-2], each.strides[:-2])]
 
     sizes, (a_steps, b_steps) = emit.collapse(batch, [steps(a), steps(b)])
-    run, constants = _loops(name, a, b, out, sizes[-1], a_steps[-1], b_steps[-1])
+    run, constants = _loops(name, a, b, sizes[-1], a_steps[-1], b_steps[-1])
     outer = [range(n) for n in sizes[:-1]]
     each_out = sizes[-1] * out.shape[-2] * out.shape[-1]
     if not outer:
@@ -368,38 +312,14 @@ class Linear(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         transposed = layout(tuple(reversed(weight.shape)), x.dtype, device, tuple(reversed(weight.strides)))
-        large = device.type == "cpu" and x.dtype.is_floating_point and out.size * x.shape[-1] > _SMALL and not _is_ours(x, transposed)
-        return Plan(out, *(_linear_blas if large else _linear_loops)(x, transposed, out, isinstance(bias, Layout)))
+        return Plan(out, *_linear_loops(x, transposed, isinstance(bias, Layout)))
 
 
-def _linear_loops(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> tuple[Callable, tuple]:
-    run, (no_bias, *constants) = _loops("linear", x, weight, out, 1, 0, 0)
+def _linear_loops(x: Layout, weight: Layout, has_bias: bool) -> tuple[Callable, tuple]:
+    run, (no_bias, *constants) = _loops("linear", x, weight, 1, 0, 0)
     if not has_bias:
         return run, (no_bias, *constants)
     return (lambda x_data, weight_data, bias_data, out_data: run(x_data, weight_data, out_data, bias_data, *constants)), ()
-
-
-def add_bias(bias, out, rows, columns):
-    """out (rows, columns) += bias (columns)."""
-    for row in parallel_range(rows):
-        base = int64(row) * columns
-        for j in range(columns):
-            out[uintp(base + j)] += bias[uintp(j)]
-
-
-def _linear_blas(x: Layout, weight: Layout, out: Layout, has_bias: bool) -> tuple[Callable, tuple]:
-    multiply = _blas((x, weight, out))
-    if not has_bias:
-        return multiply, ()
-    array = f"{x.storage.name}[]"
-    add = bind.launcher(x.device, "add_bias", bind.source_of(add_bias), f"{array}, {array}, int64, int64", x.dtype, out.size)
-    rows, columns = out.shape
-
-    def launch(x_data: object, weight_data: object, bias_data: object, out_data: object) -> None:
-        multiply(x_data, weight_data, out_data)
-        add(bias_data, out_data, rows, columns)
-
-    return launch, ()
 
 
 def _check(name: str, a: Layout, b: Layout, inner: int, hint: str = "") -> None:

@@ -14,7 +14,7 @@ SIZE = {"float32": 4, "float64": 8}
 TARGETS = [  # triple, processor, registers, the instruction that multiplies and adds whole vectors
     ("x86_64-unknown-linux-gnu", "znver4", tiles.Registers(64, 8), r"vfmadd\w*ps.*zmm"),
     ("x86_64-unknown-linux-gnu", "haswell", tiles.Registers(32, 4), r"vfmadd\w*ps.*ymm"),
-    ("aarch64-unknown-linux-gnu", "neoverse-n1", tiles.Registers(16, 8), r"fmla\s+v\d+\.4s"),
+    ("aarch64-unknown-linux-gnu", "neoverse-n1", tiles.Registers(16, 8, False), r"fmla\s+v\d+\.4s"),
 ]
 
 
@@ -31,10 +31,25 @@ def test_a_tile_is_a_product(dtype, vectors, depth):
     rng, columns = np.random.default_rng(0), vectors * tiles.host().lanes(SIZE[dtype])
     a, b, c = (rng.standard_normal(shape).astype(dtype) for shape in ((rows, depth + 1), (depth + 1, columns + 3), (rows, columns + 1)))
     expected = np.concatenate([c[:, :columns] + a[:, :depth] @ b[:depth, :columns], c[:, columns:]], 1)
-    text = f"tile{vectors}(x0, 0, {depth + 1}, 1, x1, 0, {columns + 3}, x3, 0, x2, 0, {columns + 1}, {depth}, 1)"
-    _run(text, "tile", f"{dtype}[], {dtype}[], {dtype}[], int64[]", (a.ravel(), b.ravel(), c.reshape(-1), np.zeros(1, "int64")))
+    text = f"tile{vectors}(address_of(x0), {depth + 1}, 1, address_of(x1), {columns + 3}, x2, 0, {columns + 1}, {depth}, 1, {rows}, {lanes})"
+    _run(text, "tile", f"{dtype}[], {dtype}[], {dtype}[]", (a.ravel(), b.ravel(), c.reshape(-1)))
     np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
     assert lanes * tiles.VECTORS * rows * SIZE[dtype] <= 24 * 64
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("vectors", [1, 2, 3])
+@pytest.mark.parametrize(("held", "last", "keep"), [(1, 1, 0), (3, 2, 1)])
+def test_a_tile_at_the_edge_reads_and_writes_no_further(dtype, vectors, held, last, keep):
+    lanes, depth = tiles.host().lanes(SIZE[dtype]), 5
+    rng, columns = np.random.default_rng(0), (vectors - 1) * lanes + last
+    a, c = rng.standard_normal((held, depth)).astype(dtype), np.full((held + 1, columns + 9), 7, dtype)
+    b = rng.standard_normal((depth, columns if tiles.host().masks else vectors * lanes)).astype(dtype)
+    expected = c.copy()
+    expected[:held, :columns] = 7 * keep + a @ b[:, :columns]
+    text = f"edge{vectors}(address_of(x0), {depth}, 1, address_of(x1), {b.shape[1]}, x2, 0, {c.shape[1]}, {depth}, {keep}, {held}, {last})"
+    _run(text, "edge", f"{dtype}[], {dtype}[], {dtype}[]", (a.ravel(), b.ravel(), c.reshape(-1)))
+    np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("stride", [1, 2, 4])
@@ -58,21 +73,16 @@ def test_a_tile_compiles_for_each_kind_of_processor(triple, processor, registers
     module = llvm.parse_assembly(str(_module(triple, registers)))
     module.verify()
     text = machine.emit_assembly(module)
-    loop = text[: text.rindex(".cfi_endproc")]
-    assert len(re.findall(instruction, loop)) >= registers.rows * tiles.VECTORS
-    assert not re.search(r"call.*fma", loop)
+    assert len(re.findall(instruction, text)) >= 2 * registers.rows * tiles.VECTORS
+    assert not re.search(r"call.*fma", text)
 
 
 def _module(triple, registers):
-    """A function of the tile's numbers alone, over float32, and one that copies a line."""
+    """Functions of float32: a tile, one at the edge, and one that copies a line."""
     module, real, integer = ir.Module(), ir.FloatType(), ir.IntType(64)
     module.triple = triple
-    names = ("a", "a_at", "a_row", "a_step", "b", "b_at", "b_step", "table", "table_at", "c", "c_at", "c_row", "depth", "keep")
-    kinds = [real.as_pointer() if name in "abc" else integer.as_pointer() if name == "table" else integer for name in names]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), "tile")
-    builder = ir.IRBuilder(function.append_basic_block())
-    tiles.emit(builder, real, registers.lanes(4), registers.rows, tiles.VECTORS, "tile", **dict(zip(names, function.args)))
-    builder.ret_void()
+    for edge in (True, False):
+        tiles.tile_function(module, real, registers, registers.rows, tiles.VECTORS, edge).linkage = ""
     copy = ir.Function(module, ir.FunctionType(ir.VoidType(), [real.as_pointer(), integer, integer, real.as_pointer(), integer]), "line")
     builder = ir.IRBuilder(copy.append_basic_block())
     tiles.emit_copy(builder, real, registers.lanes(4), 2, *copy.args)
@@ -83,8 +93,8 @@ def _module(triple, registers):
 def test_registers_follow_the_features():
     assert tiles.registers(["+avx2", "+avx512f"], "x86_64-unknown-linux-gnu") == tiles.Registers(64, 8)
     assert tiles.registers(["+avx2", "-avx512f"], "x86_64-pc-windows-msvc") == tiles.Registers(32, 4)
-    assert tiles.registers(["+sse2"], "x86_64-apple-darwin") == tiles.Registers(16, 4)
-    assert tiles.registers([], "arm64-apple-darwin") == tiles.Registers(16, 8)
+    assert tiles.registers(["+sse2"], "x86_64-apple-darwin") == tiles.Registers(16, 4, False)
+    assert tiles.registers([], "arm64-apple-darwin") == tiles.Registers(16, 8, False)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -93,3 +103,10 @@ def test_a_block_is_turned(dtype):
     x, out = np.random.default_rng(0).standard_normal((lanes, lanes + 3)).astype(dtype), np.zeros((lanes, lanes + 5), dtype)
     _run(f"turn_block(x0, 1, {lanes + 3}, x1, 2, {lanes + 5})", "turn", f"{dtype}[], {dtype}[]", (x.ravel(), out.reshape(-1)))
     np.testing.assert_array_equal(out[:, 2 : 2 + lanes], x[:, 1 : 1 + lanes].T)
+
+
+def test_the_edge_of_a_block_is_turned_without_reading_beyond():
+    lanes, held = tiles.host().lanes(4), 3
+    x, out = np.random.default_rng(0).standard_normal((held, lanes)).astype("float32"), np.zeros((lanes, lanes), "float32")
+    _run(f"turn_edge(x0, 0, {lanes}, x1, 0, {lanes}, {held})", "turn", "float32[], float32[]", (x.ravel(), out.reshape(-1)))
+    np.testing.assert_array_equal(out[:, :held], x.T)

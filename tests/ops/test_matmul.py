@@ -241,6 +241,16 @@ def test_large_sizes(m, k, n, dtype):
     check(numod.tensor(x) @ numod.from_numpy(np.ascontiguousarray(y.T)).T, expected.astype(dtype), rtol)
 
 
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_edge_of_the_tiles(turned, dtype):
+    for m in (2, 7, 8, 9, 33):
+        for n in (3, 16, 17, 49, 100):
+            for k in (5, 37, 300):
+                x, y = data(k, m, dtype=dtype).T if "a" in turned else data(m, k, dtype=dtype), data(n, k, dtype=dtype).T if "b" in turned else data(k, n, dtype=dtype)
+                check(numod.from_numpy(x) @ numod.from_numpy(y), x.astype(np.float64) @ y.astype(np.float64), 1e-4)
+
+
 def test_threads_change_no_bit_of_a_large_product():
     x, y = numod.tensor(data(400, 300)), numod.tensor(data(300, 1100, seed=1))
     before, found = numod.get_num_threads(), []
