@@ -70,20 +70,15 @@ def _processor(problems: list[str]) -> Iterator[str]:
 
 
 def _threads(problems: list[str]) -> Iterator[str]:
-    from .device import blas
+    from .device import tiles
 
     yield f"{config.num_threads()} threads in parallel kernels (NUMOD_NUM_THREADS, numod.set_num_threads)"
     layer = _threading_layer()
     yield f"Numba's threading layer: {layer}" + {"omp": "; forked children run serial kernels", "workqueue": "; one parallel kernel at a time, slow to start: 130 us"}.get(layer, "")
     if layer == "workqueue":
         problems.append("only Numba's workqueue is there, whose parallel kernels start slowly: install OpenMP (libgomp) or pip install tbb")
-    yield "products: OpenBLAS of NumPy's wheel, called from kernels" if blas.gemm_address(_float32()) else "products: NumPy's matmul"
-
-
-def _float32() -> object:
-    import numpy as np
-
-    return np.dtype(np.float32)
+    registers = tiles.host()
+    yield f"products: tiles of {registers.rows} x {tiles.VECTORS} registers of {8 * registers.width} bits"
 
 
 def _threading_layer() -> str:
