@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Result:
-    """Seconds per call of every contender, one number a round."""
+    """Seconds per call of every contender, one number a round, and the least seconds this machine's limits allow, where they are known."""
 
     rounds: dict[str, list[float]] = field(default_factory=dict)
+    limit: float | None = None
 
     def best(self, name: str) -> float:
         """The least seconds a call of `name` took: what the machine can do when nothing disturbs it."""
@@ -37,6 +38,10 @@ class Result:
     def ratio(self, peer: str) -> float:
         """numod's best time over that of `peer`; below 1, numod is the faster."""
         return self.best("numod") / self.best(peer)
+
+    def of_limit(self) -> float | None:
+        """The part of the machine's limit that numod's best round reached."""
+        return self.limit and self.limit / self.best("numod")
 
 
 def take_turns(contenders: dict[str, Callable[[], float]], rounds: int) -> Result:
@@ -92,38 +97,44 @@ def _start(script: str, variables: dict[str, str]) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=variables)
 
 
-class KernelFolders:
-    """Folders for compiled kernels: an empty one for each cold start, and the last of these, now filled, for the warm ones."""
+class Folders:
+    """Cache folders for what is compiled, by a name each: empty ones for cold starts, and filled ones for warm ones."""
 
     def __init__(self, base: str) -> None:
-        self.base, self.last = base, None
+        self.base, self.found = base, {}
 
-    def empty(self) -> str:
-        """A new, empty folder."""
-        if self.last:
-            shutil.rmtree(self.last, ignore_errors=True)
-        self.last = tempfile.mkdtemp(dir=self.base)
-        return self.last
+    def empty(self, name: str) -> str:
+        """A new, empty folder in the place of the one called `name`."""
+        if name in self.found:
+            shutil.rmtree(self.found[name], ignore_errors=True)
+        self.found[name] = tempfile.mkdtemp(dir=self.base)
+        return self.found[name]
 
-    def filled(self, script: str) -> str:
-        """A folder in which `script` finds its kernels; it is run once to fill one where none is there yet."""
-        if self.last is None:
-            wait_for_line(script, NUMOD_CACHE_DIR=self.empty())
-        return self.last
+    def filled(self, name: str, fill: Callable[[str], object]) -> str:
+        """The folder called `name`, filled by `fill(folder)` where there is none yet."""
+        if name not in self.found:
+            fill(self.empty(name))
+        return self.found[name]
 
 
 @contextmanager
-def kernel_folders() -> Iterator[KernelFolders]:
-    """Temporary folders for compiled kernels, removed at the end."""
+def folders() -> Iterator[Folders]:
+    """Temporary cache folders, removed at the end."""
     with tempfile.TemporaryDirectory() as base:
-        yield KernelFolders(base)
+        yield Folders(base)
 
 
 def set_library_threads(threads: int) -> None:
-    """Tell NumPy's BLAS, OpenMP and numod how many threads to use. Works only before they are loaded: else this process is started anew."""
-    wanted = {name: str(threads) for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMOD_NUM_THREADS")}
-    if all(os.environ.get(name) == value for name, value in wanted.items()):
+    """Tell BLAS, OpenMP, XLA and numod how many threads to use, and let each choose its own instructions. Works only before they are loaded: else this
+    process is started anew."""
+    wanted = {name: str(threads) for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "NUMOD_NUM_THREADS", "NPROC")}
+    if threads == 1:
+        wanted["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+    held = [name for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_ENABLE_INSTRUCTIONS") if name in os.environ]
+    if not held and all(os.environ.get(name) == value for name, value in wanted.items()):
         return
+    for name in held:
+        del os.environ[name]
     os.environ.update(wanted)
     if "numpy" in sys.modules:
         os.execv(sys.executable, [sys.executable, "-m", "perf", *sys.argv[1:]])

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Callable
 from time import process_time
 
-import numod
 from numod.profiler import profile
 
-from .rows import small_step
+from .peers import training
+from .steps import TRAINED
 
 SETTINGS = {
     "off, after it was on": None, "on, with_modules=False": {"with_modules": False}, "on": {}, "on, with_jit": {"with_jit": True},
@@ -43,7 +43,7 @@ def ratio(step: Callable[[], None], setting: dict | None) -> float:
 
 def main(rounds: int = 60) -> None:
     """Print the middle and the lower quarter of the ratios."""
-    step = small_step(numod)["step"]
+    step = training(*TRAINED["MLP 4-3-1, batch 1"])["numod"]().names["step"]
     seconds(step)
     found: dict[str, list[float]] = {name: [] for name in SETTINGS}
     for _ in range(rounds):

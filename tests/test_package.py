@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 import subprocess
 import sys
@@ -83,14 +82,3 @@ def test_every_folder_of_the_package_is_shipped() -> None:
 def test_help() -> None:
     finished = python("-m", "numod", "--help")
     assert finished.returncode == 0 and "demo" in finished.stdout
-
-
-@pytest.mark.skipif(not (ROOT / "perf").is_dir(), reason="perf/ is in the repository only")
-def test_perf_prints_a_table_and_writes_every_round(tmp_path: Path) -> None:
-    finished = python("-m", "perf", "--quick", "--rows", "^add, (32|1 k)", "--json", str(tmp_path / "times.json"))
-    assert finished.returncode == 0, finished.stderr
-    assert "Absolute times mean little" in finished.stdout
-    rows = json.loads((tmp_path / "times.json").read_text())["rows"]
-    assert [row["row"] for row in rows] == ["add, 32 floats", "add, 1 k floats"]
-    assert all(len(rounds) == 7 and min(rounds) > 0 for row in rows for rounds in row["seconds"].values())
-    assert python("-m", "perf", "--rows", "no such row").returncode == 2

@@ -1,0 +1,231 @@
+"""Who takes part, and how each library runs an expression, a network or a training step. Every contender of a row gets the same numbers."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import io
+import shutil
+import warnings
+from collections.abc import Callable, Collection, Mapping
+
+import numpy as np
+
+from .row import Timed
+
+PEERS = {"PyTorch": ("torch",), "torch.compile": ("torch",), "NumPy": ("numpy",), "JAX": ("jax",), "ONNX Runtime": ("onnxruntime", "onnx", "torch")}
+SGD = {"lr": 1e-3, "momentum": 0.9, "weight_decay": 1e-4}
+Make = Callable[[object], tuple]  # a function of `networks`
+
+
+def installed() -> list[str]:
+    """Names of the peers that can run here. torch.compile needs a C++ compiler; ONNX Runtime is given what PyTorch exports."""
+    found = [name for name, modules in PEERS.items() if all(map(importlib.util.find_spec, modules))]
+    return [name for name in found if name != "torch.compile" or shutil.which("g++") or shutil.which("clang++")]
+
+
+def versions(peers: Collection[str]) -> dict[str, str]:
+    """The versions of numod and of these peers."""
+    modules = {"numod": "numod", **{name: PEERS[name][0] for name in PEERS if name in peers and name != "torch.compile"}}
+    return {name: importlib.import_module(module).__version__ for name, module in modules.items()}
+
+
+def set_threads(threads: int, peers: Collection[str]) -> None:
+    """Tell the libraries that can be told within a process; the others were told by the environment."""
+    for name in ("numod", "torch"):
+        if name == "numod" or "PyTorch" in peers or "torch.compile" in peers:
+            importlib.import_module(name).set_num_threads(threads)
+
+
+# ---- an expression of tensors
+
+
+def expression(text: str, arrays: Mapping[str, object], jax: str = "", numpy: str = "", onnx: bool = True, compiled: bool = False) -> dict[str, Callable[[], Timed]]:
+    """`text` in the names of `arrays`, torch and F; `jax` says it in jnp, jax and lax; `numpy` in np. Arrays may be a function that gives them.
+
+    numod and PyTorch run it eagerly; numod compiles it if `compiled`, and torch.compile takes part.
+    """
+
+    def given() -> dict[str, np.ndarray]:
+        return {name: each() if callable(each) else each for name, each in arrays.items()}
+
+    def eager(library: str) -> Timed:
+        torch = importlib.import_module(library)
+        names = {"torch": torch, "F": torch.nn.functional, **{name: torch.tensor(each) for name, each in given().items()}}
+        return Timed(text, names, lambda: _arrays(eval(text, names)), (lambda: eval(text, names)) if library == "numod" else None)
+
+    def jitted(library: str) -> Timed:
+        torch, plain = importlib.import_module(library), eager(library)
+        function = torch.compile(eval(f"lambda {', '.join(arrays)}: {text}", dict(plain.names)))
+        names = {**plain.names, "function": function}
+        statement = f"function({', '.join(arrays)})"
+        return Timed(statement, names, lambda: _arrays(eval(statement, names)), plain.counted)
+
+    def in_numpy() -> Timed:
+        names = {"np": np, **given()}
+        return Timed(numpy, names, lambda: _arrays(eval(numpy, names)))
+
+    def in_jax() -> Timed:
+        import jax as library
+
+        names = {"jax": library, "jnp": library.numpy, "lax": library.lax}
+        function = library.jit(eval(f"lambda {', '.join(arrays)}: {jax}", names))
+        names = {"function": function, **{name: library.numpy.asarray(each) for name, each in given().items()}}
+        statement = f"function({', '.join(arrays)}).block_until_ready()"
+        return Timed(statement, names, lambda: _arrays(eval(statement, names)))
+
+    def in_onnx() -> Timed:
+        import torch
+
+        class Expression(torch.nn.Module):
+            forward = eval(f"lambda self, {', '.join(arrays)}: {text}", {"torch": torch, "F": torch.nn.functional})
+
+        return session(Expression(), tuple(given().values()))
+
+    found = {"numod": lambda: (jitted if compiled else eager)("numod"), "PyTorch": lambda: eager("torch")}
+    found |= {"torch.compile": lambda: jitted("torch")} if compiled else {}
+    return found | ({"NumPy": in_numpy} if numpy else {}) | ({"JAX": in_jax} if jax else {}) | ({"ONNX Runtime": in_onnx} if onnx else {})
+
+
+# ---- a network
+
+
+def inference(make: Make) -> dict[str, Callable[[], Timed]]:
+    """A network's results for its inputs, compiled by all who compile. No gradients are wanted, so no weight asks for any."""
+
+    def of(library: str, compiled: bool) -> Timed:
+        torch = importlib.import_module(library)
+        plain, inputs = network(make, library)
+        plain.eval().requires_grad_(False)
+        arguments = {f"x{number}": torch.tensor(each) for number, each in enumerate(inputs)}
+        names = {"model": torch.compile(plain) if compiled else plain, **arguments}
+        counted = (lambda: plain(*arguments.values())) if library == "numod" else None
+        return Timed(f"model({', '.join(arguments)})", names, lambda: _arrays(names["model"](*arguments.values())), counted)
+
+    def in_jax() -> Timed:
+        import jax
+
+        from .in_jax import forward, weights
+
+        module, inputs = network(make, "numod")
+        p = weights(module)  # constants of the compiled function, as they are in ONNX
+        function = jax.jit(lambda *inputs: forward(module, p, *inputs))
+        arguments = {f"x{number}": jax.numpy.asarray(each) for number, each in enumerate(inputs)}
+        names = {"function": function, "wait": jax.block_until_ready, **arguments}
+        return Timed(f"wait(function({', '.join(arguments)}))", names, lambda: _arrays(function(*arguments.values())))
+
+    def in_onnx() -> Timed:
+        module, inputs = network(make, "torch")
+        return session(module.eval().requires_grad_(False), inputs)
+
+    return {
+        "numod": lambda: of("numod", True), "PyTorch": lambda: of("torch", False), "torch.compile": lambda: of("torch", True), "JAX": in_jax, "ONNX Runtime": in_onnx,
+    }  # fmt: skip
+
+
+def training(make: Make, target: np.ndarray, loss: str, compiled: bool = False, jax: bool = False) -> dict[str, Callable[[], Timed]]:
+    """A step of SGD with momentum and weight decay: `loss` is the name of one in nn.functional, between the network's results and `target`.
+
+    Eager numod beside eager PyTorch; if `compiled`, numod's step as one function, torch.compile of model and loss and of the optimizer, and JAX's jit if `jax`.
+    """
+
+    def of(library: str, compiled: bool) -> Timed:
+        torch = importlib.import_module(library)
+        loss_of, module = _objective(torch, make, target, loss, compiled and library == "torch")
+        optimizer = torch.optim.SGD(module.parameters(), **SGD)
+        update = torch.compile(optimizer.step) if compiled and library == "torch" else optimizer.step
+
+        def step() -> object:
+            optimizer.zero_grad()
+            value = loss_of()
+            value.backward()
+            update()
+            return value
+
+        timed = torch.compile(step) if compiled and library == "numod" else step
+        return Timed("step()", {"step": timed}, lambda: _arrays([timed().detach() for _ in range(3)]), step if library == "numod" else None)
+
+    def in_jax() -> Timed:
+        step = jax_step(make, target, loss)
+        return Timed("step()", {"step": step}, lambda: _arrays([step() for _ in range(3)]))
+
+    found = {"numod": lambda: of("numod", compiled), "PyTorch": lambda: of("torch", False)}
+    return found | ({"torch.compile": lambda: of("torch", True)} if compiled else {}) | ({"JAX": in_jax} if jax else {})
+
+
+def _objective(torch: object, make: Make, target: np.ndarray, loss: str, compiled: bool) -> tuple:
+    """(loss of nothing, module) of a network in training."""
+    module, inputs = network(make, torch.__name__)
+    inputs, target, measure = [torch.tensor(each) for each in inputs], torch.tensor(target), getattr(torch.nn.functional, loss)
+
+    def between(target: object, *inputs: object) -> object:
+        results = module(*inputs)
+        return measure(results.reshape(-1, results.shape[-1]), target)
+
+    between = torch.compile(between) if compiled else between
+    return lambda: between(target, *inputs), module
+
+
+def jax_step(make: Make, target: np.ndarray, loss: str) -> Callable[[], object]:
+    """A training step in JAX: forward, backward and update jitted as one, weights and momentum donated."""
+    import jax
+    from jax import numpy as jnp
+
+    from .in_jax import forward, weights
+
+    module, inputs = network(make, "numod")
+    inputs, target = [jnp.asarray(each) for each in inputs], jnp.asarray(target)
+    measures = {
+        "mse_loss": lambda out: ((out - target) ** 2).mean(),
+        "cross_entropy": lambda out: -jnp.take_along_axis(jax.nn.log_softmax(out), target[:, None], 1).mean(),
+    }
+
+    def advance(p: dict, momentum: dict, inputs: list) -> tuple:
+        value, gradients = jax.value_and_grad(lambda p: measures[loss](forward(module, p, *inputs)))(p)
+        momentum = jax.tree.map(lambda m, g, w: SGD["momentum"] * m + g + SGD["weight_decay"] * w, momentum, gradients, p)
+        return jax.tree.map(lambda w, m: w - SGD["lr"] * m, p, momentum), momentum, value
+
+    advance, p = jax.jit(advance, donate_argnums=(0, 1)), weights(module)
+    state = [p, jax.tree.map(jnp.zeros_like, p)]
+
+    def step() -> object:
+        *state[:], value = advance(*state, inputs)
+        return value.block_until_ready()
+
+    return step
+
+
+def network(make: Make, library: str) -> tuple:
+    """(module, inputs) in `library`, with the weights numod draws from seed 0."""
+    import numod
+
+    numod.manual_seed(0)
+    module, inputs = make(numod)
+    if library == "numod":
+        return module, inputs
+    torch = importlib.import_module(library)
+    other, inputs = make(torch)
+    other.load_state_dict({name: torch.tensor(each.detach().numpy()) for name, each in module.state_dict().items()})
+    return other, inputs
+
+
+def session(module: object, inputs: tuple) -> Timed:
+    """A PyTorch module for ONNX Runtime, by way of PyTorch's exporter."""
+    import onnxruntime
+    import torch
+
+    file, names = io.BytesIO(), [f"x{number}" for number in range(len(inputs))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, tuple(map(torch.tensor, inputs)), file, input_names=names, dynamo=False)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = torch.get_num_threads(), 1, 3
+    run = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"]).run
+    fed = dict(zip(names, inputs))
+    return Timed("run(None, fed)", {"run": run, "fed": fed}, lambda: run(None, fed))
+
+
+def _arrays(values: object) -> list[np.ndarray]:
+    """Results as NumPy arrays, of whichever library."""
+    values = values if isinstance(values, (tuple, list)) else [values]
+    return [np.asarray(each.numpy() if hasattr(each, "numpy") else each) for each in values]

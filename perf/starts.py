@@ -1,0 +1,94 @@
+"""Rows of what happens once per process: imports, the first step, the first call of a compiled function. Each is timed in processes of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+
+from .measure import Folders, printed_seconds, wait_for_line
+from .row import Bar, FreshRow
+
+MODULES = {"numod": "numod", "PyTorch": "torch"}
+CACHES = {
+    "numod": ("NUMOD_CACHE_DIR",), "torch.compile": ("TORCHINDUCTOR_CACHE_DIR",), "JAX": ("JAX_COMPILATION_CACHE_DIR",), "PyTorch": (),
+}  # fmt: skip
+JAX_KEEPS_ALL = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+IMPORT = """
+import time, numpy
+start = time.perf_counter()
+import {module}
+print(time.perf_counter() - start)
+"""
+FIRST_STEP = """
+import {module} as torch
+from {module} import nn
+import {module}.nn.functional as F
+torch.set_num_threads({threads})
+model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+x, y = torch.randn(32, 64), torch.randint(0, 10, (32,))
+loss = F.cross_entropy(model(x), y)
+optimizer.zero_grad()
+loss.backward()
+optimizer.step()
+print(loss.item(), flush=True)
+"""
+FIRST_CALL = "from perf.starts import first_call; print(first_call({row!r}, {contender!r}))"
+
+
+def first_call(name: str, contender: str) -> float:
+    """Seconds from before a row's function is handed to the compiler to its first result. Libraries, weights and inputs are there already."""
+    from .steps import STEPS
+
+    row = next(row for row in STEPS if row.name == name)
+    timed = row.contenders[contender]()
+    start = perf_counter()
+    exec(timed.statement, dict(timed.names))  # noqa: S102  our own text
+    return perf_counter() - start
+
+
+def _cache(contender: str, folder: str) -> dict[str, str]:
+    return {**dict.fromkeys(CACHES[contender], folder), **(JAX_KEEPS_ALL if contender == "JAX" else {})}
+
+
+def _cold(contender: str, start: Callable[..., float], script: str, folders: Folders) -> float:
+    return start(script, **_cache(contender, folders.empty(f"{contender} {script}")))
+
+
+def _warm(contender: str, start: Callable[..., float], script: str, folders: Folders) -> float:
+    return start(script, **_cache(contender, folders.filled(f"{contender} {script}", lambda folder: start(script, **_cache(contender, folder)))))
+
+
+def _steps() -> list[FreshRow]:
+    import numod
+
+    scripts = {name: FIRST_STEP.format(module=module, threads=numod.get_num_threads()) for name, module in MODULES.items()}
+    kinds = (("cold", _cold, None, 0.6), ("warm", _warm, Bar(seconds=1.0), 1.0))
+    return [
+        FreshRow(f"process start to first step, {kind}", {name: partial(how, name, wait_for_line, script) for name, script in scripts.items()}, bar, share)
+        for kind, how, bar, share in kinds
+    ]  # fmt: skip
+
+
+def _first_calls() -> list[FreshRow]:
+    rows = {
+        "compiled step, MLP 4-3-1, batch 1": ("numod", "torch.compile", "JAX"), "compiled step, LeNet, batch 64": ("numod", "torch.compile", "JAX"),
+        "compiled forward, ResNet-18 CIFAR, batch 1": ("numod", "torch.compile", "JAX"), "eager step, ResNet-18 CIFAR, batch 8": ("numod",),
+    }  # fmt: skip
+    cold, warm = (2.0, 8.0, 30.0, 40.0), (0.3, 0.3, 0.3, 2.0)
+    return [
+        FreshRow(f"first {row}, {kind}", {name: partial(how, name, printed_seconds, FIRST_CALL.format(row=row, contender=name)) for name in names}, Bar(seconds=most), share)
+        for bars in (zip(rows.items(), cold, warm),) for (row, names), *both in bars
+        for kind, how, most, share in (("cold", _cold, both[0], 0.2), ("from the cache", _warm, both[1], 0.6))
+    ]  # fmt: skip
+
+
+def imports() -> FreshRow:
+    """Importing the library where NumPy is there already."""
+    return FreshRow(
+        "import, beyond import numpy", {name: (lambda folders, module=module: printed_seconds(IMPORT.format(module=module))) for name, module in MODULES.items()}, Bar(seconds=0.15)
+    )
+
+
+STARTS = (imports(), *_steps(), *_first_calls())
