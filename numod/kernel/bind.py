@@ -21,7 +21,7 @@ from functools import cache
 
 from ..dtypes import dtype as DType
 from . import build as builder
-from . import grid, panels, scalar, special  # noqa: F401  the others add their functions to those of scalar
+from . import direct, grid, panels, scalar, special  # noqa: F401  the others add their functions to those of scalar
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` give integers, which cannot hold an infinity
 _MATH = sorted(name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)) and name not in _ROUNDING)

@@ -302,7 +302,7 @@ def row_sum(x, base, n):
     """The sum of x[base : base + n], in blocks of 512 that join a float64: the error does not grow with n."""
     total = float64(0)
     for low in range(0, n, 512):
-        part = x[0] * 0
+        part = x.dtype.type(0)
         for k in range(low, min(low + 512, n)):
             part += x[uintp(base + k)]
         total += float64(part)
@@ -314,7 +314,7 @@ def row_squares(x, base, n, mean):
     """The sum of (x - mean) squared, likewise."""
     total = float64(0)
     for low in range(0, n, 512):
-        part = x[0] * 0
+        part = x.dtype.type(0)
         for k in range(low, min(low + 512, n)):
             part += (x[uintp(base + k)] - mean) * (x[uintp(base + k)] - mean)
         total += float64(part)

@@ -53,7 +53,7 @@ def product_dots(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row,
         a_base = batch * a_batch + (place % rows) * a_row
         for j in range(columns):
             b_base = batch * b_batch + j * b_column
-            total = a[0] * 0
+            total = a.dtype.type(0)
             for k in range(inner):
                 total += a[uintp(a_base + k)] * b[uintp(b_base + k)]
             out[uintp(place * columns + j)] = total + bias[uintp(j)] if bias.size > 0 else total
@@ -87,7 +87,7 @@ def vector_dots(vector, matrix, out, bias, batches, count, inner, v_batch, v_ste
         v = batch * v_batch
         for j in range(part * count // parts, (part + 1) * count // parts):
             row = batch * m_batch + j * m_step
-            total = vector[0] * 0
+            total = vector.dtype.type(0)
             if v_step == 1:
                 for k in range(inner):
                     total += vector[uintp(v + k)] * matrix[uintp(row + k)]
@@ -106,7 +106,7 @@ def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_r
         batch = place // (columns * rows)
         a_base = batch * a_batch + i * a_row
         b_base = batch * b_batch + j * b_column
-        total = a[0] * 0
+        total = a.dtype.type(0)
         for k in range(inner):
             total += a[uintp(a_base + k * a_column)] * b[uintp(b_base + k * b_row)]
         out[uintp(place)] = total + bias[uintp(j)] if bias.size > 0 else total

@@ -54,8 +54,8 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, sc
             first = float64(0)
             second = float64(0)
             for low in range(0, n, 512):
-                a = x[0] * 0
-                b = x[0] * 0
+                a = x.dtype.type(0)
+                b = x.dtype.type(0)
                 if scaled != 0:
                     for k in range(low, min(low + 512, n)):
                         a += g[uintp(base + k)] * weight[uintp(k)]
@@ -96,7 +96,7 @@ def channel_norm_kernel(x, weight, bias, out, mean, var, images, channels, n, sc
         var[uintp(channel)] = squares / count
         scale = real(1.0 / sqrt(squares / count + eps))
         scale = scale * weight[uintp(channel)] if scaled != 0 else scale
-        shift = bias[uintp(channel)] if shifted != 0 else x[0] * 0
+        shift = bias[uintp(channel)] if shifted != 0 else x.dtype.type(0)
         for image in range(images):
             base = (image * channels + channel) * n
             for k in range(n):
@@ -114,8 +114,8 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
         for image in range(images):
             base = (image * channels + channel) * n
             for low in range(0, n, 512):
-                a = x[0] * 0
-                b = x[0] * 0
+                a = x.dtype.type(0)
+                b = x.dtype.type(0)
                 for k in range(low, min(low + 512, n)):
                     a += g[uintp(base + k)]
                     b += g[uintp(base + k)] * (x[uintp(base + k)] - middle)

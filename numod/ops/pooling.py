@@ -104,7 +104,7 @@ def average_kernel(x, out, counts_borders, divisor):
         sizes *= window_size(oh, height, stride_h, pad_h, kernel_h, h_last - h_first, counts_borders)
         for ow in range(out_w):
             w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, 1), window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w)
-            total = x[0] * 0
+            total = x.dtype.type(0)
             for d in range(d_first, d_last):
                 for h in range(h_first, h_last):
                     for w in range(w_first, w_last):

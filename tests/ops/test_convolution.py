@@ -98,3 +98,36 @@ def test_a_nan_stays_where_it_is_seen():
     expected = np.zeros((6, 20), bool)
     expected[1:4, 2:5] = True
     assert (np.isnan(found[0, 5]) == expected).all()
+
+
+def _existing(x, weight, g, stride, padding, dilation, groups):
+    """(out, dx, dweight) as sums over products of elements that exist: a border has none. One group's output planes at a time, tap by tap."""
+    places = _patches(np.arange(1, x.size + 1).reshape(x.shape), weight.shape[2:], stride, padding, dilation)[0]  # 0 in the border
+    out, dx, dweight = np.zeros(g.shape), np.zeros(x.size), np.zeros(weight.shape)
+    ndim, channels, features = x.ndim - 2, weight.shape[1], weight.shape[0] // groups
+    for n, o, c in np.ndindex(x.shape[0], weight.shape[0], channels):
+        for tap in np.ndindex(weight.shape[2:]):
+            at = places[(n, o // features * channels + c, *[slice(None)] * ndim, *tap)]
+            seen = at > 0
+            out[n, o][seen] += x.flat[at[seen] - 1] * weight[(o, c, *tap)]
+            dweight[(o, c, *tap)] += (x.flat[at[seen] - 1] * g[n, o][seen]).sum()
+            dx[at[seen] - 1] += g[n, o][seen] * weight[(o, c, *tap)]
+    return out, dx.reshape(x.shape), dweight
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_borders_make_no_nan_of_what_is_not_finite(number, value):
+    x_shape, weight_shape, stride, padding, dilation, groups = CASES[number]
+    rng = np.random.default_rng(number)
+    shapes = (x_shape[:2] + tuple(min(n, 12) for n in x_shape[2:]), weight_shape)
+    shapes = (*shapes, _reference(*map(np.ones, shapes), stride, padding, dilation, groups).shape)
+    for planted in range(3):  # in x, weight and g: a corner and any place
+        arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes]
+        arrays[planted].flat[[-1, rng.integers(arrays[planted].size)]] = value
+        x, weight = (numod.tensor(each, requires_grad=True) for each in arrays[:2])
+        out = getattr(F, f"conv{len(stride)}d")(x, weight, None, stride, padding, dilation, groups)
+        out.backward(numod.tensor(arrays[2]))
+        for found, expected in zip((out.detach(), x.grad, weight.grad), _existing(*arrays, stride, padding, dilation, groups)):
+            np.testing.assert_allclose(found.numpy(), expected, rtol=1e-3, atol=1e-3, equal_nan=True)

@@ -267,3 +267,11 @@ def test_a_compiled_large_product():
     x, layer = numod.tensor(data(160, 300)), numod.nn.Linear(300, 120)
     call = numod.compile(lambda x: F.relu(layer(x)))
     assert (call(x) == F.relu(layer(x))).all() and (call(x * 2) == F.relu(layer(x * 2))).all()
+
+
+def test_an_infinity_stays_in_its_row():
+    a = np.ones((5, 300), "float32")
+    a[0, 0] = np.inf  # also the first element of memory
+    for b in (np.ones((300, 1)), np.ones((4, 300)).T, np.ones((300, 4))):
+        found = (numod.tensor(a) @ numod.tensor(b.astype("float32"))).numpy()
+        assert (found[0] == np.inf).all() and (found[1:] == 300).all()

@@ -84,3 +84,13 @@ def test_other_dtypes_are_refused(norm: op._Norm, shape: tuple) -> None:
         norm.apply((numod.ones(shape, dtype=numod.int64), None, None), (EPS,))
     with pytest.raises(RuntimeError, match="expected scalar type Float"):
         norm.apply((numod.ones(shape), numod.ones(3, dtype=numod.float64), None), (EPS,))
+
+
+def test_an_infinite_row_leaves_the_others():
+    x = numod.randn(3, 40)
+    x[0, 0] = numod.inf  # also the first element of memory
+    x.requires_grad_()
+    out = F.layer_norm(x, (40,))
+    out.sum().backward()
+    for found in (out.detach().numpy(), x.grad.numpy()):
+        assert np.isnan(found[0]).all() and np.isfinite(found[1:]).all()

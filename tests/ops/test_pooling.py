@@ -74,3 +74,12 @@ def test_a_compiled_step_pools_the_same():
     expected = step(x).clone()
     x.grad = None
     assert numod.allclose(numod.compile(step)(x), expected)
+
+
+def test_an_infinity_stays_in_its_windows():
+    x = np.ones((1, 2, 6, 6), "float32")
+    x[0, 0, 0, 0] = np.inf  # also the first element of memory
+    found = F.avg_pool2d(numod.tensor(x), 2).numpy()
+    assert found[0, 0, 0, 0] == np.inf and np.isfinite(found.reshape(-1)[1:]).all()
+    found = F.adaptive_avg_pool2d(numod.tensor(x), (4, 3)).numpy()
+    assert np.isinf(found).sum() == 1 and found[0, 0, 0, 0] == np.inf
