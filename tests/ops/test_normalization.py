@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import numod
+import numod.nn.functional as F
 from numod.ops import normalization as op
 
 EPS = 1e-5
