@@ -19,7 +19,7 @@ from ..device import Storage, blas
 from ..device.storage import address
 from .guards import Picture, conditions
 from .lower import Buffer
-from .reach import SIMPLE
+from .reach import SIMPLE, Guard, Settings
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
 from .trace import Value
@@ -43,16 +43,21 @@ class _Writer:
         self.executable, self.picture, self.section, self.without = executable, picture, executable.section, without
         self.space: dict[str, Any] = {
             "slow": slow, "state": waist.state, "listeners": waist.listeners, "changes": changes, "picture": picture, "equal": _equal, "new": object.__new__,
-            "Tensor": Tensor, "Storage": Storage, "empty": np.empty, "launch": self.section.launch, "address": address, "restore": restore,
+            "Tensor": Tensor, "Storage": Storage, "empty": np.empty, "launch": self.section.launch, "address": address, "restore": restore, "absent": object(),
             "held": frozenset(each._storage for each in executable.program.held.values()),
         }
         self.arguments: list[str] = []  # names of the tensors that are given
         self.tensors: list[Tensor] = []
-        self.given = [*(f"a{k}" for k in range(len(arguments))), *["**named"] * bool(named)]
-        self.opening = [line for name, each in zip(self.given, arguments) for line in self._take(name, each)]
+        given = [f"a{k}" for k in range(len(arguments))]
+        self.head = f"def call({''.join(f'{name}=absent, ' for name in given)}{'/, ' if given else ''}*more, **named):"
+        self.back = f"return slow(*[each for each in ({''.join(f'{name}, ' for name in given)}) if each is not absent], *more, **named)"
+        self.opening = [f"if more or {f'len(named) != {len(named)}' if named else 'named'}:", f"    {self.back}"]
+        self.opening += [line for name, each in zip(given, arguments) for line in self._take(name, each)]
         for key, each in named.items():
             name = f"named{len(self.space)}"
             self.opening += [f"{name} = named[{key!r}]", *self._take(name, each)]
+        self.steady = _steady(executable.lowered.sources, picture.guards)
+        self.space |= {f"kept{k}": (None, None) for k in self.steady}
         self._sort_memory()
 
     def _name(self, value: Any, letter: str) -> str:
@@ -63,7 +68,6 @@ class _Writer:
 
     def _take(self, name: str, each: Any) -> list[str]:
         """Lines that test an argument's structure and give its tensors names."""
-        back = f"return slow({', '.join(self.given)})"
         if isinstance(each, Tensor):
             self.arguments.append(name)
             self.tensors.append(each)
@@ -73,9 +77,9 @@ class _Writer:
             same = f"type({name}) is {self._name(type(each), 'kind')} and " + (f"list({name}) == {self._name(keys, 'keys')}" if isinstance(each, dict) else f"len({name}) == {len(keys)}")
             parts = [f"{name}_{k}" for k in range(len(keys))]
             lines = [line for part, key in zip(parts, keys) for line in (f"{part} = {name}[{self._name(key, 'key')}]", *self._take(part, each[key]))]
-            return [f"if not ({same}):", f"    {back}", *lines]
+            return [f"if not ({same}):", f"    {self.back}", *lines]
         thing = self._name(each, "thing")
-        return [f"if not ({name} is {thing}{f' or equal({name}, {thing})' if isinstance(each, SIMPLE) else ''}):", f"    {back}"]
+        return [f"if not ({name} is {thing}{f' or equal({name}, {thing})' if isinstance(each, SIMPLE) else ''}):", f"    {self.back}"]
 
     def _sort_memory(self) -> None:
         """Which results and gradients are memory of earlier calls, and the names of all."""
@@ -85,21 +89,21 @@ class _Writer:
                 leaves.setdefault(lowered.places[value].buffer, []).append((owner, value))
         own = {buffer: pairs[0] for buffer, pairs in leaves.items() if len(pairs) == 1 and isinstance(pairs[0][0], Tensor) and lowered.places[pairs[0][1]].offset == 0}
         made = [each for each in self.section.arrays if each.kind != "input"]
-        self.gradients = {buffer: f"current[{k}]" for k, buffer in enumerate(each for each in made if each in own)}
+        self.gradients = {buffer: f"gradient{k}" for k, buffer in enumerate(each for each in made if each in own)}
         self.results = {buffer: f"m{k}" for k, buffer in enumerate(each for each in made if each not in own)}
         small = [each for each in self.results if each.nbytes <= LARGEST]
         self.large = [each for each in self.results if each.nbytes > LARGEST]
         pairs = [(owner, lowered.layouts[value]) for owner, value in map(own.get, self.gradients)]
         self.owners = {self.gradients[buffer]: self._name(own[buffer][0], "parameter") for buffer in self.gradients}
-        memory = Memory(self.section, self.executable.arena, small, list(self.gradients), pairs)
-        self.space |= {"memory": memory, "current": memory.current}
+        self.space["memory"] = Memory(self.section, self.executable.arena, small, list(self.gradients), pairs, self.space)
         self.pack = ", ".join(["place", "table", "keep", *(self.results[each] for each in small)])
 
     def function(self) -> Callable:
         """Write the text and make it a function."""
-        given = ", ".join(self.given)
-        head = [f"def call({given}):", "    try:", *(f"        {line}" for line in self.opening), f"        same = {self._same()}"]
-        head += ["    except (AttributeError, LookupError):", f"        return slow({given})", "    if not same:", f"        return slow({given})"]
+        kept = [f"settings{k}, numbers{k} = kept{k}" for k in self.steady]
+        head = [self.head, *(f"    global kept{k}" for k in self.steady), "    try:"]
+        head += [f"        {line}" for line in [*self.opening, *kept, f"same = {self._same()}"]]
+        head += ["    except (AttributeError, LookupError):", f"        {self.back}", "    if not same:", f"        {self.back}"]
         text = "\n".join(head + [f"    {line}" for line in self._body()])
         self.text = text
         exec(compile(text, f"<numod call of {self.section.kernel.name}>", "exec"), self.space)  # noqa: S102  our own text
@@ -121,7 +125,24 @@ class _Writer:
         for k in range(len(self.arguments)):
             for j in range(k):
                 tests += self._sharing(j, k)
-        return " and ".join([*tests, conditions(self.picture.guards, self.space)])
+        others = [each for each in self.picture.guards if each not in self.steady.values()]
+        return " and ".join([*tests, *(self._unchanged(k) for k in self.steady), conditions(others, self.space)])
+
+    def _unchanged(self, k: int) -> str:
+        """An optimizer's settings are those the last call found, or at least of the same kind."""
+        guard = self.steady[k]
+        return f"((unchanged{k} := {self._name(guard.group, 'group')} == settings{k}) or ({guard.expression(self.space)}))"
+
+    def _numbers(self, k: int, source: Any) -> list[str]:
+        """Lines that find a source's numbers. Those that an optimizer's settings give are kept until one of them changes."""
+        names = "".join(f"n{k}_{j}, " for j in range(self.executable.lowered.widths[k]))
+        if isinstance(source, Draw):
+            return [f"{names}= {self._name(source.generator, 'generator')}.draw({source.count})"]
+        asked = f"{self._name(source, 'source')}()"
+        if k not in self.steady:
+            return [f"{names}= {asked}"]
+        group = self._name(self.steady[k].group, "group")
+        return [f"if not unchanged{k}:", f"    numbers{k} = {asked}", f"    kept{k} = dict({group}), numbers{k}", f"{names}= numbers{k}"]
 
     def _sharing(self, j: int, k: int) -> list[str]:
         """Whether two arguments share memory as they did."""
@@ -136,15 +157,11 @@ class _Writer:
         lines = ["packs = memory.packs", "try:", "    pack = packs.popleft()", "except IndexError:", "    pack = memory.make()", f"{self.pack} = pack"]
         lines += [f"{self.results[each]} = Storage(empty({each.size}, {self._name(each.storage, 'dtype')}))" for each in self.large]
         addresses = [f"table[{self.section.places_of[each]}] = address({self.results[each]}.data)" for each in self.large]
-        lines += addresses
+        lines += [*addresses, "formers = ()"]
         if self.gradients:
             ours = " or ".join(f"{owner}._grad is not {each} or {each}._layout is not {self._layout(each)}" for each, owner in self.owners.items())
-            lines += ["formers = []", f"if {ours}:", "    formers = memory.settle()"]
-        else:
-            lines.append("formers = []")
-        for k, (source, width) in enumerate(zip(self.executable.lowered.sources, self.executable.lowered.widths)):
-            call = f"{self._name(source.generator, 'generator')}.draw({source.count})" if isinstance(source, Draw) else f"{self._name(source, 'source')}()"
-            lines.append(f"{', '.join(f'n{k}_{j}' for j in range(width))}, = {call}")
+            lines += [f"if {ours}:", "    formers = memory.settle()"]
+        lines += [line for k, source in enumerate(self.executable.lowered.sources) for line in self._numbers(k, source)]
         if self.section.product:
             lines.append(f"{self._name(blas.prepare, 'prepare')}({self.section.product})")
         launch = f"failed = launch({', '.join(['place', *map(self._input, self.section.inputs), *(f'n{source}_{index}' for source, index in self.section.numbers)])})"
@@ -154,13 +171,13 @@ class _Writer:
         if self.section.tests:
             lines += ["if failed:", "    restore(formers)"]
             lines += [f"    {self._name(each.generator, 'generator')}._offset -= {each.count}" for each in self.executable.lowered.sources if isinstance(each, Draw)]
-            lines.append(f"    return slow({', '.join(self.given)})")
+            lines.append(f"    {self.back}")
         lines += [f"{self._name(each, 'storage')}.version += 1" for each in self.executable.storages]
         lines += [f"{self.arguments[number]}._storage.version += 1" for number in self.executable.inputs_written]
         return lines + self._set_gradients() + self._results()
 
     def _layout(self, gradient: str) -> str:
-        return self._name(self.space["current"][int(gradient[8:-1])]._layout, "layout")
+        return self._name(self.space[gradient]._layout, "layout")
 
     def _input(self, buffer: Buffer) -> str:
         x = self.arguments[buffer.number]
@@ -232,6 +249,18 @@ class _Writer:
 
         result = text(self.executable.program.outputs)
         return [*lines, f"return {result}"]
+
+
+def _steady(sources: Sequence, guards: Sequence[Guard]) -> dict[int, Settings]:
+    """Sources whose numbers depend on the settings of one optimizer's group alone, each with the guard of these settings."""
+    settings = [each for each in guards if isinstance(each, Settings) and each.plain]
+    found: dict[int, Settings] = {}
+    for k, source in enumerate(sources):
+        cells = getattr(source, "__closure__", None) or ()
+        guard = next((each for each in settings if len(cells) == 1 and cells[0].cell_contents is each.group), None)
+        if guard is not None and guard not in found.values():
+            found[k] = guard
+    return found
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -66,7 +66,12 @@ def mark_dynamic(tensor: Tensor, dim: int | tuple[int, ...] = 0) -> None:
 
 
 class Compiled:
-    """A compiled function. `explain()` tells what was recorded; `versions` holds the programs by the inputs' properties."""
+    """A compiled function. `explain()` tells what was recorded; `versions` holds the programs by the inputs' properties.
+
+    `__call__` is an attribute of its own: the short way into the version called last, a function written for it.
+    """
+
+    __slots__ = ("__call__", "__dict__", "__weakref__")
 
     def __init__(self, function: Callable, dynamic: bool | None = None, verbose: bool = False, linked: bool | None = None) -> None:
         functools.update_wrapper(self, function)
@@ -75,13 +80,7 @@ class Compiled:
         self.versions: dict[tuple, list[Version]] = {}
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ in sizes only
         self.recorded, self.counted, self.last_change, self.complained = 0, 0, None, False
-        self.short, self.count, self.names = self._call, -1, None  # the version called last, as a function of so many arguments and these named ones
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if named or len(arguments) != self.count:
-            short = self.short if (len(arguments), *named) == self.names else self._call
-            return short(*arguments, **named)
-        return self.short(*arguments)
+        self.__call__ = self._call
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
         """The long way: find the version by the arguments' properties, record where there is none."""
@@ -142,8 +141,7 @@ class Compiled:
         executable = version.executable
         undoes = executable.spoiled or (executable.section.tests and executable.counting)  # a failed check would leave traces the short way cannot undo
         if type(executable) is Executable and executable.section.linked and not undoes:
-            self.short, self.count = version.caller(arguments, named, self._call), -1 if named else len(arguments)
-            self.names = (len(arguments), *named) if named else None
+            self.__call__ = version.caller(arguments, named, self._call)
 
     def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
         """Every program as text: steps with their lines and costs, kernels, memory. On request the generated source, the machine code, LLVM's code."""
@@ -170,6 +168,15 @@ class Compiled:
 def _subject(change: str) -> str:
     """What changed, without its values."""
     return change.partition(" was ")[0].partition("[")[0]
+
+
+class CompiledForward(Compiled):
+    """A module's compiled `forward`, which knows its module."""
+
+    __slots__ = ()
+
+    def __get__(self, instance: Any, owner: type) -> CompiledForward:
+        return self
 
 
 class Version:
@@ -422,7 +429,7 @@ def _recording() -> bool:
 def _compiled_module(module: Any, settings: tuple) -> Any:
     """The same module (its attributes are one dictionary) whose `forward` is compiled."""
     base = type(module)
-    compiled = Compiled(module.forward, *settings)
+    compiled = CompiledForward(module.forward, *settings)
 
     def again(original: Any) -> Any:
         return _compiled_module(original, settings)
@@ -431,7 +438,7 @@ def _compiled_module(module: Any, settings: tuple) -> Any:
         return module
 
     members = {
-        "forward": lambda self, *arguments, **named: compiled(*arguments, **named), "compiled": compiled,
+        "forward": compiled, "compiled": compiled,
         "explain": lambda self, **options: compiled.explain(**options),
         **({} if hasattr(module, "graph") else {"graph": property(lambda self: compiled.graph)}),
         "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)), "__reduce_ex__": lambda self, protocol: (compile, (plain(),)),

@@ -48,6 +48,18 @@ class Guard:
         return self.text.format(*names)
 
 
+@dataclass
+class Settings(Guard):
+    """The condition on the settings of an optimizer's group: flags, and whether numbers are zero. It holds where none of them has changed."""
+
+    group: dict
+
+    @property
+    def plain(self) -> bool:
+        """Whether the settings are values that cannot change in themselves."""
+        return all(key == "params" or isinstance(each, SIMPLE) or (isinstance(each, tuple) and all(isinstance(part, SIMPLE) for part in each)) for key, each in self.group.items())
+
+
 def quick(function: Callable, roots: Sequence = ()) -> list[Guard]:
     """The guards of a function and of objects it is given (`roots`). Raises RuntimeError for what it uses and no guard can hold."""
     walk = _Walk()
@@ -174,12 +186,12 @@ class _Walk:
         for state in optimizer.state.values():
             for key, each in state.items():
                 if isinstance(each, Tensor):
-                    self.guards.append(Guard(f"{name}'s state {key!r}", "{0}[{1}] is {2}", (state, key, each)))
+                    self.guards.append(Guard(f"{name}'s state {key!r}", f"{{0}}[{key!r}] is {{1}}", (state, each)))
         self.guards.append(Guard(f"{name}'s state", "len({0}.state) == {1}", (optimizer, len(optimizer.state))))
         for group in optimizer.param_groups:
-            for key, each in group.items():
-                if key not in ("params", "lr", "initial_lr") and isinstance(each, (bool, int, float, type(None))):
-                    self.guards.append(Guard(f"{name}'s {key}", "{0}[{1}]" if each else "not {0}[{1}]", (group, key)))
+            keys = [key for key, each in group.items() if key not in ("params", "lr", "initial_lr") and isinstance(each, (bool, int, float, type(None)))]
+            texts = [f"{{0}}[{key!r}]" if group[key] else f"not {{0}}[{key!r}]" for key in keys]
+            self.guards.append(Settings(f"{name}'s settings", " and ".join(texts) or "True", (group,), group))
 
 
 def _another(name: str) -> RuntimeError:

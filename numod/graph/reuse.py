@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from ctypes import c_ssize_t
+from typing import Any
 
 import numpy as np
 
@@ -22,17 +23,22 @@ from .section import Section
 LARGEST = 1 << 16  # bytes of a result that is kept for later calls: for larger ones new memory costs little beside the work
 _probe = [object()]
 _UNSHARED = 2 if c_ssize_t.from_address(id(_probe[0])).value == 1 else -1  # references to what only we and its one owner hold; -1 where Python keeps no such count
-Formers = list[tuple[Tensor, "Tensor | None"]]
+Formers = Sequence[tuple[Tensor, "Tensor | None"]]
 
 
 class Memory:
     """Tables for a program's calls, and the memory they name. `leaves`: whose gradients the buffers `gradients` are, with their layouts.
 
+    The gradients' tensors are gradient0, gradient1 ... in `space`, the names of the function that makes the calls.
+
     A call takes a pack from `packs` for itself: (the table's address, the table, arrays to keep alive, *storages of the results).
     """
 
-    def __init__(self, section: Section, arena: np.ndarray, results: Sequence[Buffer], gradients: Sequence[Buffer], leaves: Sequence[tuple[Tensor, Layout]]) -> None:
-        self.section, self.results, self.gradients, self.leaves = section, results, gradients, leaves
+    def __init__(
+        self, section: Section, arena: np.ndarray, results: Sequence[Buffer], gradients: Sequence[Buffer], leaves: Sequence[tuple[Tensor, Layout]],
+        space: dict[str, Any],
+    ) -> None:
+        self.space, self.section, self.results, self.gradients, self.leaves = space, section, results, gradients, leaves
         self.slots = [section.places_of[each] for each in results]
         first = section.table.size
         self.split = first + 6 * len(gradients)  # before it what gradients' memory is watched by, after it that of results
@@ -41,15 +47,15 @@ class Memory:
         self.template[:first] = section.table
         self.template[[ARENA, WATCH, END]] = address(arena), first, self.end
         self.template[first + 1 :: 2] = _UNSHARED
-        self.current: list[Tensor] = []
         self._renew()
 
     def _renew(self) -> None:
         """New memory for all gradients, and so new tables. Calls that are under way give their packs back to the former ones."""
         self.packs: deque[tuple] = deque()
-        self.current[:] = [wrap(Storage(np.empty(each.size, each.storage)), layout, 0) for each, (_, layout) in zip(self.gradients, self.leaves)]
-        self.kept = [(each._storage, each._storage.data) for each in self.current]
-        watched = [id(thing) for each, (storage, data) in zip(self.current, self.kept) for thing in (each, storage, data)]
+        current = [wrap(Storage(np.empty(each.size, each.storage)), layout, 0) for each, (_, layout) in zip(self.gradients, self.leaves)]
+        self.space.update((f"gradient{k}", each) for k, each in enumerate(current))
+        self.kept = [(each._storage, each._storage.data) for each in current]
+        watched = [id(thing) for each, (storage, data) in zip(current, self.kept) for thing in (each, storage, data)]
         self.template[self.section.table.size : self.split : 2] = watched
         for buffer, (_, data) in zip(self.gradients, self.kept):
             self.template[self.section.places_of[buffer]] = address(data)
@@ -69,7 +75,7 @@ class Memory:
     def renew(self, place: int, pack: tuple, formers: Formers) -> tuple[tuple, Formers]:
         """A pack in the stead of one whose word at `-place` told that its memory is held; it watches nothing until `watch` is called for it."""
         if -place < self.split:
-            formers = formers + [(leaf, leaf._grad) for leaf, _ in self.leaves]
+            formers = [*formers, *((leaf, leaf._grad) for leaf, _ in self.leaves)]
             self._renew()
             self.settle()
         elif not self.packs:
@@ -84,9 +90,11 @@ class Memory:
 
     def settle(self) -> Formers:
         """Make the leaves' gradients ours; what they were."""
-        formers = [(leaf, leaf._grad) for (leaf, _), ours in zip(self.leaves, self.current) if leaf._grad is not ours]
-        for (leaf, _), each in zip(self.leaves, self.current):
-            leaf._grad = each
+        formers = []
+        for k, (leaf, _) in enumerate(self.leaves):
+            if leaf._grad is not self.space[f"gradient{k}"]:
+                formers.append((leaf, leaf._grad))
+                leaf._grad = self.space[f"gradient{k}"]
         return formers
 
 

