@@ -197,20 +197,43 @@ def choose(make: Callable[[bool], Callable], work: int, divisible: bool) -> Call
     return threads.choose(make, work) if divisible else make(False)
 
 
-def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False) -> Callable:  # noqa: A001
+def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> Callable:  # noqa: A001
     """A native function of flat arrays and numbers, for one signature such as `float32[], int64`.
 
     The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher. It leaves Python's
-    lock while it runs, unless it must be `alone`.
+    lock while it runs, unless it must be `alone`. With `lines` its machine code tells which lines of the source its instructions are from.
     """
     _prepare()
     from numba import njit
 
     dispatcher = njit(parallel=parallel, nogil=not alone, fastmath=set(fastmath), error_model="numpy", boundscheck=False, no_cfunc_wrapper=True)(function)
     dispatcher._cache = cache
+    if lines:
+        dispatcher._compiler._customize_flags = _with_lines
+        dispatcher.targetctx.DIBuilder = _line_builder()
     entry = dispatcher.compile(numba_types(signature))
     cache.keep(dispatcher)
     return entry
+
+
+def _with_lines(flags: object) -> object:
+    """Numba's flags with line numbers and nothing else of a debugger: the code itself stays what it is."""
+    flags.debuginfo = flags.dbg_directives_only = True
+    return flags
+
+
+@functools.cache
+def _line_builder() -> type:
+    """Numba's writer of line numbers, which keeps the body of a parallel loop apart: the wrapper it would be inlined into has no lines."""
+    from numba.core.debuginfo import DIBuilder
+
+    class LineBuilder(DIBuilder):
+        def mark_subprogram(self, function: object, *arguments: object, **named: object) -> None:
+            super().mark_subprogram(function, *arguments, **named)
+            if "__numba_parfor" in function.name:
+                function.attributes.add("noinline")
+
+    return LineBuilder
 
 
 def _prepare() -> None:

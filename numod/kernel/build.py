@@ -56,7 +56,7 @@ class Kernel:
     why: str = ""  # it was compiled, or not
     seconds: float = 0.0
     dispatcher: object = field(default=None, repr=False)
-    compile_again: Callable | None = field(default=None, repr=False)  # (cache): as it was compiled, keeping to a cache of its own
+    compile_again: Callable | None = field(default=None, repr=False)  # (cache, lines=False): as it was compiled, keeping to a cache of its own
 
 
 def build(backend: object, name: str, source: str, signature: str, parallel: bool = False, fastmath: frozenset = FAST_POINTWISE, alone: bool = False) -> Kernel:
@@ -85,7 +85,7 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
     filename = f"<numod {kernel.name}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)  # tracebacks and profilers can show the source
     exec(compile(text, filename, "exec"), namespace)  # noqa: S102  this is the compiler
-    kernel.compile_again = lambda cache: backend.compile(namespace[kernel.name], kernel.signature, kernel.parallel, fastmath, cache, alone)
+    kernel.compile_again = lambda cache, **options: backend.compile(namespace[kernel.name], kernel.signature, kernel.parallel, fastmath, cache, alone, **options)
     kernel.launch = kernel.compile_again(cache)
     kernel.cached, kernel.seconds = cache.hit, time.perf_counter() - start
     if kernel.cached:

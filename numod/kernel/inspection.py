@@ -1,11 +1,14 @@
 """Inspection: the machine code of a kernel, and what its hot loop says of it. For people to read; nothing depends on it.
 
-Code that came from the disk cannot be read back as text: such a kernel is compiled once more, outside the cache.
+Code that came from the disk cannot be read back as text: such a kernel is compiled once more, outside the cache. So is one of which we
+ask what lines of its source the instructions are from; with line numbers the compiler makes the same instructions.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,26 +18,61 @@ _LABEL = re.compile(r"^(\.?\w[\w.$]*):")
 _JUMP = re.compile(r"^\s+j\w+\s+(\.\w+)")
 _REGISTER = re.compile(r"%([xyz])mm\d+")
 _BITS = {"x": 128, "y": 256, "z": 512}
+_LINE = re.compile(r"^\s+\.loc\s+\d+ (\d+)")
 _SCALAR = re.compile(r"^\s+v?(?:\w*s[sdh]|mov[dq])\b")
+
+
+_NOT_CODE = (".cfi", ".size", ".type", ".p2align", ".globl", ".section", ".file", ".Ltmp", ".Lfunc", ".text")
 
 
 @dataclass
 class MachineCode:
-    """The assembly of a kernel's own function, and the bytes of all its code, wrapper included."""
+    """The assembly of a kernel's own function and of the bodies of its parallel loops, and the bytes of all its code, wrapper included.
+
+    `lines`: for each line of the assembly the line of the kernel's source it is from, 0 where it is from none; empty where it was not asked for.
+    """
 
     assembly: str
     code_bytes: int
     llvm: str = ""
+    lines: tuple[int, ...] = ()
+    source: str = ""
+
+    @cached_property
+    def hot_place(self) -> tuple[int, int]:
+        """The first and last line, counted from 0, of the innermost loop that does most of the work: the deepest in the source, as far as lines
+        are known, then the widest vectors, then the most of them; (0, -1) if none."""
+        text = self.assembly.splitlines()
+
+        def work(place: tuple[int, int]) -> tuple[int, int, int]:
+            loop = _instructions(text, place)
+            return self._depth(place), _width(loop), _vector_instructions(loop)
+
+        return max(_innermost_loops(text), key=work, default=(0, -1))
+
+    def _depth(self, place: tuple[int, int]) -> int:
+        """How far the source's lines of a loop are indented; a helper function has no lines of its own."""
+        source = self.source.splitlines()
+        found = [source[number - 1] for number in self.lines[place[0] : place[1] + 1] if 0 < number <= len(source)]
+        return max([len(line) - len(line.lstrip()) for line in found], default=0)
 
     @cached_property
     def hot_loop(self) -> list[str]:
-        """The instructions of the innermost loop that does most of the work: the widest vectors, then the most of them. Empty where nothing loops."""
-        return max(_innermost_loops(self.assembly.splitlines()), key=lambda loop: (_width(loop), _vector_instructions(loop)), default=[])
+        """Its instructions. Empty where nothing loops."""
+        return _instructions(self.assembly.splitlines(), self.hot_place)
+
+    @property
+    def hot_lines(self) -> dict[int, int]:
+        """Of the source's lines, how many instructions of the hot loop are from each."""
+        first, last = self.hot_place
+        return dict(sorted(Counter(line for line in self.lines[first : last + 1] if line).items()))
 
     @property
     def loops(self) -> list[tuple[int, int]]:
         """(width of its vectors in bits, instructions) of each innermost loop that computes, in their order."""
-        return [(_width(loop), len(loop)) for loop in _innermost_loops(self.assembly.splitlines()) if _vector_instructions(loop)]
+        text = self.assembly.splitlines()
+        loops = [_instructions(text, place) for place in _innermost_loops(text)]
+        return [(_width(loop), len(loop)) for loop in loops if _vector_instructions(loop)]
 
     @property
     def vector_bits(self) -> int:
@@ -49,13 +87,15 @@ class MachineCode:
         return stores or sum("(" in each for each in wide)
 
 
-def machine_code(kernel: Kernel) -> MachineCode | None:
-    """The machine code of a kernel of the CPU; None for other targets."""
+def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
+    """The machine code of a kernel of the CPU, with the lines of its source where asked; None for other targets."""
     from llvmlite.binding import ObjectFileRef
 
     holder = _Holder()
-    if kernel.cached or kernel.dispatcher is None:
-        kernel.compile_again(holder)
+    if kernel.cached or kernel.dispatcher is None or (lines and hasattr(kernel.dispatcher, "overloads")):
+        with warnings.catch_warnings():  # Numba's, that the body of a parallel loop has no file
+            warnings.simplefilter("ignore")
+            kernel.compile_again(holder, lines=True) if lines else kernel.compile_again(holder)
     dispatcher = holder.dispatcher or kernel.dispatcher
     overloads = getattr(dispatcher, "overloads", None)
     library = getattr(next(iter(overloads.values())), "library", None) if overloads else None
@@ -63,7 +103,8 @@ def machine_code(kernel: Kernel) -> MachineCode | None:
         return None
     object_file = ObjectFileRef.from_data(library._codegen._tm.emit_object(library._final_module))
     size = sum(each.size() for each in object_file.sections() if each.is_text())
-    return MachineCode(_own_function(library.get_asm_str(), kernel.name), size, library.get_llvm_str())
+    text = _own_functions(library.get_asm_str(), kernel.name)
+    return MachineCode("\n".join(line for line, _ in text), size, library.get_llvm_str(), tuple(number for _, number in text) if lines else (), kernel.source)
 
 
 class _Holder:
@@ -82,28 +123,35 @@ class _Holder:
         self.dispatcher = dispatcher
 
 
-def _own_function(assembly: str, name: str) -> str:
-    """The function of the kernel itself: not the wrapper that Python calls, nor the runtime's."""
-    kept, inside = [], False
+def _own_functions(assembly: str, name: str) -> list[tuple[str, int]]:
+    """The lines of the kernel's function and of its parallel loops' bodies, with their lines in its source: not the wrapper that Python calls, nor the runtime's."""
+    kept, inside, number = [], False, 0
     for line in assembly.splitlines():
         label = _LABEL.match(line)
         if label and not label[1].startswith("."):
-            inside = name in label[1] and "cpython" not in label[1]
-        if inside and not line.lstrip().startswith((".cfi", ".size", ".type", ".p2align", ".globl", ".section")):
-            kept.append(line)
-    return "\n".join(kept)
+            inside, number = (name in label[1] and "cpython" not in label[1]) or "__numba_parfor_gufunc" in label[1], 0
+        place = _LINE.match(line)
+        if place:
+            number = int(place[1])
+        elif inside and line.strip() and not line.lstrip().startswith(_NOT_CODE):
+            kept.append((line, number if line[:1].isspace() else 0))
+    return kept
 
 
-def _innermost_loops(lines: list[str]) -> list[list[str]]:
-    """Stretches from a label to a jump back to it that hold no other such stretch."""
+def _instructions(text: list[str], place: tuple[int, int]) -> list[str]:
+    """What stands between labels."""
+    return [line for line in text[place[0] : place[1] + 1] if line.startswith(("\t", " "))]
+
+
+def _innermost_loops(lines: list[str]) -> list[tuple[int, int]]:
+    """Stretches from a label to a jump back to it that hold no other such stretch: their first and last lines."""
     labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
     loops = []
     for number, line in enumerate(lines):
         found = _JUMP.match(line)
         if found and labels.get(found[1], number + 1) <= number:
             loops.append((labels[found[1]], number))
-    inner = [(a, b) for a, b in loops if not any((c, d) != (a, b) and a <= c and d <= b for c, d in loops)]
-    return [[line for line in lines[a : b + 1] if line.startswith(("\t", " "))] for a, b in inner]
+    return [(a, b) for a, b in loops if not any((c, d) != (a, b) and a <= c and d <= b for c, d in loops)]
 
 
 def _vector(line: str, bits: int) -> bool:

@@ -60,8 +60,8 @@ class KernelReport:
 
     @cached_property
     def machine_code(self) -> inspection.MachineCode | None:
-        """Its assembly. Compiles once more where the kernel came from the disk."""
-        return inspection.machine_code(self.kernel)
+        """Its assembly, with the lines of the source its instructions are from. Compiles once more."""
+        return inspection.machine_code(self.kernel, lines=True)
 
     def __str__(self) -> str:
         k = self.kernel

@@ -197,7 +197,7 @@ def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
         "gflops": report.gflops, "gbs": report.gbs, "roofline": report.roofline, "ops": list(report.ops), "modules": list(report.modules), "passes": report.passes,
     }  # fmt: skip
     if code is not None:
-        found.update(assembly=code.assembly, hot=code.hot_loop, code_bytes=code.code_bytes, vector_bits=code.vector_bits, unroll=code.unroll)
+        found.update(assembly=code.assembly, lines=code.lines, hot=code.hot_place, code_bytes=code.code_bytes, vector_bits=code.vector_bits, unroll=code.unroll)
     return found
 
 

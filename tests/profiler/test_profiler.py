@@ -19,7 +19,7 @@ import numod.nn.functional as F
 from numod import nn, optim
 from numod.autograd import engine
 from numod.core import apply as waist
-from numod.kernel import bind
+from numod.kernel import bind, inspection
 from numod.profiler import ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler, write_perf_map
 from numod.profiler.recorder import recorder
 from numod.profiler.report import kinds
@@ -354,6 +354,37 @@ def test_machine_code_of_a_kernel() -> None:
     assert code.code_bytes > 100 and "ret" in code.assembly
     if "%xmm" in code.assembly:  # an x86 processor
         assert code.vector_bits in (128, 256, 512) and code.unroll >= 1 and code.hot_loop
+
+
+def test_instructions_know_their_lines_of_the_source() -> None:
+    with profile(with_jit=True) as prof:
+        numod.ones(100).mul(1.5)
+    kernel = next(each.kernel for each in prof.kernels() if each.kernel.name.startswith("mul_"))
+    plain, lined = inspection.machine_code(kernel), inspection.machine_code(kernel, lines=True)
+    assert lined.assembly.splitlines()[1:] == plain.assembly.splitlines()[1:] and plain.lines == ()  # the same instructions but for the function's name
+    source = [""] + kernel.source.splitlines()
+    assert len(lined.lines) == len(lined.assembly.splitlines())
+    texts = " ".join(source[line] for line in lined.hot_lines)
+    assert "* y_" in texts and "out0[index] =" in texts
+    for text, line in zip(lined.assembly.splitlines(), lined.lines):
+        if "vmulps" in text:
+            assert "* y_" in source[line]
+
+
+def test_the_bodies_of_parallel_loops_are_shown() -> None:
+    before = numod.get_num_threads()
+    numod.set_num_threads(2)
+    try:
+        with profile(with_jit=True) as prof:
+            numod.ones(1 << 18) * 3.5
+    finally:
+        numod.set_num_threads(before)
+    report = next(each for each in prof.kernels() if each.kernel.name.startswith("mul_") and each.kernel.parallel)
+    code = report.machine_code
+    texts = " ".join(report.kernel.source.splitlines()[line - 1] for line in code.hot_lines)
+    assert "out0[index] =" in texts and code.hot_loop
+    if "%xmm" in code.assembly:
+        assert code.vector_bits in (128, 256, 512) and code.unroll >= 1
 
 
 def test_every_kernel_of_many_ops_is_timed() -> None:

@@ -82,6 +82,10 @@ def test_kernels_have_source_and_the_longest_their_machine_code(profiled: profil
     assert all("def kernel" in each["source"] for each in kernels)
     assert [("assembly" in each) for each in kernels] == [True, True] + [False] * (len(kernels) - 2)
     assert all(0 <= each["roofline"] < 3 for each in kernels)
+    for each in kernels[:2]:
+        first, last = each["hot"]
+        assert len(each["lines"]) == len(each["assembly"].splitlines()) and max(each["lines"]) <= len(each["source"].splitlines()) and any(each["lines"])
+        assert -1 <= last < len(each["lines"]) and 0 <= first
 
 
 PROBE = """
@@ -95,6 +99,17 @@ at("find").value = "linear"; at("find").dispatchEvent(new Event("input"));
 at("more").click();
 document.querySelectorAll("#averages th button")[4].click();
 document.getElementById("kernel-0").open = true;
+const openCode = async () => {
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  const source = document.querySelector("#kernel-0 pre");
+  source.focus();
+  for (let k = 0; k < 2; k++) source.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowDown"}));
+  const [lines, machine] = document.querySelectorAll("#kernel-0 pre");
+  document.body.append(element("pre", {id: "code"}, JSON.stringify({
+    source: [...lines.querySelectorAll(".chosen .mark")].map((each) => +each.textContent), machine: [...machine.querySelectorAll(".chosen .mark")].map((each) => +each.textContent),
+    said: document.querySelector("#kernel-0 [aria-live]").textContent})));
+};
+openCode();
 document.body.append(element("pre", {id: "probe"}, JSON.stringify({first, inner, outer, hits: at("hits").textContent, focus: document.activeElement.id})));
 </script>
 """
@@ -116,7 +131,10 @@ def test_a_browser_draws_it_and_its_keys_work(profiled: profile, page: Path, tmp
         if each.self_cpu_time_total > 100:
             assert f"<td>{time_text(each.self_cpu_time_total)}</td>" in text, each
     assert text.count('class="point"') == sum(bool(each.flops and each.bytes_moved) for each in profiled.kernels())
-    assert "Machine code, its hot loop marked" in text
+    assert "its hot loop marked" in text
+    code = json.loads(re.search(r'<pre id="code">(.*?)</pre>', text)[1])
+    ((line,), found) = code["source"], code["machine"]
+    assert set(found) == {line} and code["said"].startswith(f"line {line}: {len(found)} instructions, ")
     probe = json.loads(re.search(r'<pre id="probe">(.*?)</pre>', text)[1].replace("&amp;", "&"))
     assert probe["first"].startswith("profile: ") and probe["outer"] == probe["first"] != probe["inner"]
     assert probe["hits"].endswith(" slices") and probe["focus"] == "slices"

@@ -319,7 +319,7 @@ function waterfall() {
 // ---- kernel pages
 
 function facts(kernel) {
-  const vector = kernel.vector_bits === undefined ? "" : kernel.vector_bits ? `${kernel.vector_bits} bits, ${kernel.unroll} at a time` : kernel.hot.length ? "none: one number at a time" : "no loop";
+  const vector = kernel.vector_bits === undefined ? "" : kernel.vector_bits ? `${kernel.vector_bits} bits, ${kernel.unroll} at a time` : kernel.hot[1] > 0 ? "none: one number at a time" : "no loop";
   return [
     ["calls", kernel.calls], ["time in the kernel", time(kernel.time)], ["dispatch around it", time(kernel.dispatch)], ["mean", kernel.calls ? time(kernel.time / kernel.calls) : ""],
     ["ops", kernel.ops.join(", ")], ["modules", kernel.modules.slice(0, 4).join(", ")], ["operations", kernel.flops ? many(kernel.flops) : ""], ["bytes", kernel.bytes ? bytes(kernel.bytes) : ""],
@@ -328,15 +328,52 @@ function facts(kernel) {
     ["vectors in the hot loop", vector], ["hash", kernel.key.slice(0, 16)],
   ].filter(([, value]) => value !== "");
 }
-function assembly(kernel) {
-  const lines = kernel.assembly.split("\n"), hot = kernel.hot, shown = element("pre", {tabIndex: 0});
-  const begin = hot.length ? lines.findIndex((_, k) => hot.every((each, j) => lines.slice(k).filter((line) => /^\s/.test(line))[j] === each) && lines[k] === hot[0]) : -1;
-  if (begin < 0) shown.textContent = kernel.assembly;
-  else {
-    const after = lines.findIndex((line, k) => k >= begin && line === hot[hot.length - 1]) + 1;
-    shown.append(lines.slice(0, begin).join("\n") + "\n", element("mark", {}, lines.slice(begin, after).join("\n")), "\n" + lines.slice(after).join("\n"));
+// Source beside machine code. A line of the source that is chosen (arrow keys, or a click in either) shows which instructions are from it.
+function code(kernel, number) {
+  const said = element("p", {className: "hint", "aria-live": "polite"}), source = element("pre", {tabIndex: 0, role: "listbox", "aria-label": "Source; arrow keys choose a line"});
+  const shown = element("div", {className: "code"}, element("div", {}, element("h3", {}, "Source"), source));
+  const row = (text, mark, properties) => element("div", properties, element("span", {className: "mark"}, mark), text || " ");
+  if (!kernel.assembly) {
+    source.append(...kernel.source.trimEnd().split("\n").map((text, k) => row(text, k + 1, {role: "option"})));
+    return {parts: [shown], finish() {}};
   }
-  return shown;
+  const [first, last] = kernel.hot, made = new Map(), hot = new Map(), machine = element("pre", {tabIndex: 0, "aria-label": "Machine code"});
+  const rows = kernel.assembly.split("\n").map((text, k) => {
+    const line = kernel.lines[k] || 0, inside = k >= first && k <= last;
+    if (line) made.set(line, (made.get(line) || 0) + 1);
+    if (line && inside) hot.set(line, (hot.get(line) || 0) + 1);
+    return row(text, line || "", {className: inside ? "hot" : "", onclick: () => choose(line)});
+  });
+  const lines = kernel.source.trimEnd().split("\n").map((text, k) =>
+    row(text, k + 1, {id: `line-${number}-${k + 1}`, role: "option", className: hot.has(k + 1) ? "hot" : made.has(k + 1) ? "" : "none", onclick: () => choose(k + 1)}));
+  let chosen = 0;
+  function choose(line) {
+    if (!made.has(line)) return;
+    lines.forEach((each, k) => { each.classList.toggle("chosen", k + 1 === line); each.setAttribute("aria-selected", k + 1 === line); });
+    rows.forEach((each, k) => each.classList.toggle("chosen", kernel.lines[k] === line));
+    show(source, lines[line - 1]);
+    show(machine, rows.find((_, k) => kernel.lines[k] === line && k >= first && k <= last) || rows[kernel.lines.indexOf(line)]);
+    said.textContent = `line ${line}: ${made.get(line)} instructions, ${hot.get(line) || 0} of them in the hot loop`;
+    source.setAttribute("aria-activedescendant", lines[line - 1].id);
+    chosen = line;
+  }
+  function show(box, line) {
+    const top = line.offsetTop - box.offsetTop;
+    if (top < box.scrollTop || top > box.scrollTop + box.clientHeight - 30) box.scrollTop = top - box.clientHeight / 3;
+  }
+  source.addEventListener("keydown", (event) => {
+    const step = {ArrowDown: 1, ArrowUp: -1}[event.key];
+    if (!step) return;
+    const known = [...made.keys()].sort((x, y) => step * (x - y));
+    choose(chosen ? known.find((line) => step * (line - chosen) > 0) : known[0]);
+    event.preventDefault();
+  });
+  source.append(...lines);
+  machine.append(...rows);
+  said.textContent = hot.size ? `The hot loop is marked in both; its instructions are from ${hot.size > 1 ? "lines" : "line"} ${[...hot.keys()].sort((x, y) => x - y).join(", ")}. Arrow keys in the source choose a line.`
+    : "Arrow keys in the source choose a line.";
+  shown.append(element("div", {}, element("h3", {}, "Machine code, with the lines of the source it is from, its hot loop marked"), machine));
+  return {parts: [said, shown], finish() { if (last > first) show(machine, rows[first]); }};
 }
 function kernelPages() {
   data.kernels.forEach((kernel, number) => {
@@ -345,13 +382,11 @@ function kernelPages() {
     page.addEventListener("toggle", () => {  // filled when first opened
       if (page.children.length > 1) return;
       const list = element("dl", {}, ...facts(kernel).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, String(value)))));
-      const code = element("div", {className: "code"}, element("div", {}, element("h3", {}, "Source"), element("pre", {tabIndex: 0}, kernel.source)));
-      if (kernel.assembly) code.append(element("div", {}, element("h3", {}, "Machine code, its hot loop marked"), assembly(kernel)));
-      const body = element("div", {className: "kernel"}, list, element("p", {className: "hint"}, `signature: ${kernel.signature}`), code);
+      const {parts, finish} = code(kernel, number);
+      const body = element("div", {className: "kernel"}, list, element("p", {className: "hint"}, `signature: ${kernel.signature}`), ...parts);
       if (kernel.passes.length) body.append(element("h3", {}, "Compiler passes"), element("p", {className: "hint"}, kernel.passes.slice(0, 12).map(([name, us]) => `${name} ${time(us)}`).join(" · ")));
       page.append(body);
-      const mark = body.querySelector("mark");
-      if (mark) mark.parentElement.scrollTop = mark.offsetTop - mark.parentElement.offsetTop - 40;
+      finish();
     });
     at("kernelpages").append(page);
   });
