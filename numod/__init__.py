@@ -36,6 +36,10 @@ from .nn.functional import (  # noqa: E402
 
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
     **dict.fromkeys(("amp", "backends", "distributions", "func", "optim", "profiler", "random", "serialization", "testing", "utils")),
+    **dict.fromkeys((
+        "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
+        "set_autocast_enabled",
+    ), "amp.autocast"),
     "autocast": "amp", "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
     **dict.fromkeys((
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",

@@ -1,8 +1,9 @@
-"""`numod.amp`: mixed precision as far as numod has it. Ops compute in the dtype of their tensors, so `autocast` changes nothing and says so."""
+"""`numod.amp`: mixed precision. `autocast` chooses dtypes by function, `GradScaler` keeps float16 gradients above what rounds to zero."""
 
 from __future__ import annotations
 
-from .autocast import autocast, is_autocast_available
+from . import autocast_mode
+from .autocast import autocast, custom_bwd, custom_fwd, is_autocast_available
 from .scaler import GradScaler
 
-__all__ = ["GradScaler", "autocast", "is_autocast_available"]
+__all__ = ["GradScaler", "autocast", "autocast_mode", "custom_bwd", "custom_fwd", "is_autocast_available"]

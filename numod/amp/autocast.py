@@ -1,41 +1,153 @@
-"""`autocast` for scripts that switch it off, or may go without it. Not a change of dtypes: convert with `.to(dtype)` for that."""
+"""`autocast`: products and convolutions run in 16 bits, losses in float32, whatever dtype their tensors have. Which functions do is in `casts`."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from .. import cuda
+from ..core.apply import state
+from ..core.tensor import Tensor
 from ..device.device import Device
-from ..dtypes import bfloat16, float16, float32
+from ..dtypes import bfloat16, float16
 from ..dtypes import dtype as DType
+from . import casts
+
+_defaults: dict[str, DType] = {"cpu": bfloat16, "cuda": float16}
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """False: no device has it."""
-    Device(device_type)
-    return False
+    """Whether the device has it: "cpu" and "cuda" do."""
+    return Device(device_type).type in _defaults
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether this thread is inside an autocast for the device, by default "cuda"."""
+    return any(device == (device_type or "cuda") for device, _ in state.autocast)
+
+
+def get_autocast_dtype(device_type: str) -> DType:
+    """The dtype that autocast casts to on the device: bfloat16 on "cpu" and float16 on "cuda", unless a context or `set_autocast_dtype` says otherwise."""
+    return dict(state.autocast).get(device_type, _defaults[device_type])
+
+
+def set_autocast_dtype(device_type: str, dtype: DType) -> None:
+    """Make `dtype` the default of autocasts on the device."""
+    _defaults[device_type] = dtype
+
+
+def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
+    """Switch autocast on or off for this thread, without a context. Older form: for "cuda", with the flag alone."""
+    if enabled is None:
+        device_type, enabled = "cuda", bool(device_type)
+    casts.enter(_with(device_type, _defaults[device_type] if enabled else None))
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether casts of parameters are kept until the outermost autocast ends."""
+    return casts.caching
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Keep casts of parameters, or do not."""
+    casts.caching = bool(enabled)
+
+
+def clear_autocast_cache() -> None:
+    """Drop the casts of parameters that are kept."""
+    casts.forget()
+
+
+def _with(device: str, dtype: DType | None) -> tuple[tuple[str, DType], ...]:
+    """This thread's casts, with others for one device."""
+    others = tuple(each for each in state.autocast if each[0] != device)
+    return others if dtype is None else (*others, (device, dtype))
 
 
 class autocast(contextlib.ContextDecorator):  # noqa: N801  PyTorch's name
-    """A context, and a decorator, that changes nothing. Warns where it was asked to: `enabled` with a `dtype` other than float32.
+    """A context, and a decorator, in which functions cast their tensors: products to `dtype` (bfloat16 on "cpu", float16 on "cuda"), losses to float32.
 
-    Raises ValueError for a `device_type` that is no string and RuntimeError for an unknown one.
+    Raises ValueError for a `device_type` that is no string and RuntimeError for an unknown one. Warns, and does nothing, for another dtype and
+    for CUDA where there is none.
     """
 
     def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True, cache_enabled: bool | None = None) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         self.device = Device(device_type).type
-        self.fast_dtype = dtype or (float16 if self.device == "cuda" else bfloat16)
-        if enabled and self.fast_dtype is not float32:
+        if self.device not in _defaults:
+            raise RuntimeError(f"User specified an unsupported autocast device_type '{self.device}'")
+        self.fast_dtype = get_autocast_dtype(self.device) if dtype is None else dtype
+        self.custom_enabled, self._enabled = enabled, enabled and self._possible()
+        self._cache_enabled = casts.caching if cache_enabled is None else cache_enabled
+        self._before: list[tuple] = []
+
+    def _possible(self) -> bool:
+        if self.device == "cuda" and not cuda.is_available():
+            warnings.warn("User provided device_type of 'cuda', but CUDA is not available. Disabling", stacklevel=3)
+            return False
+        if self.fast_dtype not in (bfloat16, float16):
             warnings.warn(
-                f"autocast: numod computes in the dtype of its tensors, so nothing will run in {self.fast_dtype} by itself. Convert the model and its inputs "
-                "with .to(dtype), or pass enabled=False.",
-                stacklevel=2,
+                f"In {self.device.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{self.device.upper()} Autocast only supports dtypes of numod.bfloat16, numod.float16 currently.", stacklevel=3,
             )
+            return False
+        return True
 
     def __enter__(self) -> autocast:
+        self._before.append((casts.enter(_with(self.device, self.fast_dtype if self._enabled else None)), casts.caching))
+        casts.caching = self._cache_enabled
         return self
 
     def __exit__(self, *exception: object) -> None:
-        return None
+        before, casts.caching = self._before.pop()
+        casts.enter(before)
+        if not before:
+            casts.forget()
+
+
+def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: DType | None = None) -> Callable:
+    """A decorator of `Function.forward`: inside an autocast its floating tensors are cast to `cast_inputs` and it runs without; without `cast_inputs` it runs as it is."""
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def forward(ctx: Any, *arguments: Any, **named: Any) -> Any:
+        inside = is_autocast_enabled(device_type)
+        ctx._dtype, ctx._fwd_used_autocast = get_autocast_dtype(device_type), inside and cast_inputs is None
+        if cast_inputs is None or not inside:
+            return fwd(ctx, *arguments, **named)
+        with autocast(device_type, enabled=False):
+            return fwd(ctx, *_cast(arguments, device_type, cast_inputs), **_cast(named, device_type, cast_inputs))
+
+    return forward
+
+
+def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Callable:
+    """A decorator of `Function.backward`, which then runs with the autocast that `custom_fwd`'s forward ran with."""
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def backward(ctx: Any, *arguments: Any) -> Any:
+        with autocast(device_type, ctx._dtype, enabled=ctx._fwd_used_autocast):
+            return bwd(ctx, *arguments)
+
+    return backward
+
+
+def _cast(value: Any, device_type: str, dtype: DType) -> Any:
+    """Tensors of the device, in containers too, in `dtype` where they are floating and not float64."""
+    if isinstance(value, Tensor):
+        eligible = value.is_floating_point() and value.device.type == device_type and value.dtype.itemsize < 8
+        return value.to(dtype) if eligible else value
+    if isinstance(value, Mapping):
+        return {_cast(key, device_type, dtype): _cast(each, device_type, dtype) for key, each in value.items()}
+    return type(value)([_cast(each, device_type, dtype) for each in value]) if isinstance(value, (list, tuple)) else value

@@ -23,10 +23,11 @@ new = object.__new__
 
 
 class _State(threading.local):
-    """Per thread: whether the tape records, and whether results are inference tensors (never to be differentiated)."""
+    """Per thread: whether the tape records, whether results are inference tensors (never to be differentiated), what `amp.autocast` casts to."""
 
     grad_enabled = True
     inference = False
+    autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype)
 
 
 state = _State()

@@ -243,8 +243,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         if each.ndim == 0:
             raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated; use stack()")
     kept = tuple(each for each in tensors if each.shape != (0,)) or tensors[:1]
-    result = apply(join.cat, kept, (normalize_dim(dim, kept[0].ndim),))
     wanted = dtypes.result_type([each.dtype for each in tensors], [], [])  # those left out count for the dtype
+    if any(each.dtype is not wanted and each.dtype.compute is not each.dtype for each in kept):
+        kept = tuple(each.to(wanted) for each in kept)
+    result = apply(join.cat, kept, (normalize_dim(dim, kept[0].ndim),))
     return result if result.dtype is wanted else result.to(wanted)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 from .. import amp
 from ..dtypes import dtype as DType
 from ..dtypes import float16
 
-__all__ = ["GradScaler", "autocast"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
 class autocast(amp.autocast):  # noqa: N801  PyTorch's name
@@ -23,3 +25,6 @@ class GradScaler(amp.GradScaler):
         self, init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True
     ) -> None:
         super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+
+custom_fwd, custom_bwd = functools.partial(amp.custom_fwd, device_type="cuda"), functools.partial(amp.custom_bwd, device_type="cuda")

@@ -115,6 +115,7 @@ class _Writer:
         """Everything the program was recorded under, as one expression."""
         tests = ["not listeners", "changes.count == picture.count"]
         tests += [f"state.grad_enabled is {waist.state.grad_enabled}", f"state.inference is {waist.state.inference}"]
+        tests.append(f"state.autocast == {self._name(waist.state.autocast, 'autocast')}" if waist.state.autocast else "not state.autocast")
         for number, (name, tensor) in enumerate(zip(self.arguments, self.tensors)):
             tests.append(f"{name}._layout is {self._name(tensor._layout, 'layout')}")
             tests.append(f"{name}._storage is {self._name(self.shared[number], 'storage')}" if number in self.shared else f"{name}._storage not in held")

@@ -356,7 +356,7 @@ def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
             first = [tensors[storages.index(each)] for each in storages]
             places = [(storages.index(id(each._storage)), each._offset - other._offset, _position(each, tensors)) for each, other in zip(tensors, first)]
             key += (tuple(places),)
-    return (key, state.grad_enabled, state.inference), tuple(tensors)
+    return (key, state.grad_enabled, state.inference, state.autocast), tuple(tensors)
 
 
 def _key(each: Any, tensors: list[Tensor]) -> Any:

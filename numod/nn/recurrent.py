@@ -24,6 +24,8 @@ State = tuple[Tensor, ...]  # what a cell carries: (h,), or (h, c) of an LSTM
 def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
     """The next state from the input's gates (N, gates) and the state's own, weight (gates, H) and bias."""
     inner = F.linear(state[0], weight, bias)
+    if inner.dtype is not state[0].dtype or gates.dtype is not inner.dtype:  # under autocast, products are narrower than states
+        gates, inner = gates.to(state[0].dtype), inner.to(state[0].dtype)
     if mode == "LSTM":
         return op.lstm_cell.apply((gates + inner, f.contiguous(state[1])))
     if mode == "GRU":
@@ -180,7 +182,7 @@ class RNNBase(Module):
 
     def _run(self, x: Tensor, sizes: list[int], start: State, suffix: str, reverse: bool) -> tuple[Tensor, State]:
         """One layer in one direction: all gates of the input at once, then all steps in one kernel, where there is one."""
-        weights = {name: getattr(self, name + suffix) for name in self._names()}
+        weights = self._weights(suffix)
         if self.proj_size or not whole.runs(x, *weights.values(), *start):
             return self._run_by_step(x, sizes, start, weights, reverse)
         counts = full((len(sizes),), sizes[0], dtype=int64) if min(sizes) == sizes[0] else tensor(sizes)
@@ -192,6 +194,10 @@ class RNNBase(Module):
         gates = f.contiguous(F.linear(x, weights["weight_ih"], biases[0]))
         made = _LAYERS[self.mode].apply((gates, *inputs, *map(f.contiguous, start), counts), (tuple(sizes), reverse))
         return made[0], tuple(_ends(each, sizes, reverse) for each in made[: len(start)])
+
+    def _weights(self, suffix: str) -> dict[str, Tensor]:
+        """Those of one layer in one direction."""
+        return {name: getattr(self, name + suffix) for name in self._names()}
 
     def _run_by_step(self, x: Tensor, sizes: list[int], start: State, weights: dict[str, Tensor], reverse: bool) -> tuple[Tensor, State]:
         """The same step by step: with projections, and where there is no kernel for all steps. Sequences end, or begin, as `sizes` change."""

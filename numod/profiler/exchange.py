@@ -7,7 +7,7 @@ name must stay the same object: it is given other code. So nobody pays while not
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 
 
 class Exchange:
@@ -23,16 +23,21 @@ class Exchange:
         setattr(owner, name, make(original))
 
     def recode(self, function: FunctionType, body: FunctionType, **names: object) -> None:
-        """Give `function`, whoever holds it, the code of `body` with the same parameters. In it `plain` is the original, `names` what they are given as.
+        """Give `function`, whoever holds it, the code of `body` with the same parameters, or any. In it `plain` is the original, `names` what they are given as.
 
-        A function finds its globals where it was defined: there, what `body` names is put under names of our own.
+        A function finds its globals where it was defined: there, what `body` names is put under names of our own. It keeps its closure, unread.
         """
         code, space = function.__code__, function.__globals__
-        names["plain"] = FunctionType(code, space, function.__name__, function.__defaults__)
+        names["plain"] = plain = FunctionType(code, space, function.__name__, function.__defaults__, function.__closure__)
+        plain.__kwdefaults__ = function.__kwdefaults__
         own = {name: f"_{function.__name__}_{name}" for name in names}
         space.update({own[name]: value for name, value in names.items()})  # they stay: a name that goes costs every look-up there
-        self._undo.append(lambda: setattr(function, "__code__", code))
-        function.__code__ = body.__code__.replace(co_names=tuple(own.get(name, name) for name in body.__code__.co_names))
+        self.exchange_code(function, body.__code__.replace(co_names=tuple(own.get(name, name) for name in body.__code__.co_names), co_freevars=code.co_freevars))
+
+    def exchange_code(self, function: FunctionType, code: CodeType) -> None:
+        """Give `function` a code of its own, such as `recode` gave it before: quickly."""
+        before, function.__code__ = function.__code__, code
+        self._undo.append(lambda: setattr(function, "__code__", before))
 
     def later(self, undo: Callable[[], object]) -> None:
         """Do this, too, when all is undone."""
