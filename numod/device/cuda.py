@@ -7,6 +7,7 @@ kernels as Python. Kernels are grid-stride loops over flat buffers: neighbouring
 from __future__ import annotations
 
 import functools
+import importlib.util
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -19,11 +20,14 @@ from . import cuda_memory
 from .signature import numba_types
 
 LOOP = PARALLEL_LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
-FLAT = True
+FLAT, SIMULATED = True, config.cuda_simulator()
+# what ends a shared array's declaration: it begins where vector loads may begin, if the package can be told so (the simulator and Numba's own cannot)
+SHARED = ")" if config.cuda_simulator() or importlib.util.find_spec("numba_cuda") is None else ", alignment=16)"
 ROUNDING = "numpy" if config.cuda_simulator() else "math"  # where kernels take floor, ceil and trunc from: functions from float to float
 VECTORISED = False  # whether kernels take exp, tanh and the like from `kernel.vector_math`: a GPU has its own
 _BLOCK = 256  # threads: 8 warps, few enough that register-heavy kernels keep several blocks on a multiprocessor
 _MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over
+_MOST_TASKS = 1 << 20  # blocks of kernels written for blocks: those that share memory are worth starting anew
 
 
 @functools.cache
@@ -170,10 +174,18 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
 
 def choose(make: Callable[[bool], object], work: int, divisible: bool) -> Callable:
     """The launcher of a kernel: enough blocks for `work` elements, or a single thread where its loops cannot be divided."""
-    kernel = make(False)
     shape = (1, 1)
     if divisible:  # in the simulator every thread is a Python thread; two blocks and an odd size show errors in the strides
         shape = (2, 3) if config.cuda_simulator() else (min(-(-work // _BLOCK), _MOST_BLOCKS), _BLOCK)
+    return _launch_on(make(False), shape)
+
+
+def launch_blocks(kernel: object, blocks: int, threads: int) -> Callable:
+    """The launcher of a kernel whose blocks take one task after the other. The simulator has two, so that some take several."""
+    return _launch_on(kernel, (min(blocks, 2 if config.cuda_simulator() else _MOST_TASKS), threads))
+
+
+def _launch_on(kernel: object, shape: tuple[int, int]) -> Callable:
     default = kernel[shape]
 
     def launch(*arguments: object) -> None:

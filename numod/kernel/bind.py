@@ -21,26 +21,31 @@ from functools import cache
 
 from ..dtypes import dtype as DType
 from . import build as builder
-from . import direct, grid, panels, scalar, special  # noqa: F401  the others add their functions to those of scalar
+from . import block, direct, grid, panels, scalar, special  # noqa: F401  the others add their functions to those of scalar
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` give integers, which cannot hold an infinity
 _MATH = sorted(name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)) and name not in _ROUNDING)
 
 
-def launcher(device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset = builder.FAST_POINTWISE) -> Callable:
-    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid as `work` (elements of simple work) demands."""
+def launcher(
+    device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset = builder.FAST_POINTWISE, team: tuple[int, int] | None = None,
+) -> Callable:  # fmt: skip
+    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid as `work` (elements of simple work) demands.
+
+    `team`: how many blocks of how many threads a kernel wants that is written for them (`kernel.block`).
+    """
     if _unbuilt.log is not None:
-        return Unbuilt(device, name, source, signature, real, work, fastmath)
-    return _launcher(device, name, source, signature, real, work, fastmath)
+        return Unbuilt(device, name, source, signature, real, work, fastmath, team)
+    return _launcher(device, name, source, signature, real, work, fastmath, team)
 
 
-def _launcher(device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset) -> Callable:
+def _launcher(device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset, team: tuple[int, int] | None) -> Callable:
     backend = device.backend
 
     def make(parallel: bool) -> Callable:
         return _built(backend, name, source, signature, real, parallel, fastmath)
 
-    return backend.choose(make, work, "parallel_range(" in source)
+    return backend.choose(make, work, "parallel_range(" in source) if team is None else backend.launch_blocks(make(False), *team)
 
 
 @dataclass(frozen=True)
@@ -54,13 +59,14 @@ class Unbuilt:
     real: DType
     work: int
     fastmath: frozenset
+    team: tuple[int, int] | None = None
 
     def __call__(self, *arguments: object) -> None:
         _unbuilt.log.append((self, arguments))
 
     def build(self) -> Callable:
         """The launcher that eager ops use."""
-        return _launcher(self.device, self.name, self.source, self.signature, self.real, self.work, self.fastmath)
+        return _launcher(self.device, self.name, self.source, self.signature, self.real, self.work, self.fastmath, self.team)
 
     def built(self) -> builder.Kernel:
         """The serial kernel."""
@@ -110,6 +116,8 @@ def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     loop = backend.PARALLEL_LOOP if parallel else backend.LOOP
     helpers = "".join(f"@device_function\n{text}\n" for text in _helpers(source, _vectorised(backend)))
     text = helpers + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: loop.format(found[1]), source)
+    if "shared_array(" in text:
+        text = text.replace("shared_array(", "cuda.shared.array(").replace(", SHARED)", backend.SHARED)
     return headed(f"real = {_real(real)}\n{text}", backend)
 
 

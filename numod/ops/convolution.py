@@ -1,7 +1,7 @@
 """Convolution over one to three spatial dimensions, and its two gradients. All three are linear in both inputs and each other's gradients.
 
 Shapes: x (N, C, *spatial), weight (O, C / groups, *kernel), g (N, O, *out). Here stands which kernel does which convolution; the kernels
-themselves are in `convolution_direct` and `convolution_grid`.
+themselves are in `convolution_direct`, `convolution_grid` and, for GPUs, `convolution_blocks`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from math import prod
 from .. import dtypes
 from ..device import Layout, blas
 from ..device.layout import layout
+from .convolution_blocks import block_launcher, fits
 from .convolution_direct import forward_direct, forward_pointwise, geometry, input_direct, launcher, weight_direct
 from .convolution_grid import grid_launcher
 from .op import Op, Plan, single_device
@@ -45,6 +46,8 @@ class Convolution(Op):
             return Plan(out, lambda *_: None)
         work = prod(result) * prod(weight[1:]) // 8
         numbers, arrays = geometry(x, weight, result, *parameters[:4]), (out.storage.name,) * 3
+        if out.device.backend.FLAT and fits(x, result):
+            return Plan(out, *block_launcher(self.name, out, numbers))
         if out.device.type != "cpu" or not out.dtype.is_floating_point or 0 in result:
             return Plan(out, launcher(self.name, self.direct, out, arrays, 0, work), numbers)
         if self is convolution and _is_pointwise(weight, *parameters[:3]) and blas.gemm_address(out.storage):

@@ -13,7 +13,7 @@ import numpy as np
 from .. import dtypes
 from ..device import Layout, tiles
 from ..device.layout import layout
-from ..kernel import bind, build
+from ..kernel import bind, block, build
 from .op import Op, Plan, single_device
 from .pointwise import broadcast_shapes
 
@@ -98,7 +98,7 @@ def vector_dots(vector, matrix, out, bias, batches, count, inner, v_batch, v_ste
 
 
 def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column):
-    """The same for any steps, each element by itself: the GPU's form, a thread per element."""
+    """The same for any steps, each element by itself."""
     for task in parallel_range(batches * rows * columns):
         place = int64(task)
         j = place % columns
@@ -210,8 +210,22 @@ def _vector(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
     return run, (a.device.empty(0, a.storage), *constants)
 
 
+def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
+    """Launcher and constants of the GPU's product, by blocks of threads."""
+    (rows, inner), columns, number = a.shape[-2:], b.shape[-1], a.storage.name
+    orders = "inner" if a.strides[-1] == 1 else "outer", "inner" if b.strides[-2] == 1 and b.strides[-1] != 1 else "outer"
+    tile = block.choose(rows, columns, batches, a.storage.itemsize, a.device.backend.SIMULATED)
+    constants = (batches, rows, columns, inner, a_batch, *a.strides[-2:], b_batch, *b.strides[-2:])
+    signature = ", ".join([f"{number}[]"] * 4 + ["int64"] * len(constants))
+    team = block.tiles(tile, batches, rows, columns), tile.threads
+    run = bind.launcher(a.device, f"{name}_blocks", block.source(block.matrices(*orders), tile, number), signature, a.dtype, batches * rows * columns * inner // 4, team=team)
+    return run, (a.device.empty(0, a.storage), *constants)
+
+
 def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
     """Launcher and constants for matrices a and b (last two dimensions) with one batch step each."""
+    if a.device.backend.FLAT:
+        return _blocks(name, a, b, batches, a_batch, b_batch)
     fast = _vector(name, a, b, batches, a_batch, b_batch) or _tiled(name, a, b, batches, a_batch, b_batch)
     if fast is not None:
         return fast

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +14,7 @@ import pytest
 import numod
 from numod import config, dtypes
 from numod.device.layout import layout
-from numod.ops import ctc, distance, indexing, join, matmul, normalization, pointwise, reduction, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
+from numod.ops import convolution, ctc, distance, indexing, join, matmul, normalization, pointwise, reduction, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -36,6 +40,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(cuda, "compile", compile_to_ptx)
     monkeypatch.setattr(cuda, "choose", lambda make, work, divisible: make(False))
+    monkeypatch.setattr(cuda, "launch_blocks", lambda kernel, blocks, threads: kernel)
     monkeypatch.setattr(cuda, "empty", lambda count, dtype: np.empty(count, dtype))
     monkeypatch.setattr(build, "_built", {})
     bind._built.cache_clear()
@@ -87,6 +92,32 @@ def test_matrix_products(compiled: list[str]) -> None:
         matmul.matmul.prepare((on_gpu(2, 7, 5, dtype=kind), on_gpu(5, 3, dtype=kind)), (False, False))
     matmul.linear.prepare((on_gpu(7, 5), on_gpu(3, 5), on_gpu(3)), ())
     check(compiled)
+
+
+@pytest.mark.parametrize("kind", [dtypes.float32, dtypes.float64], ids=str)
+def test_large_matrix_products_and_convolutions(kind: dtypes.dtype, compiled: list[str]) -> None:
+    for order in ((700, 1), (1, 900)):
+        matmul.matmul.prepare((on_gpu(900, 700, dtype=kind, strides=order), on_gpu(700, 1000, dtype=kind)), (False, False))
+    x, weight, g = on_gpu(8, 64, 56, 56, dtype=kind), on_gpu(128, 64, 3, 3, dtype=kind), on_gpu(8, 128, 28, 28, dtype=kind)
+    settings = (2, 2), (1, 1), (1, 1), 1
+    convolution.convolution.prepare((x, weight), (*settings, None))
+    convolution.convolution_input.prepare((g, weight), (*settings, tuple(x.shape)))
+    convolution.convolution_weight.prepare((g, x), (*settings, tuple(weight.shape)))
+    check(compiled)
+    products = [text for text in compiled if "bar.sync" in text]
+    assert len(products) == 15 and all("ld.shared.v" in text and "ld.local" not in text for text in products)  # tiles in registers, read four words at a time
+    if shutil.which("ptxas"):
+        assert all(spilled(text) == 0 for text in products)
+
+
+def spilled(text: str) -> int:
+    """Bytes of registers that the assembler had to put into memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.ptx"
+        path.write_text(re.sub(r"^\.version .*$", ".version 7.8", text, flags=re.M))
+        target = re.search(r"\.target (sm_\d+)", text)[1]
+        told = subprocess.run(["ptxas", "-v", f"-arch={target}", str(path), "-o", f"{folder}/kernel.cubin"], capture_output=True, text=True, check=True).stderr
+    return sum(map(int, re.findall(r"(\d+) bytes spill stores", told)))
 
 
 def test_structured_ops(compiled: list[str]) -> None:

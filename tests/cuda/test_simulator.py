@@ -10,7 +10,8 @@ import pytest
 import numod
 from numod import nn
 from numod.nn import functional as F
-from numod.ops import pointwise
+from numod.kernel import block
+from numod.ops import matmul, pointwise
 
 pytestmark = [
     pytest.mark.cudasim,
@@ -75,6 +76,39 @@ def test_matmul(shapes: tuple) -> None:
 def test_matmul_of_transposed_operands() -> None:
     a, b = numod.randn(5, 7), numod.randn(3, 5)
     same(a.cuda().t() @ b.cuda().t(), a.t() @ b.t())
+
+
+@pytest.mark.parametrize("tile", [block.Tile(8, 2, 2, 8, 4), block.Tile(2, 4, 3, 2, 2)], ids=str)
+def test_matmul_by_other_tiles(tile: block.Tile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block, "TINY", tile)
+    a, b = numod.randn(17, 9).double(), numod.randn(9, 19).double()
+    run, constants = matmul._blocks("tiles", a.cuda()._layout, b.cuda()._layout, 1, 0, 0)
+    out = numod.zeros(17, 19, dtype=numod.float64, device="cuda")
+    run(*(each._storage.data for each in (a.cuda(), b.cuda(), out)), *constants)
+    same(out, a @ b, 1e-12)
+
+
+CONVOLUTIONS = [  # shapes of x and weight, and settings
+    ((2, 3, 5, 4), (4, 3, 3, 2), {"padding": 1, "stride": 2}),
+    ((1, 4, 4, 5), (6, 2, 3, 3), {"padding": (1, 0), "stride": (1, 2), "dilation": (2, 1), "groups": 2}),
+    ((2, 3, 7), (4, 3, 3), {"padding": 2, "stride": 3}),
+    ((1, 1, 3, 3, 3), (2, 1, 2, 2, 2), {"padding": 1, "dilation": 2}),
+    ((2, 3, 3, 4), (3, 1, 3, 3), {"groups": 3, "padding": 1}),
+    ((2, 5, 3, 3), (3, 5, 1, 1), {"stride": 2}),
+]
+
+
+@pytest.mark.parametrize(("x", "weight", "settings"), CONVOLUTIONS)
+def test_convolutions(x: tuple, weight: tuple, settings: dict) -> None:
+    numod.manual_seed(0)
+    found, given = [], (numod.randn(*x).double(), numod.randn(*weight).double())
+    for device in ("cuda", "cpu"):
+        leaves = [each.to(device).detach().requires_grad_() for each in given]
+        out = getattr(F, f"conv{len(x) - 2}d")(*leaves, **settings)
+        (out * out).sum().backward()
+        found.append([out, *(each.grad for each in leaves)])
+    for here, there in zip(*found):
+        same(here, there, 1e-10)
 
 
 def test_random_numbers_are_those_of_the_cpu() -> None:

@@ -1,0 +1,65 @@
+"""Convolution on a GPU: a matrix product whose elements are found in the tensors (implicit GEMM), one for each group. The kernel's text is `kernel.block`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from ..device import Layout
+from ..kernel import bind, block
+from .convolution_direct import GEOMETRY
+
+_SHORT = 1 << 30  # elements below which places are counted in 32 bits
+_BUSY, _RUN = 264, 512  # blocks that keep a GPU's multiprocessors at work (an H200 has 132), and positions that a block sums at least
+
+
+def fits(x: tuple, result: tuple) -> bool:
+    """Whether these kernels can count the elements of tensors of these shapes."""
+    return 0 not in result and max(prod(x), prod(result)) < _SHORT
+
+
+def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tuple]:
+    """Launcher and constants of a convolution or a gradient, for the numbers of GEOMETRY.
+
+    The weight's gradient sums over all positions; where it is too small to occupy the GPU they are cut into parts, which are summed in order.
+    """
+    images, groups, channels, features, *sizes = numbers
+    places, taps, positions = prod(sizes[:3]), prod(sizes[3:6]), prod(sizes[6:9])
+    rows, columns, inner = {
+        "convolution": (features, images * positions, channels * taps), "convolution_input": (channels, images * places, features * taps),
+        "convolution_weight": (features, channels * taps, images * positions),
+    }[name]  # fmt: skip
+    number, simulated = out.storage.name, out.device.backend.SIMULATED
+    tile = block.choose(rows, columns, groups, out.storage.itemsize, simulated)
+    parts = 1
+    if name == "convolution_weight":
+        parts = max(1, min(-(-_BUSY // block.tiles(tile, groups, rows, columns)), -(-inner // (8 if simulated else _RUN))))
+        inner = -(-inner // parts)
+    constants = (parts * groups, rows, columns, inner, *numbers)
+    signature = ", ".join([f"{number}[]"] * 3 + ["int64"] * len(constants))
+    source = block.source(getattr(block, name)(GEOMETRY), tile, number)
+    team = block.tiles(tile, parts * groups, rows, columns), tile.threads
+    run = bind.launcher(out.device, f"{name}_blocks", source, signature, out.dtype, parts * groups * rows * columns * inner // 4, team=team)
+    return (run, constants) if parts == 1 else (_in_parts(run, constants, out, parts), ())
+
+
+def _in_parts(run: Callable, constants: tuple, out: Layout, parts: int) -> Callable:
+    """A launch that computes the parts and sums them."""
+    array, empty = f"{out.storage.name}[]", out.device.empty
+    add = bind.launcher(out.device, "add_parts", bind.source_of(add_parts), f"{array}, {array}, int64, int64", out.dtype, out.size * parts)
+
+    def launch(first: object, second: object, result: object) -> None:
+        partial = empty(parts * out.size, out.storage)
+        run(first, second, partial, *constants)
+        add(partial, result, out.size, parts)
+
+    return launch
+
+
+def add_parts(partial, out, n, parts):
+    """out (n) = partial (parts, n), summed."""
+    for place in parallel_range(n):
+        total = partial[uintp(place)]
+        for part in range(1, parts):
+            total += partial[uintp(part * n + place)]
+        out[uintp(place)] = total
