@@ -94,8 +94,8 @@ def test_matrix_products(compiled: list[str]) -> None:
     check(compiled)
 
 
-@pytest.mark.parametrize("kind", [dtypes.float32, dtypes.float64], ids=str)
-def test_large_matrix_products_and_convolutions(kind: dtypes.dtype, compiled: list[str]) -> None:
+def test_large_matrix_products_and_convolutions(compiled: list[str]) -> None:
+    kind = dtypes.float32
     for order in ((700, 1), (1, 900)):
         matmul.matmul.prepare((on_gpu(900, 700, dtype=kind, strides=order), on_gpu(700, 1000, dtype=kind)), (False, False))
     x, weight, g = on_gpu(8, 64, 56, 56, dtype=kind), on_gpu(128, 64, 3, 3, dtype=kind), on_gpu(8, 128, 28, 28, dtype=kind)
