@@ -232,9 +232,9 @@ def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     (a_row, a_column), (b_row, b_column) = a.strides[-2:], b.strides[-2:]
     constants = (batches, rows, columns, inner, a_batch, a_row)
-    if not a.device.backend.FLAT and a_column == 1 and b_column == 1:
+    if a_column == 1 and b_column == 1:
         function, constants = product_rows, (*constants, b_batch, b_row)
-    elif not a.device.backend.FLAT and a_column == 1 and b_row == 1:
+    elif a_column == 1 and b_row == 1:
         function, constants = product_dots, (*constants, b_batch, b_column)
     else:
         function, constants = product_strided, (*constants, a_column, b_batch, b_row, b_column)
