@@ -11,6 +11,7 @@ from math import prod
 
 from ..device import Layout
 from ..kernel.expression import Call, Expression, Symbol, as_expression, topological
+from .attention import Attention, AttentionGradient
 from .convolution import Convolution
 from .matmul import Linear, Matmul
 from .op import Op
@@ -32,6 +33,10 @@ def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layou
     if isinstance(op, Convolution):
         _, weight, result = op.shapes(*inputs[:2], parameters)
         return prod(result) * prod(weight[1:])
+    if isinstance(op, (Attention, AttentionGradient)):  # scores and what they weigh; backward those, the gradients of both, and the scores' again
+        query, key, value = inputs[-8:-5] if isinstance(op, AttentionGradient) else inputs[:3]
+        scores, weighed = query.size * key.shape[-2], query.size // query.shape[-1] * key.shape[-2] * value.shape[-1]
+        return 3 * scores + 2 * weighed if isinstance(op, AttentionGradient) else scores + weighed
     if isinstance(op, Layer) and op.inputs[0] == "x":  # the state's share; the input's is a product of its own
         return results[0].size * inputs[op.inputs.index("weight")].shape[0]
     return 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import prod, sqrt
 
 from ... import dtypes
-from ...core import creation, functions as f
+from ...core import functions as f, random
 from ...core.tensor import Tensor
+from ...ops import attention as op
+from ...ops.pointwise import broadcast_shapes
 from .activation import softmax
 from .dropout import dropout
 from .linear import linear
@@ -20,30 +22,56 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key^T * scale + mask) @ value for (..., L, E), (..., S, E), (..., S, Ev) -> (..., L, Ev). Vaswani et al., 2017.
 
-    A bool mask (..., L, S) tells who takes part; rows where nobody does give 0. `is_causal`: position i sees 0 to i. `enable_gqa`: keys and values have
-    fewer heads, each for several of the query's.
+    A bool mask (..., L, S) tells who takes part, a floating one is added; rows where nobody takes part give 0. `is_causal`: position i sees 0 to i. `enable_gqa`: keys and
+    values have fewer heads, each for several of the query's. On the CPU the matrix (L, S) is never held, but for a mask that needs a gradient or a gradient of the gradient.
     """
-    if is_causal and attn_mask is not None:
-        raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    _check(query, key, value, attn_mask, dropout_p, is_causal)
+    scale = 1.0 / sqrt(query.shape[-1] or 1) if scale is None else float(scale)
+    mask = attn_mask if attn_mask is None or attn_mask.dtype is dtypes.bool_ else attn_mask.to(query.dtype)
     if enable_gqa:
-        repeats = query.shape[-3] // key.shape[-3]
-        key, value = (each.repeat_interleave(repeats, -3) for each in (key, value))
-    scores = f.matmul(query * (1.0 / sqrt(query.shape[-1]) if scale is None else scale), key.transpose(-2, -1))
-    blocked = None
-    if is_causal:
-        rows, columns = query.shape[-2], key.shape[-2]
-        blocked = creation.arange(columns, device=query.device) > creation.arange(rows, device=query.device).unsqueeze(1)
-    elif attn_mask is not None:
-        blocked = ~attn_mask if attn_mask.dtype is dtypes.bool_ else None
-        scores = scores if blocked is not None else scores + attn_mask
-    if blocked is not None:
-        scores = f.masked_fill(scores, blocked, float("-inf"))
-    weights = softmax(scores, -1)
-    if blocked is not None and not is_causal:
-        weights = f.masked_fill(weights, blocked.all(-1, keepdim=True), 0.0)  # nobody to attend to: NaN otherwise
-    if dropout_p > 0.0:
-        weights = dropout(weights, dropout_p)
-    return f.matmul(weights, value)
+        return f.flatten(_attention(*_grouped(query, key, value, mask), dropout_p, is_causal, scale), -4, -3)
+    return _attention(query, key, value, mask, dropout_p, is_causal, scale)
+
+
+def _grouped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:
+    """The heads of queries (..., H, L, E) as (..., Hk, H / Hk, L, E), for one of the Hk heads of keys and values each."""
+    heads, kept = query.shape[-3], max(key.shape[-3], value.shape[-3])
+    if any(each.shape[-3] == 0 or heads % each.shape[-3] or kept % each.shape[-3] for each in (key, value)):
+        raise RuntimeError("Number of heads in key and value must divide the number of heads in query")
+    key, value = (each if each.shape[-3] == kept else f.repeat_interleave(each, kept // each.shape[-3], -3) for each in (key, value))
+    split = lambda x: f.unflatten(x, -3, (kept, heads // kept)) if x.shape[-3] == heads else f.unsqueeze(x, -3)  # noqa: E731
+    return split(query), f.unsqueeze(key, -3), f.unsqueeze(value, -3), mask if mask is None or mask.ndim < 3 else split(mask)
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, causal: bool, scale: float) -> Tensor:
+    """By blocks, or composed."""
+    tensors = (query, key, value) if mask is None else (query, key, value, mask)
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        shapes = ", ".join(str(tuple(each.shape)) for each in tensors[:3])
+        raise RuntimeError(f"scaled_dot_product_attention: sizes differ; query, key and value are {shapes}, expected (..., L, E), (..., S, E) and (..., S, Ev)")
+    lead = broadcast_shapes("scaled_dot_product_attention", [each.shape[:-2] for each in tensors])
+    if not op.suits(query._layout, prod(lead), key.shape[-2], value.shape[-1]) or (mask is not None and mask.requires_grad):
+        return f.matmul(dropout(op.chances(query, key, mask, scale, causal), dropout_p), value)
+    ends = [each.shape[-2:] for each in tensors[:3]] + [(query.shape[-2], key.shape[-2])]
+    tensors = [each if each.shape == (*lead, *end) else f.expand(each, (*lead, *end)) for each, end in zip(tensors, ends)]
+    if len(lead) > op.LEADS:
+        tensors = [f.flatten(each, 0, len(lead) - op.LEADS) for each in tensors]
+    drawn = random.default_generator.draw(prod(lead) * query.shape[-2] * key.shape[-2]) if dropout_p > 0.0 else (0, 0)
+    out, _ = op.attention.apply((*tensors, *(None,) * (4 - len(tensors)), *drawn), (scale, causal, float(dropout_p)))
+    return f.reshape(out, (*lead, *out.shape[-2:])) if len(lead) > op.LEADS else out
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool) -> None:
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise RuntimeError(f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead.")
+    if not query.dtype is key.dtype is value.dtype:
+        raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead.")
+    if mask is not None and is_causal:
+        raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if mask is not None and mask.dtype not in (dtypes.bool_, query.dtype, dtypes.float32):
+        raise RuntimeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {mask.dtype} and  query.dtype: {query.dtype} instead.")
+    if not 0.0 <= dropout_p <= 1.0:
+        raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
 
 
 def _mask_of(name: str, mask: Tensor | None, like: Tensor) -> Tensor | None:

@@ -1,0 +1,186 @@
+"""Kernels of attention: blocks of scores in scratch memory, with the products by register tiles. Steps, sizes and gradients are `ops.attention`'s.
+
+Of every worker's scratch memory: keys (depth, block) and values (block, padded) are packed in panels; padded is the width up to whole panels.
+A head is a place (first, second, third) of up to three leading dimensions; query, key, value and mask have a step for each, and for row and column. The mask is `allowed` or `added`.
+"""
+
+from __future__ import annotations
+
+from ..kernel.scalar import scalar
+
+
+def attention_kernel(
+    query, key, value, allowed, added, out, logsumexp, keys, values, scores, sums, state, packed, none, seed, offset, heads, second, third, length, count, depth, width,
+    STEPS, masked, causal, block, panel, padded, workers, scale, dropped,
+):  # fmt: skip
+    """out (heads, length, width) and logsumexp (heads, length), by chunks of queries and blocks of keys; state (2, CHUNK) is each row's greatest score and sum."""
+    chunks = (length + CHUNK - 1) // CHUNK
+    for worker in parallel_range(workers):
+        task = int64(worker)
+        own_keys, own_values, own_scores, own_sums = task * depth * block, task * block * padded, task * ROWS * block, task * CHUNK * padded
+        own_packed, own_state = task * depth * TILE_ROWS, task * 2 * CHUNK
+        for part in range(task, heads * chunks, workers):
+            head, top = part // chunks, part % chunks * CHUNK
+            bottom = min(top + CHUNK, length)
+            i, j, k = head // (second * third), head // third % second, head % third
+            query_at = i * query_first + j * query_second + k * query_third
+            key_at = i * key_first + j * key_second + k * key_third
+            value_at = i * value_first + j * value_second + k * value_third
+            mask_at = i * mask_first + j * mask_second + k * mask_third
+            for row in range(CHUNK):
+                state[uintp(own_state + row)] = -1e400
+                state[uintp(own_state + CHUNK + row)] = 0
+            for low in range(0, min(count, bottom) if causal != 0 else count, block):
+                held = min(block, count - low)
+                pack_columns(key, key_at + low * key_row, key_column, key_row, depth, held, keys, own_keys, PANEL, LANES)
+                pack_columns(value, value_at + low * value_row, value_row, value_column, held, width, values, own_values, panel, LANES)
+                for start in range(max(top, low // ROWS * ROWS) if causal != 0 else top, bottom, ROWS):
+                    rows = min(ROWS, bottom - start)
+                    multiply_rows(query, query_at + start * query_row, query_row, query_column, rows, depth, packed, own_packed, keys, own_keys, held, PANEL, scores, own_scores, block, 0, none, TILE_ROWS, LANES)
+                    for row in range(rows):
+                        line, at = own_scores + row * block, own_state + start - top + row
+                        seen = max(0, min(held, start + row + 1 - low)) if causal != 0 else held
+                        factor = mask_scores(scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale))
+                        high = state[uintp(at)]
+                        for c in range(seen):
+                            high = larger(high, factor * scores[uintp(line + c)])
+                        shift = real(0.0) if high == -1e400 else high
+                        again = exp(state[uintp(at)] - shift)
+                        total = real(0.0)
+                        for c in range(seen):
+                            chance = exp(factor * scores[uintp(line + c)] - shift)
+                            scores[uintp(line + c)] = chance
+                            total += chance
+                        state[uintp(at)] = high
+                        state[uintp(at + CHUNK)] = state[uintp(at + CHUNK)] * again + total
+                        if low > 0 and again != 1.0:
+                            for c in range(width):
+                                sums[uintp(own_sums + (start - top + row) * padded + c)] *= again
+                        drop_scores(scores, line, seen, seed, offset, (head * length + start + row) * count + low, real(dropped))
+                        for c in range(seen, held):
+                            scores[uintp(line + c)] = 0
+                    multiply_rows(scores, own_scores, block, 1, (rows + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS, held, packed, 0, values, own_values, padded, panel, sums, own_sums + (start - top) * padded, padded, int64(low > 0), none, TILE_ROWS, LANES)
+            for row in range(bottom - top):
+                total = state[uintp(own_state + CHUNK + row)]
+                inverse = real(0.0) if total == 0.0 else 1.0 / total
+                for c in range(width):
+                    out[uintp((head * length + top + row) * width + c)] = sums[uintp(own_sums + row * padded + c)] * inverse
+                logsumexp[uintp(head * length + top + row)] = real(1e400) if total == 0.0 else state[uintp(own_state + row)] + log(total)
+
+
+def attention_gradient_kernel(
+    given, query, key, value, allowed, added, out, logsumexp, d_query, d_key, d_value, keys, values, key_rows, queries, gifts, scores, slopes, query_sums, key_sums, value_sums,
+    levels, packed, none, seed, offset, heads, second, third, length, count, depth, width, STEPS, masked, causal, block, panel, padded, depth_panel, padded_depth, workers,
+    scale, dropped,
+):  # fmt: skip
+    """Gradients (heads, length or count, depth or width) for dense given (heads, length, width), by blocks of keys and of rows.
+
+    With chances p = exp(score - logsumexp): d_value = p^T given, slope = p (given value^T - sum of given * out) scale, d_query = slope key,
+    d_key = slope^T query. A dropped chance takes no part in the products, and its slope has the level alone.
+    """
+    tall = (length + ROWS - 1) // ROWS * ROWS
+    for worker in parallel_range(workers):
+        task = int64(worker)
+        own_keys, own_values, own_rows, own_scores = task * depth * block, task * width * block, task * block * padded_depth, task * ROWS * block
+        own_queries, own_gifts, own_packed, own_level = task * ROWS * padded_depth, task * ROWS * padded, task * max(width, depth) * TILE_ROWS, task * length
+        own_key_sums, own_value_sums, own_query_sums = task * block * padded_depth, task * block * padded, task * tall * padded_depth
+        for head in range(task, heads, workers):
+            i, j, k = head // (second * third), head // third % second, head % third
+            query_at = i * query_first + j * query_second + k * query_third
+            key_at = i * key_first + j * key_second + k * key_third
+            value_at = i * value_first + j * value_second + k * value_third
+            mask_at = i * mask_first + j * mask_second + k * mask_third
+            for row in range(length):
+                total = real(0.0)
+                for c in range((head * length + row) * width, (head * length + row + 1) * width):
+                    total += given[uintp(c)] * out[uintp(c)]
+                levels[uintp(own_level + row)] = total
+            for c in range(own_query_sums, own_query_sums + tall * padded_depth):
+                query_sums[uintp(c)] = 0
+            for low in range(0, count, block):
+                held = min(block, count - low)
+                pack_columns(key, key_at + low * key_row, key_column, key_row, depth, held, keys, own_keys, PANEL, LANES)
+                pack_columns(value, value_at + low * value_row, value_column, value_row, width, held, values, own_values, PANEL, LANES)
+                pack_columns(key, key_at + low * key_row, key_row, key_column, held, depth, key_rows, own_rows, depth_panel, LANES)
+                for c in range(own_key_sums, own_key_sums + block * padded_depth):
+                    key_sums[uintp(c)] = 0
+                for c in range(own_value_sums, own_value_sums + block * padded):
+                    value_sums[uintp(c)] = 0
+                for start in range(low // ROWS * ROWS if causal != 0 else 0, length, ROWS):
+                    rows, g = min(ROWS, length - start), (head * length + start) * width
+                    pack_columns(query, query_at + start * query_row, query_row, query_column, rows, depth, queries, own_queries, depth_panel, LANES)
+                    pack_columns(given, g, width, 1, rows, width, gifts, own_gifts, panel, LANES)
+                    multiply_rows(query, query_at + start * query_row, query_row, query_column, rows, depth, packed, own_packed, keys, own_keys, held, PANEL, scores, own_scores, block, 0, none, TILE_ROWS, LANES)
+                    multiply_rows(given, g, width, 1, rows, width, packed, own_packed, values, own_values, held, PANEL, slopes, own_scores, block, 0, none, TILE_ROWS, LANES)
+                    for row in range(rows):
+                        line = own_scores + row * block
+                        seen = max(0, min(held, start + row + 1 - low)) if causal != 0 else held
+                        factor = mask_scores(scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale))
+                        level, shift = levels[uintp(own_level + start + row)], logsumexp[uintp(head * length + start + row)]
+                        for c in range(seen):
+                            scores[uintp(line + c)] = exp(factor * scores[uintp(line + c)] - shift)
+                        weigh_slopes(scores, slopes, line, seen, level, real(scale), seed, offset, (head * length + start + row) * count + low, real(dropped))
+                        for c in range(seen, held):
+                            scores[uintp(line + c)] = 0
+                            slopes[uintp(line + c)] = 0
+                    multiply_rows(scores, own_scores, 1, block, (held + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS, rows, packed, 0, gifts, own_gifts, padded, panel, value_sums, own_value_sums, padded, 1, none, TILE_ROWS, LANES)
+                    multiply_rows(slopes, own_scores, 1, block, (held + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS, rows, packed, 0, queries, own_queries, padded_depth, depth_panel, key_sums, own_key_sums, padded_depth, 1, none, TILE_ROWS, LANES)
+                    multiply_rows(slopes, own_scores, block, 1, (rows + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS, held, packed, 0, key_rows, own_rows, padded_depth, depth_panel, query_sums, own_query_sums + start * padded_depth, padded_depth, 1, none, TILE_ROWS, LANES)
+                copy_rows(key_sums, own_key_sums, padded_depth, d_key, (head * count + low) * depth, held, depth)
+                copy_rows(value_sums, own_value_sums, padded, d_value, (head * count + low) * width, held, width)
+            copy_rows(query_sums, own_query_sums, padded_depth, d_query, head * length * depth, length, depth)
+
+
+@scalar
+def multiply_rows(a, a_at, a_row, a_step, rows, depth, packed, own_packed, panels, own, width, panel, c, c_at, c_row, keep, none, tile_rows, lanes):
+    """c (rows up to whole tiles, width up to whole vectors) = or += a (rows, depth) @ panels (depth, width). Rows past the last are as if zero."""
+    for i in range(0, rows, tile_rows):
+        held = min(tile_rows, rows - i)
+        part, at, row, step = (packed, own_packed, 1, tile_rows) if held < tile_rows else (a, a_at + i * a_row, a_row, a_step)
+        if held < tile_rows:
+            pack_rows(a, a_at + i * a_row, a_row, a_step, depth, held, packed, own_packed, tile_rows)
+        for j in range(0, width, panel):
+            multiply_tile(part, at, row, step, panels, own + j * depth, panel, c, c_at + i * c_row + j, c_row, depth, min(panel, width - j), keep, none, lanes)
+
+
+@scalar
+def mask_scores(scores, line, n, allowed, added, at, step, masked, scale):
+    """The factor that n scores still need. Where there is a mask they are scaled, and -inf where not allowed (1), or raised (2)."""
+    if masked == 1:
+        for c in range(n):
+            scores[uintp(line + c)] = scale * scores[uintp(line + c)] if allowed[uintp(at + c * step)] != 0 else real(-1e400)
+    if masked == 2:
+        for c in range(n):
+            scores[uintp(line + c)] = scale * scores[uintp(line + c)] + added[uintp(at + c * step)]
+    return scale if masked == 0 else 1.0
+
+
+@scalar
+def drop_scores(scores, line, n, seed, offset, index, p):
+    """Of n scores each 0 with probability p, else divided by 1 - p."""
+    for c in range(n):
+        scores[uintp(line + c)] = 0.0 if random_uniform(seed, offset, index + c) < p else scores[uintp(line + c)] / (1.0 - p)
+
+
+@scalar
+def weigh_slopes(scores, slopes, line, n, level, scale, seed, offset, index, p):
+    """slopes = scores * (slopes - level) * scale."""
+    for c in range(n):
+        slopes[uintp(line + c)] = scores[uintp(line + c)] * (slopes[uintp(line + c)] - level) * scale
+
+
+@scalar
+def weigh_dropped_slopes(scores, slopes, line, n, level, scale, seed, offset, index, p):
+    """The same where dropout takes part, of scores and of slopes."""
+    for c in range(n):
+        share = 0.0 if random_uniform(seed, offset, index + c) < p else 1.0 / (1.0 - p)
+        slopes[uintp(line + c)] = scores[uintp(line + c)] * (slopes[uintp(line + c)] * share - level) * scale
+        scores[uintp(line + c)] *= share
+
+
+@scalar
+def copy_rows(x, at, step, out, base, rows, columns):
+    """out (rows, columns) = x, whose rows are `step` apart."""
+    for row in range(rows):
+        for c in range(columns):
+            out[uintp(base + row * columns + c)] = x[uintp(at + row * step + c)]
