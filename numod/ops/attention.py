@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable
 from math import prod
 
-import numpy as np
-
 from .. import dtypes
 from ..device import Layout, tiles
 from ..device.layout import layout
@@ -75,12 +73,12 @@ class _Blocked(Op):
         masked = 0 if not isinstance(mask, Layout) else 1 if mask.dtype is dtypes.bool_ else 2
         steps = [step for each in (query, key, value, mask) for step in _steps(each)]
         scale, causal, dropped = parameters
-        needed = (*((workers * each, storage) for each in parts(block, *panels)), (1, np.dtype("int64")))
+        needed = tuple((workers * each, storage) for each in parts(block, *panels))
         numbers = (prod(lead), *lead[1:], length, count, depth, width, *steps, masked, int(causal), block, *panels[0], *(panels[1] if mask_at > 3 else ()), workers)
-        arrays = [storage.name] * (len(inputs) + len(results) - 1) + [each.name for _, each in needed]
+        arrays = [storage.name] * (len(inputs) + len(results) - 1 + len(needed))
         arrays[mask_at] = dtypes.bool_.storage.name
         signature = ", ".join([*(f"{each}[]" for each in arrays), *["int64"] * (2 + len(numbers)), "float64", "float64"])
-        run = bind.launcher(query.device, self.name, _source(kernel, lanes, dropped > 0.0), signature, query.dtype, prod(lead) * length * count * (width + depth) // 4, build.FAST_REDUCTION)
+        run = bind.launcher(query.device, self.name, _source(kernel, storage.itemsize, dropped > 0.0), signature, query.dtype, prod(lead) * length * count * (width + depth) // 4, build.FAST_REDUCTION)
         nothing = [query.device.empty(0, each) for each in (dtypes.bool_.storage, storage)]
         scratch, tail = query.device.backend.scratch, (float(scale), float(dropped))
 
@@ -105,7 +103,7 @@ class Attention(_Blocked):
         results = layout((*lead, length, value.shape[-1]), query.dtype, device), layout((*lead, length), query.dtype, device)
 
         def parts(block: int, panels: tuple, _: tuple) -> tuple:
-            return depth * block, block * panels[1], _ROWS * block, _CHUNK * panels[1], 2 * _CHUNK, depth * tiles.host().rows
+            return depth * block, block * panels[1], _ROWS * block, _CHUNK * panels[1], 2 * _CHUNK
 
         return self._blocks(kernels.attention_kernel, arguments, 3, results, prod(lead) * -(-length // _CHUNK), parts, parameters)
 
@@ -125,7 +123,7 @@ class AttentionGradient(_Blocked):
         def parts(block: int, panels: tuple, depth_panels: tuple) -> tuple:
             tall, (_, padded), (_, padded_depth) = -(-length // _ROWS) * _ROWS, panels, depth_panels
             packed = depth * block, width * block, block * padded_depth, _ROWS * padded_depth, _ROWS * padded
-            return *packed, _ROWS * block, _ROWS * block, tall * padded_depth, block * padded_depth, block * padded, length, max(width, depth) * tiles.host().rows
+            return *packed, _ROWS * block, _ROWS * block, tall * padded_depth, block * padded_depth, block * padded, length
 
         return self._blocks(kernels.attention_gradient_kernel, arguments, 4, results, prod(lead), parts, parameters)
 
@@ -146,9 +144,10 @@ def _steps(x: Layout | type) -> tuple[int, ...]:
     return (0,) * (LEADS - len(strides)) + (*strides, *x.strides[-2:])
 
 
-def _source(kernel: Callable, lanes: int, dropped: bool) -> str:
+def _source(kernel: Callable, size: int, dropped: bool) -> str:
     """The kernel's text with its sizes; without random numbers, which take as long to compile as the rest, where nothing is dropped."""
-    words = {"TILE_ROWS": tiles.host().rows, "LANES": lanes, "PANEL": tiles.VECTORS * lanes, "ROWS": _ROWS, "CHUNK": _CHUNK, "STEPS": _STEPS}
+    lanes = tiles.host().lanes(size)
+    words = {"TILE_ROWS": tiles.host().rows, "LANES": lanes, "SIZE": size, "PANEL": tiles.VECTORS * lanes, "ROWS": _ROWS, "CHUNK": _CHUNK, "STEPS": _STEPS}
     text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[1]]), bind.source_of(kernel))
     return text.replace("weigh_slopes(", "weigh_dropped_slopes(") if dropped else re.sub(r"\n *drop_scores\(.*", "", text)
 

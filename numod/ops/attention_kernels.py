@@ -10,7 +10,7 @@ from ..kernel.scalar import scalar
 
 
 def attention_kernel(
-    query, key, value, allowed, added, out, logsumexp, keys, values, scores, sums, state, packed, none, seed, offset, heads, second, third, length, count, depth, width,
+    query, key, value, allowed, added, out, logsumexp, keys, values, scores, sums, state, seed, offset, heads, second, third, length, count, depth, width,
     STEPS, masked, causal, block, panel, padded, workers, scale, dropped,
 ):  # fmt: skip
     """out (heads, length, width) and logsumexp (heads, length), by chunks of queries and blocks of keys; state (2, CHUNK) is each row's greatest score and sum."""
@@ -18,7 +18,7 @@ def attention_kernel(
     for worker in parallel_range(workers):
         task = int64(worker)
         own_keys, own_values, own_scores, own_sums = task * depth * block, task * block * padded, task * ROWS * block, task * CHUNK * padded
-        own_packed, own_state = task * depth * TILE_ROWS, task * 2 * CHUNK
+        own_state = task * 2 * CHUNK
         for part in range(task, heads * chunks, workers):
             head, top = part // chunks, part % chunks * CHUNK
             bottom = min(top + CHUNK, length)
@@ -36,7 +36,7 @@ def attention_kernel(
                 pack_columns(value, value_at + low * value_row, value_row, value_column, held, width, values, own_values, panel, LANES)
                 for start in range(max(top, low // ROWS * ROWS) if causal != 0 else top, bottom, ROWS):
                     rows = min(ROWS, bottom - start)
-                    multiply_rows(query, query_at + start * query_row, query_row, query_column, rows, depth, packed, own_packed, keys, own_keys, held, PANEL, scores, own_scores, block, 0, none, TILE_ROWS, LANES)
+                    multiply_rows(query, query_at + start * query_row, query_row, query_column, rows, depth, keys, own_keys, held, PANEL, scores, own_scores, block, 0, TILE_ROWS, LANES, SIZE)
                     for row in range(rows):
                         line, at = own_scores + row * block, own_state + start - top + row
                         seen = max(0, min(held, start + row + 1 - low)) if causal != 0 else held
@@ -59,7 +59,7 @@ def attention_kernel(
                         drop_scores(scores, line, seen, seed, offset, (head * length + start + row) * count + low, real(dropped))
                         for c in range(seen, held):
                             scores[uintp(line + c)] = 0
-                    multiply_rows(scores, own_scores, block, 1, (rows + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS, held, packed, 0, values, own_values, padded, panel, sums, own_sums + (start - top) * padded, padded, int64(low > 0), none, TILE_ROWS, LANES)
+                    multiply_rows(scores, own_scores, block, 1, rows, held, values, own_values, width, panel, sums, own_sums + (start - top) * padded, padded, int64(low > 0), TILE_ROWS, LANES, SIZE)
             for row in range(bottom - top):
                 total = state[uintp(own_state + CHUNK + row)]
                 inverse = real(0.0) if total == 0.0 else 1.0 / total
@@ -70,7 +70,7 @@ def attention_kernel(
 
 def attention_gradient_kernel(
     given, query, key, value, allowed, added, out, logsumexp, d_query, d_key, d_value, keys, values, key_rows, queries, gifts, scores, slopes, query_sums, key_sums, value_sums,
-    levels, packed, none, seed, offset, heads, second, third, length, count, depth, width, STEPS, masked, causal, block, panel, padded, depth_panel, padded_depth, workers,
+    levels, seed, offset, heads, second, third, length, count, depth, width, STEPS, masked, causal, block, panel, padded, depth_panel, padded_depth, workers,
     scale, dropped,
 ):  # fmt: skip
     """Gradients (heads, length or count, depth or width) for dense given (heads, length, width), by blocks of keys and of rows.
@@ -82,7 +82,7 @@ def attention_gradient_kernel(
     for worker in parallel_range(workers):
         task = int64(worker)
         own_keys, own_values, own_rows, own_scores = task * depth * block, task * width * block, task * block * padded_depth, task * ROWS * block
-        own_queries, own_gifts, own_packed, own_level = task * ROWS * padded_depth, task * ROWS * padded, task * max(width, depth) * TILE_ROWS, task * length
+        own_queries, own_gifts, own_level = task * ROWS * padded_depth, task * ROWS * padded, task * length
         own_key_sums, own_value_sums, own_query_sums = task * block * padded_depth, task * block * padded, task * tall * padded_depth
         for head in range(task, heads, workers):
             i, j, k = head // (second * third), head // third % second, head % third
@@ -110,8 +110,8 @@ def attention_gradient_kernel(
                     rows, g = min(ROWS, length - start), (head * length + start) * width
                     pack_columns(query, query_at + start * query_row, query_row, query_column, rows, depth, queries, own_queries, depth_panel, LANES)
                     pack_columns(given, g, width, 1, rows, width, gifts, own_gifts, panel, LANES)
-                    multiply_rows(query, query_at + start * query_row, query_row, query_column, rows, depth, packed, own_packed, keys, own_keys, held, PANEL, scores, own_scores, block, 0, none, TILE_ROWS, LANES)
-                    multiply_rows(given, g, width, 1, rows, width, packed, own_packed, values, own_values, held, PANEL, slopes, own_scores, block, 0, none, TILE_ROWS, LANES)
+                    multiply_rows(query, query_at + start * query_row, query_row, query_column, rows, depth, keys, own_keys, held, PANEL, scores, own_scores, block, 0, TILE_ROWS, LANES, SIZE)
+                    multiply_rows(given, g, width, 1, rows, width, values, own_values, held, PANEL, slopes, own_scores, block, 0, TILE_ROWS, LANES, SIZE)
                     for row in range(rows):
                         line = own_scores + row * block
                         seen = max(0, min(held, start + row + 1 - low)) if causal != 0 else held
@@ -123,24 +123,22 @@ def attention_gradient_kernel(
                         for c in range(seen, held):
                             scores[uintp(line + c)] = 0
                             slopes[uintp(line + c)] = 0
-                    multiply_rows(scores, own_scores, 1, block, (held + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS, rows, packed, 0, gifts, own_gifts, padded, panel, value_sums, own_value_sums, padded, 1, none, TILE_ROWS, LANES)
-                    multiply_rows(slopes, own_scores, 1, block, (held + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS, rows, packed, 0, queries, own_queries, padded_depth, depth_panel, key_sums, own_key_sums, padded_depth, 1, none, TILE_ROWS, LANES)
-                    multiply_rows(slopes, own_scores, block, 1, (rows + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS, held, packed, 0, key_rows, own_rows, padded_depth, depth_panel, query_sums, own_query_sums + start * padded_depth, padded_depth, 1, none, TILE_ROWS, LANES)
+                    multiply_rows(scores, own_scores, 1, block, held, rows, gifts, own_gifts, width, panel, value_sums, own_value_sums, padded, 1, TILE_ROWS, LANES, SIZE)
+                    multiply_rows(slopes, own_scores, 1, block, held, rows, queries, own_queries, depth, depth_panel, key_sums, own_key_sums, padded_depth, 1, TILE_ROWS, LANES, SIZE)
+                    multiply_rows(slopes, own_scores, block, 1, rows, held, key_rows, own_rows, depth, depth_panel, query_sums, own_query_sums + start * padded_depth, padded_depth, 1, TILE_ROWS, LANES, SIZE)
                 copy_rows(key_sums, own_key_sums, padded_depth, d_key, (head * count + low) * depth, held, depth)
                 copy_rows(value_sums, own_value_sums, padded, d_value, (head * count + low) * width, held, width)
             copy_rows(query_sums, own_query_sums, padded_depth, d_query, head * length * depth, length, depth)
 
 
 @scalar
-def multiply_rows(a, a_at, a_row, a_step, rows, depth, packed, own_packed, panels, own, width, panel, c, c_at, c_row, keep, none, tile_rows, lanes):
-    """c (rows up to whole tiles, width up to whole vectors) = or += a (rows, depth) @ panels (depth, width). Rows past the last are as if zero."""
+def multiply_rows(a, a_at, a_row, a_step, rows, depth, panels, own, width, panel, c, c_at, c_row, keep, tile_rows, lanes, size):
+    """c (rows, width) = or += a (rows, depth) @ panels (depth, width)."""
     for i in range(0, rows, tile_rows):
-        held = min(tile_rows, rows - i)
-        part, at, row, step = (packed, own_packed, 1, tile_rows) if held < tile_rows else (a, a_at + i * a_row, a_row, a_step)
-        if held < tile_rows:
-            pack_rows(a, a_at + i * a_row, a_row, a_step, depth, held, packed, own_packed, tile_rows)
+        left = address_of(a) + (a_at + i * a_row) * size
         for j in range(0, width, panel):
-            multiply_tile(part, at, row, step, panels, own + j * depth, panel, c, c_at + i * c_row + j, c_row, depth, min(panel, width - j), keep, none, lanes)
+            right, target = address_of(panels) + (own + j * depth) * size, c_at + i * c_row + j
+            multiply_tile(left, a_row, a_step, right, panel, c, target, c_row, depth, keep, min(tile_rows, rows - i), min(panel, width - j), tile_rows, lanes)
 
 
 @scalar
