@@ -103,7 +103,7 @@ class Attention(_Blocked):
         results = layout((*lead, length, value.shape[-1]), query.dtype, device), layout((*lead, length), query.dtype, device)
 
         def parts(block: int, panels: tuple, _: tuple) -> tuple:
-            return depth * block, block * panels[1], _ROWS * block, _CHUNK * panels[1], 2 * _CHUNK
+            return depth * block, block * panels[1], _ROWS * block, 2 * _CHUNK
 
         return self._blocks(kernels.attention_kernel, arguments, 3, results, prod(lead) * -(-length // _CHUNK), parts, parameters)
 
@@ -121,9 +121,8 @@ class AttentionGradient(_Blocked):
         width = value.shape[-1]
 
         def parts(block: int, panels: tuple, depth_panels: tuple) -> tuple:
-            tall, (_, padded), (_, padded_depth) = -(-length // _ROWS) * _ROWS, panels, depth_panels
-            packed = depth * block, width * block, block * padded_depth, _ROWS * padded_depth, _ROWS * padded
-            return *packed, _ROWS * block, _ROWS * block, tall * padded_depth, block * padded_depth, block * padded, length
+            (_, padded), (_, padded_depth) = panels, depth_panels
+            return depth * block, width * block, block * padded_depth, _ROWS * padded_depth, _ROWS * padded, _ROWS * block, _ROWS * block, length
 
         return self._blocks(kernels.attention_gradient_kernel, arguments, 4, results, prod(lead), parts, parameters)
 

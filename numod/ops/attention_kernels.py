@@ -10,15 +10,14 @@ from ..kernel.scalar import scalar
 
 
 def attention_kernel(
-    query, key, value, allowed, added, out, logsumexp, keys, values, scores, sums, state, seed, offset, heads, second, third, length, count, depth, width,
+    query, key, value, allowed, added, out, logsumexp, keys, values, scores, state, seed, offset, heads, second, third, length, count, depth, width,
     STEPS, masked, causal, block, panel, padded, workers, scale, dropped,
 ):  # fmt: skip
     """out (heads, length, width) and logsumexp (heads, length), by chunks of queries and blocks of keys; state (2, CHUNK) is each row's greatest score and sum."""
     chunks = (length + CHUNK - 1) // CHUNK
     for worker in parallel_range(workers):
         task = int64(worker)
-        own_keys, own_values, own_scores, own_sums = task * depth * block, task * block * padded, task * ROWS * block, task * CHUNK * padded
-        own_state = task * 2 * CHUNK
+        own_keys, own_values, own_scores, own_state = task * depth * block, task * block * padded, task * ROWS * block, task * 2 * CHUNK
         for part in range(task, heads * chunks, workers):
             head, top = part // chunks, part % chunks * CHUNK
             bottom = min(top + CHUNK, length)
@@ -55,22 +54,22 @@ def attention_kernel(
                         state[uintp(at + CHUNK)] = state[uintp(at + CHUNK)] * again + total
                         if low > 0 and again != 1.0:
                             for c in range(width):
-                                sums[uintp(own_sums + (start - top + row) * padded + c)] *= again
+                                out[uintp((head * length + start + row) * width + c)] *= again
                         drop_scores(scores, line, seen, seed, offset, (head * length + start + row) * count + low, real(dropped))
                         for c in range(seen, held):
                             scores[uintp(line + c)] = 0
-                    multiply_rows(scores, own_scores, block, 1, rows, held, values, own_values, width, panel, sums, own_sums + (start - top) * padded, padded, int64(low > 0), TILE_ROWS, LANES, SIZE)
+                    multiply_rows(scores, own_scores, block, 1, rows, held, values, own_values, width, panel, out, (head * length + start) * width, width, int64(low > 0), TILE_ROWS, LANES, SIZE)
             for row in range(bottom - top):
                 total = state[uintp(own_state + CHUNK + row)]
                 inverse = real(0.0) if total == 0.0 else 1.0 / total
                 for c in range(width):
-                    out[uintp((head * length + top + row) * width + c)] = sums[uintp(own_sums + row * padded + c)] * inverse
+                    out[uintp((head * length + top + row) * width + c)] *= inverse
                 logsumexp[uintp(head * length + top + row)] = real(1e400) if total == 0.0 else state[uintp(own_state + row)] + log(total)
 
 
 def attention_gradient_kernel(
-    given, query, key, value, allowed, added, out, logsumexp, d_query, d_key, d_value, keys, values, key_rows, queries, gifts, scores, slopes, query_sums, key_sums, value_sums,
-    levels, seed, offset, heads, second, third, length, count, depth, width, STEPS, masked, causal, block, panel, padded, depth_panel, padded_depth, workers,
+    given, query, key, value, allowed, added, out, logsumexp, d_query, d_key, d_value, keys, values, key_rows, queries, gifts, scores, slopes, levels,
+    seed, offset, heads, second, third, length, count, depth, width, STEPS, masked, causal, block, panel, padded, depth_panel, padded_depth, workers,
     scale, dropped,
 ):  # fmt: skip
     """Gradients (heads, length or count, depth or width) for dense given (heads, length, width), by blocks of keys and of rows.
@@ -78,12 +77,10 @@ def attention_gradient_kernel(
     With chances p = exp(score - logsumexp): d_value = p^T given, slope = p (given value^T - sum of given * out) scale, d_query = slope key,
     d_key = slope^T query. A dropped chance takes no part in the products, and its slope has the level alone.
     """
-    tall = (length + ROWS - 1) // ROWS * ROWS
     for worker in parallel_range(workers):
         task = int64(worker)
         own_keys, own_values, own_rows, own_scores = task * depth * block, task * width * block, task * block * padded_depth, task * ROWS * block
         own_queries, own_gifts, own_level = task * ROWS * padded_depth, task * ROWS * padded, task * length
-        own_key_sums, own_value_sums, own_query_sums = task * block * padded_depth, task * block * padded, task * tall * padded_depth
         for head in range(task, heads, workers):
             i, j, k = head // (second * third), head // third % second, head % third
             query_at = i * query_first + j * query_second + k * query_third
@@ -95,17 +92,17 @@ def attention_gradient_kernel(
                 for c in range((head * length + row) * width, (head * length + row + 1) * width):
                     total += given[uintp(c)] * out[uintp(c)]
                 levels[uintp(own_level + row)] = total
-            for c in range(own_query_sums, own_query_sums + tall * padded_depth):
-                query_sums[uintp(c)] = 0
+            for c in range(head * length * depth, (head + 1) * length * depth):
+                d_query[uintp(c)] = 0
+            for c in range(head * count * depth, (head + 1) * count * depth):
+                d_key[uintp(c)] = 0
+            for c in range(head * count * width, (head + 1) * count * width):
+                d_value[uintp(c)] = 0
             for low in range(0, count, block):
                 held = min(block, count - low)
                 pack_columns(key, key_at + low * key_row, key_column, key_row, depth, held, keys, own_keys, PANEL, LANES)
                 pack_columns(value, value_at + low * value_row, value_column, value_row, width, held, values, own_values, PANEL, LANES)
                 pack_columns(key, key_at + low * key_row, key_row, key_column, held, depth, key_rows, own_rows, depth_panel, LANES)
-                for c in range(own_key_sums, own_key_sums + block * padded_depth):
-                    key_sums[uintp(c)] = 0
-                for c in range(own_value_sums, own_value_sums + block * padded):
-                    value_sums[uintp(c)] = 0
                 for start in range(low // ROWS * ROWS if causal != 0 else 0, length, ROWS):
                     rows, g = min(ROWS, length - start), (head * length + start) * width
                     pack_columns(query, query_at + start * query_row, query_row, query_column, rows, depth, queries, own_queries, depth_panel, LANES)
@@ -123,12 +120,9 @@ def attention_gradient_kernel(
                         for c in range(seen, held):
                             scores[uintp(line + c)] = 0
                             slopes[uintp(line + c)] = 0
-                    multiply_rows(scores, own_scores, 1, block, held, rows, gifts, own_gifts, width, panel, value_sums, own_value_sums, padded, 1, TILE_ROWS, LANES, SIZE)
-                    multiply_rows(slopes, own_scores, 1, block, held, rows, queries, own_queries, depth, depth_panel, key_sums, own_key_sums, padded_depth, 1, TILE_ROWS, LANES, SIZE)
-                    multiply_rows(slopes, own_scores, block, 1, rows, held, key_rows, own_rows, depth, depth_panel, query_sums, own_query_sums + start * padded_depth, padded_depth, 1, TILE_ROWS, LANES, SIZE)
-                copy_rows(key_sums, own_key_sums, padded_depth, d_key, (head * count + low) * depth, held, depth)
-                copy_rows(value_sums, own_value_sums, padded, d_value, (head * count + low) * width, held, width)
-            copy_rows(query_sums, own_query_sums, padded_depth, d_query, head * length * depth, length, depth)
+                    multiply_rows(scores, own_scores, 1, block, held, rows, gifts, own_gifts, width, panel, d_value, (head * count + low) * width, width, 1, TILE_ROWS, LANES, SIZE)
+                    multiply_rows(slopes, own_scores, 1, block, held, rows, queries, own_queries, depth, depth_panel, d_key, (head * count + low) * depth, depth, 1, TILE_ROWS, LANES, SIZE)
+                    multiply_rows(slopes, own_scores, block, 1, rows, held, key_rows, own_rows, depth, depth_panel, d_query, (head * length + start) * depth, depth, 1, TILE_ROWS, LANES, SIZE)
 
 
 @scalar
@@ -174,11 +168,3 @@ def weigh_dropped_slopes(scores, slopes, line, n, level, scale, seed, offset, in
         share = 0.0 if random_uniform(seed, offset, index + c) < p else 1.0 / (1.0 - p)
         slopes[uintp(line + c)] = scores[uintp(line + c)] * (slopes[uintp(line + c)] * share - level) * scale
         scores[uintp(line + c)] *= share
-
-
-@scalar
-def copy_rows(x, at, step, out, base, rows, columns):
-    """out (rows, columns) = x, whose rows are `step` apart."""
-    for row in range(rows):
-        for c in range(columns):
-            out[uintp(base + row * columns + c)] = x[uintp(at + row * step + c)]
