@@ -43,13 +43,32 @@ def cross_entropy_kernel(x, target, out, outer, n, inner, ignored):
             out[uintp(place)] = log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
 
 
-def cross_entropy_gradient_kernel(g, x, target, out, outer, n, inner, ignored):
-    """out (outer, n, inner) = g * (softmax(x) - one_hot(target)) along n; 0 where target is `ignored`."""
+def cross_entropy_total_kernel(x, target, loss, kept, wrong, outer, n, inner, ignored, mean):
+    """loss () = the sum or mean of cross-entropies over the `kept` () targets that are not `ignored`; `wrong` () counts those outside [0, n)."""
+    total, counted, outside = float64(0), int64(0), int64(0)
+    for task in parallel_range(outer * inner):
+        place = int64(task)
+        chosen = target[uintp(place)]
+        if chosen != ignored:
+            if chosen < 0 or chosen >= n:
+                outside += 1
+            else:
+                base = (place // inner) * n * inner + place % inner
+                high = greatest(x, base, n, inner)
+                total += log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
+                counted += 1
+    kept[0], wrong[0] = counted, outside
+    loss[0] = total / counted if mean else total
+
+
+def cross_entropy_gradient_kernel(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean):
+    """out (outer, n, inner) = g (one for each target, or one for all) * (softmax(x) - one_hot(target)) along n; 0 where target is `ignored`."""
+    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
     for task in parallel_range(outer * inner):
         place = int64(task)
         chosen = target[uintp(place)]
         base = (place // inner) * n * inner + place % inner
-        weight = g[uintp(place)] if chosen != ignored else real(0.0)
+        weight = g[uintp(place * g_step)] * scale if chosen != ignored else real(0.0)
         write_softmax(x, out, base, n, inner, weight)
         if chosen != ignored:
             out[uintp(base + chosen * inner)] -= weight
@@ -80,40 +99,68 @@ class CrossEntropy(Op):
     """Loss per element, dense x (N, C, ...) and int64 target (N, ...) -> (N, ...). The caller has checked the targets' range."""
 
     inputs, parameters = ("x", "target"), ("ignore_index",)
-    gradients = {"x": lambda g, x, target, ignore_index: cross_entropy_gradient.apply((g.contiguous(), x, target), (ignore_index,))}
+    gradients = {"x": lambda g, x, target, ignore_index: cross_entropy_gradient.apply((g.contiguous(), x, target, None), (ignore_index, False))}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x, target), (ignored,) = arguments, parameters
+        (x, target), (ignored, *mean) = arguments, parameters
         _check_float(self.name, x)
         if x.shape[:1] + x.shape[2:] != target.shape:
             raise RuntimeError(f"cross_entropy: input {tuple(x.shape)} (N, C, ...) expects target {tuple(x.shape[:1] + x.shape[2:])}, got {tuple(target.shape)}")
         if target.dtype is not dtypes.int64:
             raise RuntimeError(f"cross_entropy: expected target of class indices as numod.int64, got {target.dtype}; convert with .long()")
-        out = layout(target.shape, x.dtype, single_device(self.name, [x, target]))
+        device = single_device(self.name, [x, target])
+        return self._plan(x, layout(target.shape, x.dtype, device), (*split(x.shape, 1), ignored, *map(int, mean)))
+
+    def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
         if out.size == 0:
             return Plan(out, lambda *_: None)
         signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64, int64, int64, int64"
-        launch = bind.launcher(x.device, self.name, bind.source_of(cross_entropy_kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
-        return Plan(out, launch, (*split(x.shape, 1), ignored))
+        return Plan(out, bind.launcher(x.device, self.name, bind.source_of(cross_entropy_kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION), constants)
+
+
+class CrossEntropyTotal(CrossEntropy):
+    """The loss summed, or its `mean` over the targets that count, with how many those are and how many lie outside [0, C), in one pass: on the CPU."""
+
+    parameters, outputs = ("ignore_index", "mean"), ("loss", "kept", "wrong")
+    gradients = {"x": lambda grads, x, target, kept, ignore_index, mean, recording: _total_gradient(grads[0], x, target, kept, ignore_index, mean, recording)}
+
+    def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
+        results = (layout((), x.dtype, x.device), *[layout((), dtypes.int64, x.device)] * 2)
+        signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[], int64[], int64, int64, int64, int64, int64"
+        launch = bind.launcher(x.device, self.name, bind.source_of(cross_entropy_total_kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
+        return Plan(results, launch, constants)
 
 
 class CrossEntropyGradient(Op):
-    """g * (softmax(x) - one_hot(target)) along dimension 1 in one pass, for dense g and target (N, ...) and x (N, C, ...)."""
+    """g * (softmax(x) - one_hot(target)) along dimension 1 in one pass, for dense g and target (N, ...) and x (N, C, ...).
 
-    inputs, parameters = ("given", "x", "target"), ("ignore_index",)
+    Where `kept` is given, g is one number for all targets, and with `mean` it is divided by `kept`.
+    """
+
+    inputs, parameters = ("given", "x", "target", "kept"), ("ignore_index", "mean")
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        _, x, _ = arguments
+        (_, x, _, kept), (ignored, mean) = arguments, parameters
         out = layout(x.shape, x.dtype, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        signature = f"{x.storage.name}[], {x.storage.name}[], int64[], {x.storage.name}[], int64, int64, int64, int64"
+        signature = f"{x.storage.name}[], {x.storage.name}[], int64[], int64[], {x.storage.name}[], int64, int64, int64, int64, int64, int64"
         launch = bind.launcher(x.device, self.name, bind.source_of(cross_entropy_gradient_kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
-        return Plan(out, launch, (*split(x.shape, 1), parameters[0]))
+        constants = (*split(x.shape, 1), ignored, int(not isinstance(kept, Layout)), int(mean))
+        if isinstance(kept, Layout):
+            return Plan(out, launch, constants)
+        return Plan(out, lambda g, x, target, out: launch(g, x, target, target, out, *constants))  # what stands for `kept` is not read
+
+
+def _total_gradient(g: object, x: object, target: object, kept: object, ignore_index: int, mean: bool, recording: bool) -> object:
+    if not recording:
+        return cross_entropy_gradient.apply((g, x, target, kept), (ignore_index, mean))
+    each = (g / kept if mean else g).expand(target.shape).contiguous()
+    return cross_entropy_gradient.apply((each, x, target, None), (ignore_index, False))
 
 
 def _second_by_g(g: object, x: object, target: object, ignore_index: int) -> object:
-    unit = cross_entropy_gradient.apply((target.new_ones(target.shape, dtype=x.dtype), x, target), (ignore_index,))
+    unit = cross_entropy_gradient.apply((target.new_ones(target.shape, dtype=x.dtype), x, target, None), (ignore_index, False))
     return (g * unit).sum(1)
 
 
@@ -136,5 +183,6 @@ def _check_float(name: str, x: Layout) -> None:
 softmax = Softmax("softmax", softmax_kernel, lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)))
 log_softmax = Softmax("log_softmax", log_softmax_kernel, lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True))
 cross_entropy = CrossEntropy("cross_entropy")
+cross_entropy_total = CrossEntropyTotal("cross_entropy_total")
 cross_entropy_gradient = CrossEntropyGradient("cross_entropy_gradient")
 cross_entropy_gradient.gradients = {"given": _second_by_g, "x": _second_by_x}

@@ -140,12 +140,30 @@ def cross_entropy(
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     if label_smoothing <= 0.0:
+        if weight is None and input.ndim > 1 and reduction in ("mean", "sum") and input.device.type == "cpu":
+            return _total_cross_entropy(input, _checked_classes(input, target, None), ignore_index, reduction)
         return _class_loss(input, target, weight, ignore_index, reduction, lambda x, safe: apply(sm.cross_entropy, (f.contiguous(x), f.contiguous(safe)), (-(1 << 62),)))
     logits = log_softmax(input, 1 if input.ndim > 1 else 0)
     classes = logits.shape[1 if input.ndim > 1 else 0]
     exact = nll_loss(logits, target, weight, ignore_index=ignore_index, reduction=reduction)
     spread = _class_loss(logits, target, weight, ignore_index, reduction, lambda x, safe: _spread(x, weight, classes), uniform=True)
     return (1.0 - label_smoothing) * exact + label_smoothing * spread
+
+
+def _total_cross_entropy(x: Tensor, target: Tensor, ignored: int, reduction: str) -> Tensor:
+    """The loss and the check of its targets in one pass."""
+    x, target = x if x._layout.dense else f.contiguous(x), target if target._layout.dense else f.contiguous(target)
+    loss, _, wrong = apply(sm.cross_entropy_total, (x, target), (ignored, reduction == "mean"))
+    if wrong._observe():
+        _refuse_classes(target, ignored, x.shape[1])
+    return loss
+
+
+def _refuse_classes(target: Tensor, ignored: int, classes: int) -> None:
+    """Raise IndexError for the targets outside [0, classes)."""
+    wrong = f.masked_fill(target, target == ignored, 0)
+    low, high = wrong.min()._observe(), wrong.max()._observe()
+    raise IndexError(f"Target {low if low < 0 else high} is out of bounds for {classes} classes.")
 
 
 def _spread(x: Tensor, weight: Tensor | None, classes: int) -> Tensor:
@@ -167,9 +185,7 @@ def _class_loss(
     target = _checked_classes(x, target, weight)
     found = apply(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))._observe() if target.numel() and not target.is_meta else 0
     if found >= 1 << 32:
-        wrong = f.masked_fill(target, target == ignored, 0)
-        low, high = wrong.min()._observe(), wrong.max()._observe()
-        raise IndexError(f"Target {low if low < 0 else high} is out of bounds for {x.shape[1]} classes.")
+        _refuse_classes(target, ignored, x.shape[1])
     ignores = found > 0
     safe = f.masked_fill(target, target == ignored, 0) if ignores else target
     loss = loss_of(x, safe)
