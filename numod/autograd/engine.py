@@ -116,14 +116,14 @@ class _Walk:
         if self.path is not None and target not in self.path and (id(target), number) not in self.catch:
             return
         if isinstance(target, Tensor):
-            known = self.leaves.get(target)
-            self.leaves[target] = gradient if known is None else known + gradient
-            return
-        waiting = self.pending.get(target)
-        if waiting is None:
-            waiting = self.pending[target] = [None] * len(target.outputs)
+            self.leaves[target] = self.leaves[target] + gradient if target in self.leaves else gradient
+        elif target not in self.pending:
+            self.pending[target] = waiting = [None] * len(target.outputs)
+            waiting[number] = gradient
             heappush(self.heap, (-target.sequence, target))
-        waiting[number] = gradient if waiting[number] is None else waiting[number] + gradient
+        else:
+            waiting = self.pending[target]
+            waiting[number] = gradient if waiting[number] is None else waiting[number] + gradient
 
     def note(self, target: object, number: int, gradient: Tensor | None) -> None:
         """Remember the gradient if it is one of those asked for."""
@@ -132,15 +132,16 @@ class _Walk:
 
     def run(self, retain: bool) -> None:
         """Go through the nodes, latest first."""
-        while self.heap:
-            node = heappop(self.heap)[1]
-            grads = self.pending.pop(node)
+        heap, pending, path = self.heap, self.pending, self.path
+        while heap:
+            node = heappop(heap)[1]
+            grads = pending.pop(node)
             if node.hooks is not None:
                 grads = _before(node, grads, self)
-            if self.catch:
+            if path is not None:
                 for number, gradient in enumerate(grads):
                     self.note(node, number, gradient)
-                if node not in self.path:
+                if node not in path:
                     continue
             found = node.backward(grads)
             if check is not None:
@@ -148,9 +149,9 @@ class _Walk:
             if node.foreign:
                 found = list(found)
                 self.given.update(id(gradient._storage) for _, gradient in found if gradient is not None)
-            if node.hooks is not None and node.hooks.after:
-                found = _after(node, grads, [(position, _fitted(gradient, node.layouts[position])) for position, gradient in found])
             edges, layouts = node.edges, node.layouts
+            if node.hooks is not None and node.hooks.after:
+                found = _after(node, grads, [(position, _fitted(gradient, layouts[position])) for position, gradient in found])
             for position, gradient in found:
                 if gradient is not None and edges[position] is not None:
                     layout = layouts[position]

@@ -7,7 +7,7 @@ Nothing else knows about all four. It does not know what any op computes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from numpy import may_share_memory
 
@@ -41,19 +41,25 @@ before_write: Callable = None  # (target): refuses writes the tape cannot repres
 
 def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tensor, ...]:
     """The result (or results) of `op` on tensors and Python numbers. Raises before the launch where shapes, dtypes or devices do not fit."""
-    layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
-    plan = op.plans.get((parameters, *layouts))
+    if len(inputs) == 2:  # the common numbers of inputs are written out: this line runs for every op
+        x, y = inputs
+        key = parameters, getattr(x, "_layout", x.__class__), getattr(y, "_layout", y.__class__)
+    elif len(inputs) == 1:
+        key = parameters, getattr(inputs[0], "_layout", inputs[0].__class__)
+    else:
+        key = parameters, *[getattr(each, "_layout", each.__class__) for each in inputs]
+    plan = op.plans.get(key)
     if plan is None:
-        if op.widens and _narrow(op, layouts):
+        if op.widens and _narrow(op, key[1:]):
             return _apply_wide(op, inputs, parameters)
-        plan = op.plan((parameters, *layouts), layouts, parameters)
+        plan = op.plan(key, key[1:], parameters)
         plan.run = _viewer(plan) if op.is_view else _runner(plan)
     result = plan.run(inputs)
     if state.grad_enabled:
         if op.differentiable:
             for each in inputs:
                 if getattr(each, "_requires_grad", False) or (getattr(each, "_base", None) is not None and each.requires_grad):
-                    record(op, inputs, layouts, parameters, result)
+                    record(op, inputs, key[1:], parameters, result)
                     break
     elif state.inference:
         for each in result if op.outputs else (result,):
@@ -65,8 +71,7 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
 
 def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: tuple = ()) -> None:
     """Run `op` and write its results over `targets`, which may be among the inputs. Their versions grow by one."""
-    if op.widens and _narrow(op, [each._layout for each in (*targets, *inputs) if isinstance(each, Tensor)]):
-        return _apply_into_wide(op, inputs, targets, parameters)
+    given = inputs
     for target in targets:
         before_write(target)
     over = tuple([_position(target, inputs) for target in targets])
@@ -78,6 +83,8 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     key = (parameters, over, *[target._layout for target in targets], *layouts)
     plan = op.plans.get(key)
     if plan is None:
+        if op.widens and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)]):
+            return _apply_into_wide(op, given, targets, parameters)
         plan = op.plan(key, layouts, parameters, tuple(target._layout for target in targets), over)
     node = None
     if state.grad_enabled and op.differentiable and targets[0]._layout.dtype.is_floating_point:
@@ -118,7 +125,7 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
         _tell(op, tuple(each for member in members for each in member), (numbers, len(members), values), written, True)
 
 
-def _narrow(op: Op, layouts: list) -> DType | None:
+def _narrow(op: Op, layouts: Sequence) -> DType | None:
     """The 16-bit floating dtype of these tensors, if any. Raises RuntimeError where it is mixed with other floats."""
     kinds = {each.dtype for each in layouts if isinstance(each, Layout) and each.dtype.is_floating_point}
     if all(kind.compute is kind for kind in kinds):
@@ -213,12 +220,19 @@ def _runner(plan: Plan) -> Callable:
 
 def _several(plan: Plan) -> Callable:
     """The same for an op of several results."""
-    layouts, launch, constants, tensors, numbers = plan.layout, plan.launch, plan.constants, plan.tensors, plan.numbers
+    layouts = [(each, each.device.empty, each.size, each.storage) for each in plan.layout]
+    launch, constants, tensors, numbers = plan.launch, plan.constants, plan.tensors, plan.numbers
 
     def run(inputs: tuple) -> tuple[Tensor, ...]:
-        results = tuple([wrap(Storage(each.device.empty(each.size, each.storage)), each, 0) for each in layouts])
-        launch(*_buffers([inputs[k] for k in tensors]), *_buffers(results), *[inputs[k] for k in numbers], *constants)
-        return results
+        results, buffers = [], []
+        for layout, empty, size, storage in layouts:
+            data = empty(size, storage)
+            result = new(Tensor)
+            result._storage, result._layout = Storage(data), layout
+            buffers.append(data)
+            results.append(result)
+        launch(*_buffers([inputs[k] for k in tensors]), *buffers, *[inputs[k] for k in numbers], *constants)
+        return tuple(results)
 
     return run
 
@@ -275,7 +289,7 @@ def tell_dropped(leaf: Tensor) -> None:
 
 def _compute(op: Pointwise, arguments: tuple) -> Tensor:
     """A pointwise op called as a function. At least one argument must be a tensor."""
-    if not any(isinstance(each, Tensor) for each in arguments):
+    if not (isinstance(arguments[0], Tensor) or any(isinstance(each, Tensor) for each in arguments)):
         raise TypeError(f"{op.name}(): expected at least one Tensor, got {', '.join(type(each).__name__ for each in arguments)}")
     return apply(op, arguments)
 

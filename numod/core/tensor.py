@@ -13,6 +13,7 @@ from collections.abc import Callable
 from ..device import Layout, Size, Storage
 from ..device.device import Device
 from ..dtypes import dtype as DType
+from ..errors import normalize_dim
 from . import changes
 
 
@@ -262,8 +263,6 @@ class Tensor:
 
 
 def _dim(dim: int, tensor: Tensor) -> int:
-    from ..errors import normalize_dim
-
     return normalize_dim(dim, tensor._layout.ndim)
 
 

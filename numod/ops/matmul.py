@@ -14,6 +14,7 @@ from .. import dtypes
 from ..device import Layout, tiles
 from ..device.layout import layout
 from ..kernel import bind, block, build
+from .linear_gradient import joined
 from .op import Op, Plan, single_device
 from .pointwise import broadcast_shapes
 
@@ -315,6 +316,7 @@ class Linear(Op):
         "weight": lambda g, x: matmul.apply((g, x), (True, False)),
         "bias": lambda g: g.sum(0),
     }
+    joint = joined(gradients)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, weight, bias = arguments

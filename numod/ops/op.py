@@ -88,6 +88,7 @@ class Op:
     parameters: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()  # the results' names, where there are several
     gradients: dict = {}
+    joint: dict[tuple[str, ...], Callable] = {}  # gradients of inputs together, in place of `gradients` where exactly these inputs want one
     apply: Callable  # (inputs, parameters): runs the op on tensors; the waist sets it
     is_view = False
     widens = True  # 16-bit floats are computed by the float32 form; false where an op's own loops read them, or only move them
@@ -129,10 +130,16 @@ class Op:
         return found
 
     def _recipe(self, wanted: list[int], count: int) -> Recipe:
+        joint = self.joint.get(tuple([self.inputs[k] for k in wanted]) if self.joint else ())
+        if joint is not None:
+            return self._recipe_of([(tuple(wanted), joint, argument_names(joint))], wanted, count)
         calls = [(k, function, argument_names(function)) for k in wanted if (function := self.gradient_of(k)) is not None]
         for names, function in self.gradients.items():
             if isinstance(names, tuple) and any(self.inputs[k] in names for k in wanted):
                 calls.append((tuple(map(self.inputs.index, names)), function, argument_names(function)))
+        return self._recipe_of(calls, wanted, count)
+
+    def _recipe_of(self, calls: list[tuple], wanted: list[int], count: int) -> Recipe:
         asked = [name for _, _, names in calls for name in names]
         keep = [k for k, name in enumerate(self.inputs) if name in asked]
         results = self.outputs or ("out",)

@@ -43,8 +43,11 @@ class Pointwise(Op, Formula):
             if not 0 < missing <= len(self.defaults):
                 raise TypeError(f"{self.name}() takes inputs ({', '.join(self.inputs)}), got {len(arguments)}")
             arguments += self.defaults[-missing:]
-        if not arguments or any(isinstance(each, Expression) for each in arguments):
-            return self.express(*arguments)
+        for each in arguments:
+            if isinstance(each, Expression):
+                return self.express(*arguments)
+        if not arguments:
+            return self.express()
         return Pointwise.compute(self, arguments)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

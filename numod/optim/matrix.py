@@ -10,7 +10,7 @@ from .. import dtypes
 from ..autograd import enable_grad, no_grad
 from ..core import functions as f
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, gradient_of, non_negative
+from .optimizer import Optimizer, gradients_of, non_negative
 
 
 class _Composed(Optimizer):
@@ -26,9 +26,9 @@ class _Composed(Optimizer):
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            for each in group["params"]:
-                if each._grad is not None:
-                    self._update(each, gradient_of(each, group) if "maximize" in group else each._grad, group, self.state[each])
+            parameters = [each for each in group["params"] if each._grad is not None]
+            for each, gradient in zip(parameters, gradients_of(parameters, group)):
+                self._update(each, gradient, group, self.state[each])
         for hook in self._after_step.values():
             hook(self, (closure,), {})
         return loss

@@ -178,12 +178,12 @@ def by_step(optimizer: Optimizer, parameters: list[Tensor], group: dict[str, Any
     `begin(parameter)` gives the state of a parameter's first step.
     """
     found: dict[int, tuple[list, list]] = {}
-    for each in parameters:
+    for each, gradient in zip(parameters, gradients_of(parameters, group)):
         state = optimizer.state[each]
         if not state:
             state.update({"step": 0, **begin(each)})
         members, states = found.setdefault(state["step"], ([], []))
-        members.append((each, gradient_of(each, group), *[value for value in state.values() if isinstance(value, Tensor)]))
+        members.append((each, gradient, *[value for value in state.values() if isinstance(value, Tensor)]))
         states.append(state)
     return list(found.values())
 
@@ -195,9 +195,9 @@ def next_step(states: list[dict[str, Any]]) -> int:
     return states[0]["step"]
 
 
-def gradient_of(parameter: Tensor, group: dict[str, Any]) -> Tensor:
-    """The gradient to descend: negated where the group maximizes."""
-    return -parameter._grad.detach() if group["maximize"] else parameter._grad
+def gradients_of(parameters: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
+    """The gradients to descend: negated where the group maximizes."""
+    return [-each._grad.detach() for each in parameters] if group.get("maximize") else [each._grad for each in parameters]
 
 
 def non_negative(**values: float) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import update
-from .optimizer import Optimizer, gradient_of, non_negative
+from .optimizer import Optimizer, gradients_of, non_negative
 
 
 class SGD(Optimizer):
@@ -28,16 +28,18 @@ class SGD(Optimizer):
         super().__init__(params, defaults)
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        gradients = gradients_of(parameters, group)
         if not group["momentum"]:
-            members = [(each, gradient_of(each, group)) for each in parameters]
-            return [(update.sgd, members, lambda: (float(group["lr"]), float(group["weight_decay"])))] if members else []
+            return [(update.sgd, list(zip(parameters, gradients)), lambda: (float(group["lr"]), float(group["weight_decay"])))] if parameters else []
         first, later = [], []
-        for each in parameters:
+        for each, gradient in zip(parameters, gradients):
             state = self.state[each]
-            kind = later if "momentum_buffer" in state else first
-            if kind is first:
-                state["momentum_buffer"] = each.new_zeros(each.shape)
-            kind.append((each, gradient_of(each, group), state["momentum_buffer"]))
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = state["momentum_buffer"] = each.new_zeros(each.shape)
+                first.append((each, gradient, buffer))
+            else:
+                later.append((each, gradient, buffer))
         calls = [(update.sgd_momentum, first, lambda: _numbers(group, 1.0))] if first else []  # the first step takes the gradient whole
         return [*calls, (update.sgd_momentum, later, lambda: _numbers(group, 1.0 - group["dampening"]))] if later else calls
 

@@ -22,14 +22,15 @@ __all__ = [
 
 def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *numbers: float | Tensor) -> Tensor:  # noqa: A002
     """A row of input and target, reduced: in one pass where all are dense and of one shape."""
-    if target.shape != input.shape:
+    own, other = input._layout, target._layout
+    if own.shape != other.shape:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.", stacklevel=4,
         )
-    tensors = [each for each in (input, target, *numbers) if isinstance(each, Tensor)]
-    if reduction in ("mean", "sum") and input.numel() and all(each._layout.dense and each.shape == input.shape for each in tensors):
-        return apply(r.closing(row), (input, target, *numbers), (1.0 / input.numel() if reduction == "mean" else 1,))
+    dense = own.dense and other.dense and own.shape == other.shape
+    if reduction in ("mean", "sum") and own.size and dense and all([each._layout.dense and each.shape == own.shape for each in numbers if isinstance(each, Tensor)]):
+        return apply(r.closing(row), (input, target, *numbers), (1.0 / own.size if reduction == "mean" else 1,))
     return reduced(row(input, target, *numbers), reduction)
 
 
