@@ -178,21 +178,18 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
     for each in inputs:
         edge = None
         if isinstance(each, Tensor):
-            node = each._node if each._base is None else each.grad_fn
-            if node is not None:
-                edge = (node, each._output)
+            source = each._node if each._base is None else each.grad_fn
+            if source is not None:
+                edge = source, each._output
                 wanted |= bit
             elif each._requires_grad:
-                edge = (each, 0)
+                edge = each, 0
                 wanted |= bit
         edges.append(edge)
         bit += bit
     node = Node(op, edges, layouts, outputs)
     node.parameters = parameters
-    recipe = op.recipes.get((wanted, len(edges)))
-    if recipe is None:
-        recipe = op.recipe(wanted, len(edges))
-    node.recipe = recipe
+    node.recipe = recipe = op.recipes.get((wanted, len(edges))) or op.recipe(wanted, len(edges))
     kept, versions = [], []
     for position in recipe.keep:
         each = inputs[position]

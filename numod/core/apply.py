@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from numpy import may_share_memory
 
@@ -175,66 +176,30 @@ def _viewer(plan: Plan) -> Callable:
 
 
 def _runner(plan: Plan) -> Callable:
-    """A function that allocates the result and launches. One to three tensors have forms of their own, for speed."""
-    if isinstance(plan.layout, tuple):
-        return _several(plan)
-    empty, size, storage, layout, launch, constants = plan.empty, plan.size, plan.storage, plan.layout, plan.launch, plan.constants
-    tensors, numbers = plan.tensors, plan.numbers
-
-    def one(inputs: tuple) -> Tensor:
-        (x,) = inputs
-        data = empty(size, storage)
-        launch(x._storage.data[x._offset :] if x._offset else x._storage.data, data, *constants)
-        result = new(Tensor)
-        result._storage, result._layout = Storage(data), layout
-        return result
-
-    def two(inputs: tuple) -> Tensor:
-        x, y = inputs
-        data = empty(size, storage)
-        launch(x._storage.data[x._offset :] if x._offset else x._storage.data, y._storage.data[y._offset :] if y._offset else y._storage.data, data, *constants)
-        result = new(Tensor)
-        result._storage, result._layout = Storage(data), layout
-        return result
-
-    def three(inputs: tuple) -> Tensor:
-        x, y, z = inputs
-        data = empty(size, storage)
-        launch(
-            x._storage.data[x._offset :] if x._offset else x._storage.data, y._storage.data[y._offset :] if y._offset else y._storage.data,
-            z._storage.data[z._offset :] if z._offset else z._storage.data, data, *constants,
-        )
-        result = new(Tensor)
-        result._storage, result._layout = Storage(data), layout
-        return result
-
-    def any_number(inputs: tuple) -> Tensor:
-        data = empty(size, storage)
-        launch(*_buffers([inputs[k] for k in tensors]), data, *[inputs[k] for k in numbers], *constants)
-        result = new(Tensor)
-        result._storage, result._layout = Storage(data), layout
-        return result
-
-    return {1: one, 2: two, 3: three}.get(len(tensors), any_number) if plan.plain else any_number
+    """A function that allocates the results and launches."""
+    results = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
+    make = _maker(plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple))
+    return make(new, Tensor, Storage, plan.launch, *[part for each in results for part in (each, each.device.empty, each.size, each.storage)], *plan.constants)
 
 
-def _several(plan: Plan) -> Callable:
-    """The same for an op of several results."""
-    layouts = [(each, each.device.empty, each.size, each.storage) for each in plan.layout]
-    launch, constants, tensors, numbers = plan.launch, plan.constants, plan.tensors, plan.numbers
+@cache
+def _maker(kinds: str, results: int, constants: int, several: bool) -> Callable:
+    """What makes such functions, written out for inputs of these `kinds` ("t" a tensor, "n" a number, "-" neither): without loops or starred arguments.
 
-    def run(inputs: tuple) -> tuple[Tensor, ...]:
-        results, buffers = [], []
-        for layout, empty, size, storage in layouts:
-            data = empty(size, storage)
-            result = new(Tensor)
-            result._storage, result._layout = Storage(data), layout
-            buffers.append(data)
-            results.append(result)
-        launch(*_buffers([inputs[k] for k in tensors]), *buffers, *[inputs[k] for k in numbers], *constants)
-        return tuple(results)
-
-    return run
+    They are called for every op, and this halves what Python adds to it.
+    """
+    inputs = [f"x{k}" for k in range(len(kinds))]
+    buffers = [f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data" for x, kind in zip(inputs, kinds) if kind == "t"]
+    data, made, fixed = ([f"{letter}{k}" for k in range(count)] for letter, count in (("data", results), ("result", results), ("c", constants)))
+    arguments = [*buffers, *data, *[x for x, kind in zip(inputs, kinds) if kind == "n"], *fixed]
+    lines = [f"{' '.join(f'{x},' for x in inputs)} = inputs" if inputs else "", *[f"data{k} = empty{k}(size{k}, kind{k})" for k in range(results)], f"launch({', '.join(arguments)})"]
+    for k in range(results):
+        lines += [f"result{k} = new(Tensor)", f"result{k}._layout = layout{k}", f"memory = result{k}._storage = new(Storage)", f"memory.data, memory.version = data{k}, 0"]
+    lines.append(f"return {' '.join(f'{each},' for each in made) if several else made[0]}")
+    given = ["new", "Tensor", "Storage", "launch", *[f"{name}{k}" for k in range(results) for name in ("layout", "empty", "size", "kind")], *fixed]
+    space: dict[str, Callable] = {}
+    exec(f"def make({', '.join(given)}):\n    def run(inputs):\n        " + "\n        ".join(lines) + "\n    return run", space)
+    return space["make"]
 
 
 def _buffers(tensors: list[Tensor]) -> list:

@@ -39,21 +39,19 @@ class Plan:
     """How to run an op for one set of layouts: `launch(*input buffers, *result buffers, *numbers, *constants)` fills a result of `layout`.
 
     An op of several results gives a tuple of layouts. For a view, `launch` is None and `offset` is added. `Op.plan` adds `tensors` and `numbers`, the positions of the inputs of either kind
-    (`plain`: all are tensors), and how to allocate the result; `run` is the waist's.
+    (`kinds`: a letter for each, see `core.apply`); `run` is the waist's.
     """
 
-    __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "plain", "empty", "size", "storage", "run")
+    __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "kinds", "run")
 
     def __init__(self, layout: Layout | tuple[Layout, ...], launch: Callable | None, constants: tuple = (), offset: int = 0) -> None:
         self.layout, self.launch, self.constants, self.offset = layout, launch, constants, offset
-        if isinstance(layout, Layout):
-            self.empty, self.size, self.storage = layout.device.empty, layout.size, layout.storage
 
     def place(self, arguments: list) -> None:
         """Note which inputs are tensors and which numbers (None is neither)."""
         self.tensors = tuple(k for k, each in enumerate(arguments) if isinstance(each, Layout))
         self.numbers = tuple(k for k, each in enumerate(arguments) if not isinstance(each, Layout) and each is not type(None))
-        self.plain = len(self.tensors) == len(arguments)
+        self.kinds = "".join("t" if k in self.tensors else "n" if k in self.numbers else "-" for k in range(len(arguments)))
 
 
 @dataclass(slots=True)
