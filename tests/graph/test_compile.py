@@ -1046,7 +1046,8 @@ def test_a_failed_check_of_a_native_function_changes_nothing() -> None:
     numod.manual_seed(0)
     models = [nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.Dropout(0.5)) for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
-    optimizers = [numod.optim.Adam(each.parameters(), lr=0.1) for each in models]
+    # behind a batch norm of two rows gradients are next to nothing: Adam would make steps of their rounding
+    optimizers = [numod.optim.SGD(each.parameters(), lr=0.1, momentum=0.9) for each in models]
     eager, native = step_of(models[0], optimizers[0]), compiled_natively(step_of(models[1], optimizers[1]))
     for target in ([0, 1], [1, 0], [1, 1], [0, 2], [1, -100], [0, 1], [-1, 0], [0, 0]):
         outcomes = []
@@ -1057,7 +1058,7 @@ def test_a_failed_check_of_a_native_function_changes_nothing() -> None:
             except IndexError as error:
                 outcomes.append((str(error), numod.default_generator._offset))
         assert equal(*outcomes) and equal(dict(models[0].state_dict()), dict(models[1].state_dict()))
-    assert native.recorded == 2
+    assert native.recorded == 1
 
 
 # ---- the library's own checks -----------------------------------------------------------------------------------------

@@ -275,3 +275,26 @@ def test_an_infinity_stays_in_its_row():
     for b in (np.ones((300, 1)), np.ones((4, 300)).T, np.ones((300, 4))):
         found = (numod.tensor(a) @ numod.tensor(b.astype("float32"))).numpy()
         assert (found[0] == np.inf).all() and (found[1:] == 300).all()
+
+
+@pytest.mark.parametrize("rows, outputs, size", [(1, 1, 3), (1, 3, 4), (5, 2, 1), (4, 7, 9), (3, 40, 60)])
+@pytest.mark.parametrize("wanted", ["x weight bias", "weight bias", "x weight", "bias"])
+def test_gradients_of_linear_together_and_apart(rows, outputs, size, wanted):
+    x, weight, bias, g = data(rows, size), data(outputs, size, seed=1), data(outputs, seed=2), data(rows, outputs, seed=3)
+    tensors = {name: numod.tensor(each, requires_grad=name in wanted.split()) for name, each in (("x", x), ("weight", weight), ("bias", bias))}
+    F.linear(**{"input": tensors["x"], "weight": tensors["weight"], "bias": tensors["bias"]}).backward(numod.tensor(g.T.copy()).T)
+    expected = {"x": g @ weight, "weight": g.T @ x, "bias": g.sum(0)}
+    for name, each in tensors.items():
+        if each.requires_grad:
+            np.testing.assert_allclose(each.grad.numpy(), expected[name], rtol=1e-4, atol=1e-5)
+        else:
+            assert each.grad is None
+
+
+def test_a_frozen_input_may_be_written_before_backward():
+    layer, x = numod.nn.Linear(3, 2), numod.ones(4, 3)
+    layer.weight.requires_grad_(False)
+    loss = layer(x).sum()
+    x.zero_()  # the gradient of the bias needs neither
+    loss.backward()
+    assert layer.bias.grad.tolist() == [4.0, 4.0]
