@@ -70,7 +70,7 @@ def ladder() -> Ladder:
     lanes, height = registers.host().lanes(4), registers.host().rows
     shape, c = (height, registers.VECTORS * lanes, lanes), np.empty(SIZE * SIZE, np.float32)
     panel, depth, x, y = np.empty(SIZE * shape[1], np.float32), 192, numod.tensor(a), numod.tensor(b)
-    result, other = numod.empty(SIZE, SIZE), np.empty_like(a)
+    other = np.empty_like(a)
     plain, numbers = (a.ravel(), b.ravel()), ", int64" * 4
     return Ladder(f"product of two {SIZE}×{SIZE} matrices, float32", a.astype(np.float64) @ b, 1e-5, [
         Version("1 as it is defined", "an element of c after the other; b is read by columns", into(compiled(as_defined, f"{SIGNATURE}, int64"), c, *plain, SIZE)),
@@ -80,6 +80,6 @@ def ladder() -> Ladder:
             compiled(tiles, f"{SIGNATURE}{numbers}"), c, *plain, SIZE, *shape)),
         Version("5 packed panels", "a tile reads memory in order, and finds its panel in the cache", into(
             compiled(packed_tiles, f"float32[], {SIGNATURE}{numbers}, int64"), c, *plain, panel, SIZE, *shape, depth)),
-        Version("6 numod", "packed by whole vectors, blocks for each cache, edges by masks", lambda: numod.matmul(x, y, out=result)),
+        Version("6 numod", "packed by whole vectors, blocks for each cache, edges by masks", lambda: x @ y),
         Version("  NumPy (OpenBLAS)", "", lambda: np.matmul(a, b, out=other)),
     ], 2 * SIZE**3, 12 * SIZE**2)  # fmt: skip
