@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from . import threads, tiles
+from . import chunks, threads, tiles
 from .signature import numba_types
 
 empty = np.empty
@@ -204,6 +204,8 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
     lock while it runs, unless it must be `alone`. With `lines` its machine code tells which lines of the source its instructions are from.
     """
     _prepare()
+    if parallel:
+        chunks.install()
     from numba import njit
 
     dispatcher = njit(parallel=parallel, nogil=not alone, fastmath=set(fastmath), error_model="numpy", boundscheck=False, no_cfunc_wrapper=True)(function)

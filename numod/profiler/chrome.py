@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..device.threads import get_num_threads
 from .event import Event, Memory
 
 if TYPE_CHECKING:
@@ -38,8 +37,12 @@ def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[s
             "ts": event.start / 1e3, "dur": event.duration / 1e3, "args": describe(event),
         }  # fmt: skip
         if shared and event.category == "kernel":
-            for moment, count in ((event.start, get_num_threads() if event.subject.parallel else 1), (event.end, 0)):
+            for moment, count in ((event.start, len(event.parts.busy) if event.parts else 1), (event.end, 0)):
                 yield {"ph": "C", "name": "threads in kernels", "pid": pid, "tid": 0, "ts": moment / 1e3, "args": {"threads": count}}
+        for start, end, thread in event.parts.chunks if event.parts else ():
+            if thread != event.thread:
+                worker = threads.setdefault(thread, len(threads) + 1)
+                yield {"ph": "X", "cat": "kernel", "name": f"part of {event.name}", "pid": pid, "tid": worker, "ts": start / 1e3, "dur": (end - start) / 1e3, "args": {"External id": event.id}}
         if event.forward is not None:
             arrow = {"cat": "fwdbwd", "name": "fwdbwd", "id": event.id, "pid": pid}
             yield {**arrow, "ph": "s", "tid": threads[event.forward.thread], "ts": event.forward.start / 1e3}
@@ -70,6 +73,8 @@ def describe(event: Event) -> dict[str, Any]:
         found.update(signature=kernel.signature, parallel=kernel.parallel, hash=kernel.key, why=kernel.why)
     if event.category == "pass" and event.detail:
         found["function"] = event.detail
+    if event.parts:
+        found["us by thread"] = [busy / 1e3 for busy in event.parts.busy.values()]
     return found
 
 

@@ -16,6 +16,7 @@ from ..kernel.build import Kernel
 from ..nn.module import Module
 from ..ops import cost
 from ..ops.op import Op
+from .launches import Parts
 from .watch import Call
 
 
@@ -72,6 +73,11 @@ class Event:
     def input_shapes(self) -> list[list[int]]:
         """Shapes of the inputs; an empty list for a number."""
         return [list(each.shape) if isinstance(each, Layout) else [] for each in self.call.inputs] if self.call else []
+
+    @property
+    def parts(self) -> Parts | None:
+        """Of a parallel kernel: what each thread did."""
+        return self.detail if isinstance(self.detail, Parts) else None
 
     flops = multiply_adds = bytes_moved = 0  # by the op's shapes; 0 where they were not recorded
 

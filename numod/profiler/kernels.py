@@ -15,7 +15,9 @@ from .roofline import machine
 
 @dataclass
 class KernelReport:
-    """Times in microseconds. `dispatch`: the time of its ops outside kernels. Flops and bytes are the ops', counted for their longest kernel."""
+    """Times in microseconds. `dispatch`: the time of its ops outside kernels. Flops and bytes are the ops', counted for their longest kernel.
+    Of parallel launches: `shared_time` in all, in it the `busiest` thread's work and the mean `shared` by all.
+    """
 
     kernel: Kernel
     calls: int = 0
@@ -24,14 +26,28 @@ class KernelReport:
     flops: int = 0
     bytes_moved: int = 0
     roofline: float = 0.0
+    most_threads: int = 0
+    busiest: float = 0.0
+    shared: float = 0.0
+    shared_time: float = 0.0
     ops: dict[str, None] = field(default_factory=dict)
     modules: dict[str, None] = field(default_factory=dict)
     building: Event | None = None
 
     @property
     def threads(self) -> int:
-        """Threads a launch uses."""
-        return threads.get_num_threads() if self.kernel.parallel else 1
+        """Threads that took part, the most of any launch."""
+        return self.most_threads or (threads.get_num_threads() if self.kernel.parallel else 1)
+
+    @property
+    def imbalance(self) -> float:
+        """Work of the busiest thread over the mean of all that were to share it: 1 where it was shared evenly; 0 where nothing was shared."""
+        return self.busiest / self.shared if self.shared else 0.0
+
+    @property
+    def waiting(self) -> float:
+        """The part of the time in which not even the busiest thread worked: threads starting, and waiting for each other at the end."""
+        return max(1.0 - self.busiest / self.shared_time, 0.0) if self.shared_time else 0.0
 
     @property
     def built(self) -> str:
@@ -65,7 +81,10 @@ class KernelReport:
 
     def __str__(self) -> str:
         k = self.kernel
-        return f"{k.name}: {self.calls} calls, {self.time:.1f} us, {self.gflops:.2f} GFLOP/s, {self.gbs:.2f} GB/s, {100 * self.roofline:.0f} % of the roofline; {k.why}"
+        return f"{k.name}: {self.calls} calls, {self.time:.1f} us, {self.gflops:.2f} GFLOP/s, {self.gbs:.2f} GB/s, {100 * self.roofline:.0f} % of the roofline{self._sharing()}; {k.why}"
+
+    def _sharing(self) -> str:
+        return f", {self.threads} threads, the busiest {self.imbalance:.2f} of the mean, {100 * self.waiting:.0f} % waiting" if self.shared else ""
 
 
 def reports(events: Sequence[Event]) -> list[KernelReport]:
@@ -81,10 +100,20 @@ def reports(events: Sequence[Event]) -> list[KernelReport]:
             continue
         report.calls += 1
         report.time += event.cpu_time_total
+        _note_threads(report, event)
         _note_op(report, event, best)
     for key, seconds in best.items():
         found[key].roofline = seconds
     return sorted(found.values(), key=lambda each: -each.time)
+
+
+def _note_threads(report: KernelReport, event: Event) -> None:
+    if event.parts is not None and event.parts.chunks:
+        busy = event.parts.busy.values()
+        report.most_threads = max(report.most_threads, len(busy))
+        report.busiest += max(busy) / 1e3
+        report.shared += sum(busy) / max(event.parts.threads, len(busy)) / 1e3
+        report.shared_time += event.cpu_time_total
 
 
 def _note_op(report: KernelReport, event: Event, best: dict[str, float]) -> None:

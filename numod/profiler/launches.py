@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 
 from .. import config
+from ..device import chunks, threads
 from ..device.threads import _Gated
 from ..kernel import bind, build
 from ..ops import op as ops
@@ -42,9 +43,10 @@ class Launches:
         """Put the plain entries back."""
         if self.on:
             self.on = False
+            chunks.watch(False)
             self._wire_plans(self._plain)
             for compiled, *_ in self._compiled.values():
-                _wire_program(compiled, self._plain)
+                _wire_program(compiled, compiled.__call__, self._plain)
             self._compiled.clear()
 
     def _time(self, kernel: build.Kernel) -> Callable:
@@ -56,6 +58,15 @@ class Launches:
                 entry(*arguments)
                 note(start, "kernel", kernel, None)
 
+            def launch_parallel(*arguments: object) -> None:
+                start = clock()
+                entry(*arguments)
+                end = clock()
+                note(start, "kernel", kernel, Parts([each for each in chunks.take() if each[0] >= start], threads.get_num_threads()), end)
+
+            if kernel.parallel:
+                launch = launch_parallel
+                chunks.watch(True)
             self._timed[id(entry)], self._plain[id(launch)] = launch, entry
         return self._timed.get(id(entry), entry)
 
@@ -103,18 +114,32 @@ class Launches:
                 plan.launch = wire(plan.launch, exchange, seen)
                 wire(getattr(plan, "run", None), exchange, seen)
 
-    def watch_compiled(self, plain: Callable) -> Callable:
-        """A `Compiled.__call__` whose programs' native functions are timed."""
+    def watch_compiled(self, compiled: object, short: Callable) -> None:
+        """Time the native functions of a compiled function's programs, and of the short way into the last one."""
+        if self.on and self._compiled.get(id(compiled)) != (compiled, short, compiled.recorded):
+            for kernel in build.kernels():
+                self._time(kernel)
+            _wire_program(compiled, short, self._timed)
+            self._compiled[id(compiled)] = (compiled, short, compiled.recorded)
 
-        def __call__(compiled: object, *arguments: object, **named: object) -> object:
-            if self.on and self._compiled.get(id(compiled)) != (compiled, compiled.short, compiled.recorded):
-                for kernel in build.kernels():
-                    self._time(kernel)
-                _wire_program(compiled, self._timed)
-                self._compiled[id(compiled)] = (compiled, compiled.short, compiled.recorded)
-            return plain(compiled, *arguments, **named)
 
-        return __call__
+class Parts:
+    """How a parallel kernel's launch was shared: `chunks` of (start, end, thread) in ns, and how many threads were to share it."""
+
+    def __init__(self, found: list[tuple[int, int, int]], threads: int) -> None:
+        self.chunks, self.threads = found, threads
+
+    def microseconds(self, _: int) -> float:
+        """The time on a GPU."""
+        return 0.0
+
+    @property
+    def busy(self) -> dict[int, int]:
+        """Nanoseconds of work by thread."""
+        totals: dict[int, int] = {}
+        for start, end, thread in self.chunks:
+            totals[thread] = totals.get(thread, 0) + end - start
+        return totals
 
 
 class Marks:
@@ -175,11 +200,11 @@ def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object
     return thing
 
 
-def _wire_program(compiled: object, exchange: dict[int, Callable]) -> None:
+def _wire_program(compiled: object, short: Callable, exchange: dict[int, Callable]) -> None:
     """The same in the programs of a compiled function, and in the short way into the last one."""
-    short = getattr(compiled.short, "__globals__", {})
-    if "launch" in short and "slow" in short:
-        short["launch"] = wire(short["launch"], exchange, set())
+    space = getattr(short, "__globals__", {})
+    if "launch" in space and "slow" in space:
+        space["launch"] = wire(space["launch"], exchange, set())
     for versions in compiled.versions.values():
         for version in versions:
             for section in [each for each in vars(version.executable).values() if hasattr(each, "launchers") or hasattr(each, "launch")]:

@@ -8,10 +8,11 @@ writes six words. The clock is `time.perf_counter_ns`'s. Python's lock is held t
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
+
+from ..device import native
 
 _TEXT = """
 %Note = type { i64, i64, i64, ptr, ptr, ptr }  ; start, end, thread, category, subject, detail
@@ -29,7 +30,6 @@ declare void @PyMem_RawFree(ptr)
 declare ptr @PyErr_NoMemory()
 declare ptr @PyList_New(i64)
 declare i32 @PyList_SetItem(ptr, i64, ptr)
-CLOCK
 
 define ptr @clock(ptr %self, ptr %nothing) {
   %now = call i64 @now()
@@ -137,22 +137,6 @@ done:
   ret ptr %list
 }
 """
-_CLOCKS = {  # what `time.perf_counter_ns` asks: public since Python 3.13, under another name before
-    "PyTime_PerfCounterRaw": """
-declare i32 @PyTime_PerfCounterRaw(ptr)
-define internal i64 @now() alwaysinline {
-  %place = alloca i64
-  %failed = call i32 @PyTime_PerfCounterRaw(ptr %place)
-  %now = load i64, ptr %place
-  ret i64 %now
-}""",
-    "_PyTime_GetPerfCounter": """
-declare i64 @_PyTime_GetPerfCounter()
-define internal i64 @now() alwaysinline {
-  %now = call i64 @_PyTime_GetPerfCounter()
-  ret i64 %now
-}""",
-}
 _NO_ARGUMENTS, _FAST = 0x4, 0x80  # how Python calls a native function: METH_NOARGS, METH_FASTCALL
 
 
@@ -173,19 +157,7 @@ class _Definition(ctypes.Structure):
 @cache
 def recorder() -> Recorder:
     """This process's recorder; the first call takes ten milliseconds, and as long again to import LLVM."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    name = next(each for each in _CLOCKS if hasattr(ctypes.pythonapi, each))
-    for each in (name, *re.findall(r"@(_?Py\w+)", _TEXT)):
-        llvm.add_symbol(each, ctypes.cast(getattr(ctypes.pythonapi, each), ctypes.c_void_p).value)
-    module = llvm.parse_assembly(_TEXT.replace("CLOCK", _CLOCKS[name]))
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=3)
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
-    builder.getModulePassManager().run(module, builder)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
+    engine = native.build(_TEXT)
     _kept.append(engine)
     return Recorder(*(_function(engine, name, convention) for name, convention in (("clock", _NO_ARGUMENTS), ("note", _FAST), ("take", _NO_ARGUMENTS))))
 

@@ -194,7 +194,7 @@ def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
     found = {
         "name": kernel.name, "key": kernel.key, "signature": kernel.signature, "variant": _variant(report), "source": kernel.source, "why": kernel.why, "built": report.built,
         "seconds": kernel.seconds, "calls": report.calls, "time": report.time, "dispatch": report.dispatch, "flops": report.flops, "bytes": report.bytes_moved,
-        "gflops": report.gflops, "gbs": report.gbs, "roofline": report.roofline, "ops": list(report.ops), "modules": list(report.modules), "passes": report.passes,
+        "gflops": report.gflops, "gbs": report.gbs, "roofline": report.roofline, "imbalance": report.imbalance, "waiting": report.waiting, "ops": list(report.ops), "modules": list(report.modules), "passes": report.passes,
     }  # fmt: skip
     if code is not None:
         found.update(assembly=code.assembly, lines=code.lines, hot=code.hot_place, code_bytes=code.code_bytes, vector_bits=code.vector_bits, unroll=code.unroll)
@@ -202,8 +202,10 @@ def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
 
 
 def _variant(report: KernelReport) -> str:
-    """Which of an op's loops it is: serial, or shared by threads."""
-    return f"parallel, {report.threads} threads" if report.kernel.parallel else "serial"
+    """Which of an op's loops it is: serial, or shared by threads; over neighbours in memory, or by steps that it is given."""
+    header = re.search(r"^def kernel\((.*)\)", report.kernel.source, re.MULTILINE)
+    layout = "strided" if header and re.search(r"step|stride", header[1]) else "dense"
+    return f"parallel, {report.threads} threads, {layout}" if report.kernel.parallel else f"serial, {layout}"
 
 
 def _compilation(event: Event, begin: int) -> dict[str, Any]:

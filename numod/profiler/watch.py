@@ -96,7 +96,7 @@ class Watch:
         exchange.replace(Op, "plan", lambda plain: around(plain, "plan", "plan"))
         if self.options.modules:
             exchange.replace(Module, "__call__", self._watch_module)
-        exchange.replace(Compiled, "__call__", lambda plain: self._launches.watch_compiled(_around_compiled(plain, note, self.clock)))
+        exchange.replace(Compiled, "__call__", lambda slot: _CompiledCall(slot, self._launches, note, self.clock))
         watch_compiler(exchange, note, self.clock)
         self._watch_collector()
         if self.options.kernels:
@@ -246,15 +246,27 @@ _BARE = ((waist.apply, _apply), (waist.apply_into, _apply_into), (waist.apply_up
 _DETAILED = ((waist.apply, _apply_described), (waist.apply_into, _apply_into_described), (waist.apply_updates, _apply_updates_described))
 
 
-def _around_compiled(plain: Callable, note: Callable, clock: Callable) -> Callable:
-    def __call__(self: Compiled, *arguments: object, **named: object) -> object:
-        start = clock()
-        try:
-            return plain(self, *arguments, **named)
-        finally:
-            note(start, "compiled", f"compiled {self.name}", None)
+class _CompiledCall:
+    """In the place of the slot in which a compiled function keeps the way it is called: calls what the slot holds, in a slice."""
 
-    return __call__
+    def __init__(self, slot: object, launches: Launches, note: Callable, clock: Callable) -> None:
+        self.slot, self.launches, self.note, self.clock = slot, launches, note, clock
+
+    def __get__(self, compiled: Compiled | None, kind: type) -> Callable:
+        return self if compiled is None else partial(self.call, compiled)
+
+    def __set__(self, compiled: Compiled, function: Callable) -> None:
+        self.slot.__set__(compiled, function)
+
+    def call(self, compiled: Compiled, *arguments: object, **named: object) -> object:
+        """Run it."""
+        function = self.slot.__get__(compiled)
+        self.launches.watch_compiled(compiled, function)
+        start = self.clock()
+        try:
+            return function(*arguments, **named)
+        finally:
+            self.note(start, "compiled", f"compiled {compiled.name}", None)
 
 
 def _title(what: str, method: str) -> Callable:

@@ -553,9 +553,17 @@ def test_threads_of_a_parallel_kernel(tmp_path: Path) -> None:
             x * 2.5
         reports = [each for each in prof.kernels() if each.calls]
         assert [(each.kernel.parallel, each.threads) for each in reports] == [(True, 2)]
+        (launch,) = [each for each in prof.events() if each.category == "kernel"]
+        assert len(launch.parts.chunks) == len(launch.parts.busy) == 2 and launch.thread in launch.parts.busy
+        assert all(launch.start <= start <= end <= launch.end for start, end, _ in launch.parts.chunks)
+        busy = launch.parts.busy.values()
+        assert reports[0].imbalance == pytest.approx(2 * max(busy) / sum(busy)) and 1 <= reports[0].imbalance <= 2
+        assert reports[0].waiting == pytest.approx(1 - max(busy) / launch.duration) and f"the busiest {reports[0].imbalance:.2f} of the mean" in str(reports[0])
         prof.export_chrome_trace(str(tmp_path / "trace.json"))
-        counters = [each["args"]["threads"] for each in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if each["name"] == "threads in kernels"]
-        assert counters == [2, 0]
+        trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        assert [each["args"]["threads"] for each in trace if each["name"] == "threads in kernels"] == [2, 0]
+        (kernel,), (part,) = ([each for each in trace if each["ph"] == "X" and each["name"] == name] for name in (launch.name, f"part of {launch.name}"))
+        assert part["tid"] != kernel["tid"] and kernel["ts"] <= part["ts"] and len(kernel["args"]["us by thread"]) == 2
     finally:
         numod.set_num_threads(before)
 

@@ -324,7 +324,7 @@ function facts(kernel) {
     ["calls", kernel.calls], ["time in the kernel", time(kernel.time)], ["dispatch around it", time(kernel.dispatch)], ["mean", kernel.calls ? time(kernel.time / kernel.calls) : ""],
     ["ops", kernel.ops.join(", ")], ["modules", kernel.modules.slice(0, 4).join(", ")], ["operations", kernel.flops ? many(kernel.flops) : ""], ["bytes", kernel.bytes ? bytes(kernel.bytes) : ""],
     ["GFLOP/s", kernel.flops ? kernel.gflops.toFixed(2) : ""], ["GB/s", kernel.bytes ? kernel.gbs.toFixed(2) : ""], ["best, of the roofline", kernel.roofline ? percent(kernel.roofline, 1) : ""],
-    ["variant", kernel.variant], ["cache", `${kernel.built || "built earlier"}: ${kernel.why}`], ["built in", time(1e6 * kernel.seconds)], ["code", kernel.code_bytes ? bytes(kernel.code_bytes) : ""],
+    ["variant", kernel.variant], ["busiest thread / mean", kernel.imbalance ? kernel.imbalance.toFixed(2) : ""], ["threads starting, waiting", kernel.imbalance ? percent(kernel.waiting, 1) : ""], ["cache", `${kernel.built || "built earlier"}: ${kernel.why}`], ["built in", time(1e6 * kernel.seconds)], ["code", kernel.code_bytes ? bytes(kernel.code_bytes) : ""],
     ["vectors in the hot loop", vector], ["hash", kernel.key.slice(0, 16)],
   ].filter(([, value]) => value !== "");
 }

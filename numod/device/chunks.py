@@ -1,0 +1,100 @@
+"""Chunks: when each thread of a parallel launch began and ended its part. Kept only while `watch` is on; else a launch pays for one test.
+
+Parallel kernels start their threads through a function of Numba's threading layer, found by name when they are linked. Before the first of
+them is, that name is given to a function of our own, which asks the layer to run each thread's part between two looks at the clock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+from . import native
+
+MOST = 1024  # parts kept of one launch
+_TEXT = """
+%Part = type { ptr, ptr }  ; function, data
+%Chunk = type { i64, i64, i64 }  ; start, end, thread
+@on = global i32 0
+@count = global i64 0
+@chunks = global [MOST x %Chunk] zeroinitializer
+declare i64 @PyThread_get_thread_ident()
+declare void @numod_plain_parallel_for(ptr, ptr, ptr, ptr, ptr, i64, i64, i64)
+
+define void @timed(ptr %arguments, ptr %sizes, ptr %steps, ptr %part) {
+  %function = load ptr, ptr %part
+  %second = getelementptr %Part, ptr %part, i64 0, i32 1
+  %data = load ptr, ptr %second
+  %start = call i64 @now()
+  call void %function(ptr %arguments, ptr %sizes, ptr %steps, ptr %data)
+  %end = call i64 @now()
+  %k = atomicrmw add ptr @count, i64 1 monotonic
+  %fits = icmp ult i64 %k, MOST
+  br i1 %fits, label %keep, label %done
+keep:
+  %chunk = getelementptr [MOST x %Chunk], ptr @chunks, i64 0, i64 %k
+  store i64 %start, ptr %chunk
+  %ended = getelementptr %Chunk, ptr %chunk, i64 0, i32 1
+  store i64 %end, ptr %ended
+  %ran = getelementptr %Chunk, ptr %chunk, i64 0, i32 2
+  %thread = call i64 @PyThread_get_thread_ident()
+  store i64 %thread, ptr %ran
+  br label %done
+done:
+  ret void
+}
+
+define void @parallel_for(ptr %function, ptr %arguments, ptr %sizes, ptr %steps, ptr %data, i64 %inner, i64 %arrays, i64 %threads) {
+  %part = alloca %Part
+  %on = load i32, ptr @on
+  %plain = icmp eq i32 %on, 0
+  br i1 %plain, label %unwatched, label %watched
+unwatched:
+  call void @numod_plain_parallel_for(ptr %function, ptr %arguments, ptr %sizes, ptr %steps, ptr %data, i64 %inner, i64 %arrays, i64 %threads)
+  ret void
+watched:
+  store ptr %function, ptr %part
+  %second = getelementptr %Part, ptr %part, i64 0, i32 1
+  store ptr %data, ptr %second
+  call void @numod_plain_parallel_for(ptr @timed, ptr %arguments, ptr %sizes, ptr %steps, ptr %part, i64 %inner, i64 %arrays, i64 %threads)
+  ret void
+}
+""".replace("MOST", str(MOST))
+
+
+class _State:
+    """What the native code keeps, as Python sees it."""
+
+    def __init__(self, engine: object) -> None:
+        self.engine = engine
+        self.on = ctypes.c_int32.from_address(engine.get_global_value_address("on"))
+        self.count = ctypes.c_int64.from_address(engine.get_global_value_address("count"))
+        self.chunks = (ctypes.c_int64 * (3 * MOST)).from_address(engine.get_global_value_address("chunks"))
+
+
+@cache
+def install() -> _State:
+    """Stand between parallel kernels and the threading layer; to be called before the first of them is linked."""
+    import llvmlite.binding as llvm
+    from numba.np.ufunc.parallel import _launch_threads
+
+    _launch_threads()
+    llvm.add_symbol("numod_plain_parallel_for", llvm.address_of_symbol("numba_parallel_for"))
+    engine = native.build(_TEXT)
+    llvm.add_symbol("numba_parallel_for", engine.get_function_address("parallel_for"))
+    return _State(engine)
+
+
+def watch(on: bool) -> None:
+    """Begin to keep chunks, or end it."""
+    if install.cache_info().currsize or on:
+        state = install()
+        state.count.value, state.on.value = 0, int(on)
+
+
+def take() -> list[tuple[int, int, int]]:
+    """(start, end, thread) of each part that ran since; times in ns."""
+    state = install()
+    count, state.count.value = min(state.count.value, MOST), 0
+    found = state.chunks[: 3 * count]
+    return list(zip(found[::3], found[1::3], found[2::3]))

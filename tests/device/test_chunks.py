@@ -1,0 +1,51 @@
+"""Chunks: each thread's part of a parallel launch is timed while that is asked for, and only then."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import numod
+from numod.device import chunks
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> object:
+    before = numod.get_num_threads()
+    numod.set_num_threads(2)
+    yield
+    chunks.watch(False)
+    numod.set_num_threads(before)
+
+
+def test_parts_are_timed_while_watched() -> None:
+    x = numod.arange(float(1 << 18))
+    expected = x + 1.25
+    chunks.watch(True)
+    start = time.perf_counter_ns()
+    found = x + 1.25
+    end = time.perf_counter_ns()
+    parts = chunks.take()
+    assert chunks.take() == []
+    assert numod.equal(found, expected)
+    assert len(parts) == 2 and len({thread for _, _, thread in parts}) == 2 and threading.get_ident() in {thread for _, _, thread in parts}
+    assert all(start <= began <= ended <= end for began, ended, _ in parts)
+
+
+def test_nothing_is_kept_while_not_watched() -> None:
+    x = numod.ones(1 << 18)
+    x + 1.25
+    chunks.watch(False)
+    x + 1.25
+    assert chunks.take() == []
+
+
+def test_more_parts_than_fit_are_left_out() -> None:
+    x = numod.ones(1 << 18)
+    x + 1.25
+    chunks.watch(True)
+    chunks.install().count.value = chunks.MOST - 1
+    x + 1.25
+    assert len(chunks.take()) == chunks.MOST
