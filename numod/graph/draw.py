@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .closing import FusedReduction
+from .epilogue import Finished
 from .fuse import Fused
 from .trace import Check, Program, Step, Value, name, replace
 
@@ -29,8 +30,8 @@ def _step(number: int, step: Step | Check, program: Program, source: dict[Value,
     node = f"step{number}"
     if isinstance(step, Check):
         return [f'  {node} [shape=diamond, label="== {step.found}"];', f"  {source[step.value]} -> {node};"]
-    words = [step.op.name, *(op.name for op, *_ in step.op.rows)] if isinstance(step.op, (Fused, FusedReduction)) else [step.op.name]
-    fused = isinstance(step.op, (Fused, FusedReduction))
+    words = [step.op.name, *(op.name for op, *_ in step.op.rows)] if isinstance(step.op, (Fused, FusedReduction, Finished)) else [step.op.name]
+    fused = isinstance(step.op, (Fused, FusedReduction, Finished))
     style = ", style=bold" if step.in_place else ", style=dashed" if step.op.is_view else ", style=rounded" if fused else ""
     lines = [f'  {node} [label="{_quoted(chr(10).join([*words, step.where]))}"{style}];']
     for each in dict.fromkeys(each for each in step.inputs if isinstance(each, Value)):

@@ -11,6 +11,7 @@ from ..ops import cost
 from ..ops.op import Op
 from .closing import FusedReduction
 from .effects import described
+from .epilogue import Finished
 from .fuse import Fused
 from .lower import Buffer, Call, Lowered, Test
 from .memory import lifetimes
@@ -58,7 +59,7 @@ def _step(step: Step, program: Program, costs: bool) -> list[str]:
     line = f"{step.where:24} {results} {'<-' if step.in_place else '='} {step.op.name}({_arguments(step)})  {shapes}"
     if costs and not step.op.is_view:
         line += f"  {_flops(program, step):,} flops, {_bytes(program, step):,} bytes"
-    return [line, *(_rows(step) if isinstance(step.op, (Fused, FusedReduction)) else [])]
+    return [line, *(_rows(step) if isinstance(step.op, (Fused, FusedReduction, Finished)) else [])]
 
 
 def _arguments(step: Step) -> str:
@@ -75,7 +76,7 @@ def _rows(step: Step) -> list[str]:
     """The rows of a fused loop, each with what it is given: inputs of the step, earlier rows (r0, r1 ...), constants."""
     lines = []
     for number, (op, arguments, _) in enumerate(step.op.rows):
-        given = ", ".join(name(step.inputs[k]) if kind == "in" else f"r{k}" if kind == "row" else repr(k) for kind, k in arguments)
+        given = ", ".join(name(step.inputs[k]) if kind == "in" else f"r{k}" if kind == "row" else "the product" if kind == "product" else repr(k) for kind, k in arguments)
         lines.append(f"{'':24}   | r{number} = {op.name}({given})")
     if isinstance(step.op, FusedReduction):
         lines.append(f"{'':24}   | {step.op.row.name} of r{len(lines) - 1}")
@@ -101,6 +102,10 @@ def _flops(program: Program, step: Step) -> int:
     if isinstance(step.op, (Fused, FusedReduction)):
         closing = isinstance(step.op, FusedReduction)
         return (sum(cost.functions(op) for op, *_ in step.op.rows) + closing) * (step.op.x.size if closing else results[0].size)
+    if isinstance(step.op, Finished):
+        count = len(step.op.product.inputs)
+        multiplied = cost.flops(step.op.product, described(step, program.layouts)[:count], step.parameters, results)
+        return multiplied + sum(cost.functions(op) for op, *_ in step.op.rows) * results[0].size
     if not isinstance(step.op, Op):
         return 0
     parameters = step.parameters

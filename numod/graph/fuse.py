@@ -14,6 +14,7 @@ from ..dtypes import dtype as DType
 from ..kernel import emit
 from ..kernel.expression import Call, Constant, Expression, Formula, Symbol, as_expression
 from ..ops import table
+from ..ops.matmul import Linear, Matmul
 from ..ops.op import Op, Plan
 from ..ops.pointwise import Pointwise, plan_loop
 from ..ops.reduction import Reduction
@@ -22,7 +23,7 @@ from .trace import Check, Program, Step, Value
 
 _ROUNDED = Formula("rounded_product", "rounded_product(x, y)", {})
 PAIRS = 20  # of arrays of which one is written to: how many LLVM tests for overlap
-LARGE = 1 << 12  # elements from which a single row is joined with a reduction
+LARGE = 1 << 12  # elements from which a single row is joined with a reduction or a product
 MEMBERS, TENSORS = 32, 12  # of one group: longer loops compile slowly, and with many arrays LLVM does not vectorise
 
 
@@ -94,6 +95,8 @@ class _Fusion:
             for each in used(step):
                 self.uses.setdefault(each, []).append(position)
         self.outside = set(leaving(program))
+        made = [each for each in program.steps if isinstance(each, Step) and isinstance(each.op, (Matmul, Linear)) and not each.in_place]
+        self.products = {each.results[0] for each in made if self.layouts[each.results[0]].size >= LARGE}
         self.open: list[_Group] = []
         self.steps: list[Step | Check] = []
         self.places: dict[int, int] = {id(step): position for position, step in enumerate(program.steps)}
@@ -192,8 +195,10 @@ class _Fusion:
             self.steps += [self._fused(group, members, kept)] if kept and self._worth(members) else members
 
     def _worth(self, members: list[Step]) -> bool:
-        """Whether a loop of its own is less work: several steps, or one that spares the making of a constant tensor or may be reduced."""
-        return len(members) > 1 or any(isinstance(each, Value) and each in self.constants for each in members[0].inputs) or self._reduced(members[0].results[0])
+        """Whether a loop of its own is less work: several steps, or one that spares the making of a constant tensor or may join a reduction or a product."""
+        first = members[0]
+        given = {self.effects.root[each] for each in first.inputs if isinstance(each, Value)}
+        return len(members) > 1 or any(isinstance(each, Value) and each in self.constants for each in first.inputs) or self._reduced(first.results[0]) or bool(given & self.products)
 
     def _reduced(self, value: Value) -> bool:
         """Whether a reduction is all that uses a large value."""

@@ -7,6 +7,7 @@ The table can also name words of memory to compare first: counts of references, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -127,8 +128,10 @@ class _Linker:
         if key not in self.functions:
             self.functions[key] = f"{kernel.name}_{len(self.functions)}"
             flags = f"@device_function(fastmath={sorted(kernel.fastmath)!r})\n".replace("[", "{").replace("]", "}")
-            *helpers, main = kernel.function(self.functions[key]).rpartition(f"def {self.functions[key]}(")
-            self.texts.append(helpers[0] + flags + helpers[1] + main)
+            helpers, head, main = kernel.function(self.functions[key]).rpartition(f"def {self.functions[key]}(")
+            for each in (*re.split(r"(?=^@device_function)", helpers, flags=re.M), flags + head + main):
+                if each not in self.texts:  # kernels share their helpers
+                    self.texts.append(each)
         return self.functions[key]
 
     def _argument(self, each: object) -> str:

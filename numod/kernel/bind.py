@@ -74,11 +74,11 @@ class Unbuilt:
         return builder.build(self.device.backend, self.name, text, self.signature, False, self.fastmath)
 
     def function(self, name: str) -> str:
-        """The serial kernel's text as a function `name` that can stand beside others: its own `real` is written out."""
+        """The serial kernel's text as a function `name` that can stand beside others: its own `real` is written out, and its helpers are those of its `real`."""
         text = _complete(self.device.backend, self.source, self.real, False)
         helpers, _, kernel = text.rpartition("def kernel(")
         for each in re.findall(r"@device_function\ndef (\w+)\(", helpers):
-            helpers, kernel = (re.sub(rf"\b{each}\(", f"{name}_{each}(", part) for part in (helpers, kernel))
+            helpers, kernel = (re.sub(rf"\b{each}\(", f"{each}_{_real(self.real)}(", part) for part in (helpers, kernel))
         return re.sub(r"\breal\(", f"{_real(self.real)}(", re.sub(r"^(real = |from ).*\n", "", helpers, flags=re.M) + f"def {name}({kernel}")
 
 

@@ -88,14 +88,14 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
         arguments += extra
         types += ["int64"] * len(extra)
     lines = [f"def kernel({', '.join(arguments)}):"]
-    lines += [f"    {each.name}_ = {_cast(loop.dtype, each.name, each)}" for each in numbers]
+    lines += [f"    {line}" for line in converted_numbers(loop)]
     places = dict(zip(arrays, classes))
     head, indent, position = _dense_head() if dense else _strided_head(arrays, classes, rank, flat)
     index = {name: position(name, kind) for name, kind in places.items()}
-    body = _body(loop, index)
-    if not dense and any(re.search(r"\bindex\b", line) for line in body):
+    turn = body(loop, index)
+    if not dense and any(re.search(r"\bindex\b", line) for line in turn):
         head.append(f"{indent}index = row * n + inner")
-    return "\n".join(lines + head + [indent + line for line in body]) + "\n", ", ".join(types)
+    return "\n".join(lines + head + [indent + line for line in turn]) + "\n", ", ".join(types)
 
 
 def several(loop: Loop, count: int) -> tuple[str, str]:
@@ -243,12 +243,18 @@ class _Writer:
         return self._known[text]
 
 
-def _body(loop: Loop, index: dict[str, str]) -> list[str]:
-    """Loads, one line per call, stores."""
+def converted_numbers(loop: Loop) -> list[str]:
+    """Lines before a loop that convert its numbers, `name`, to what it computes with, `name_`."""
+    return [f"{each.name}_ = {_cast(loop.dtype, each.name, each)}" for each in loop.inputs if not each.tensor]
+
+
+def body(loop: Loop, index: dict[str, str]) -> list[str]:
+    """One turn of a loop: loads, one line per call, stores. A tensor without an `index` is a variable of its name, in the loop's dtype."""
     symbols = {}
     for each in loop.inputs:
         kind = "truth" if each.condition else "integer" if each.integer else "value"
-        symbols[each.name] = (_load(loop.dtype, each, index[each.name]) if each.tensor else f"{each.name}_"), kind
+        loaded = _load(loop.dtype, each, index[each.name]) if each.name in index else each.name if each.tensor else f"{each.name}_"
+        symbols[each.name] = loaded, kind
     writer = _Writer(loop.dtype, symbols)
     values = [writer.write(output.expression, "truth" if output.dtype.kind == "b" else "value") for output in loop.outputs]
     written = iter(loop.written())

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from .. import dtypes
 from ..device import Layout, tiles
 from ..device.layout import layout
-from ..kernel import bind, block, build
+from ..kernel import bind, block, build, emit
 from .linear_gradient import joined
 from .op import Op, Plan, single_device
-from .pointwise import broadcast_shapes
+from .pointwise import broadcast_shapes, broadcast_strides
 
 _SMALL = 1 << 11  # multiply-adds up to which a product with a vector is left to the plain loops
 _PARTS, _PART = 8, 1 << 16  # a matrix that meets a vector is cut into so many parts at most, of so many elements at least,
@@ -152,8 +153,63 @@ def product_tiles(
                                     out[uintp(base + row * columns + j)] += bias[uintp(j)]
 
 
-def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
-    """Launcher and constants of `product_tiles`; None where the product is so small that plain loops are as fast, or not of floats on the CPU."""
+@dataclass(frozen=True)
+class Finish:
+    """Pointwise work on a product's elements while the first-level cache holds them.
+
+    `loop` computes from inputs of which that named `product` is the product's element, and may write one result over "out", where the product is left
+    otherwise. `steps`: from batch to batch, row to row and column to column, of each other tensor it reads.
+    """
+
+    loop: emit.Loop
+    product: str
+    steps: tuple[tuple[int, int, int], ...]
+
+    def tensors(self) -> list[emit.Input]:
+        """The tensors it reads besides the product."""
+        return [each for each in self.loop.inputs if each.tensor and each.name != self.product]
+
+    def numbers(self) -> list[emit.Input]:
+        """The numbers it computes with."""
+        return [each for each in self.loop.inputs if not each.tensor]
+
+    def sizes(self) -> tuple[int, ...]:
+        """The steps that are not part of the text."""
+        return tuple(each for steps in self.steps for each in (steps if steps[2] > 1 else steps[:2]))
+
+    def joined(self, source: str, has_bias: bool) -> str:
+        """The text of `product_tiles` with this in the place of its last lines, which add the bias."""
+        head, _, _ = source.rpartition("if k + depth == inner")
+        indent, steps = re.search(r" *$", head)[0], dict(zip((each.name for each in self.tensors()), self.steps))
+        names = [f"{name}_{step}" for name, each in steps.items() for step in ("batch", "row", "column")[: 3 if each[2] > 1 else 2]]
+        index = {name: "uintp(" + f"{name}_line" + {0: "", 1: " + j"}.get(each[2], f" + j * {name}_column") + ")" for name, each in steps.items()}
+        index |= dict.fromkeys(["out", *self.loop.written()], "uintp(line + j)")
+        lines = ["if k + depth == inner:", "    for row in range(i, i + held):", "        line = base + row * columns"]
+        lines += [f"        {name}_line = batch * {name}_batch + row * {name}_row" for name in steps]
+        lines += ["        for j in range(first, first + width):", f"            {self.product} = out[uintp(line + j)]{' + bias[uintp(j)]' if has_bias else ''}"]
+        if has_bias and not any(each.over for each in self.loop.outputs):  # the product is a result too
+            lines.append(f"            out[uintp(line + j)] = {self.product}")
+        lines += [" " * 12 + line for line in emit.body(self.loop, index)]
+        head = head[: len(head) - len(indent)] + "".join(f"{indent}{line}\n" for line in lines)
+        arrays, numbers = [*steps, *self.loop.written()], [each.name for each in self.numbers()]
+        head = head.replace("packed, workers,", f"{', '.join(['packed', *arrays])}, workers,", 1)
+        start = "".join(f"    {line}\n" for line in emit.converted_numbers(self.loop))
+        return head.replace("pack_b):\n", f"{', '.join(['pack_b', *names, *numbers])}):\n{start}", 1)
+
+    def types(self) -> tuple[list[str], list[str]]:
+        """Of its arrays, and of its numbers, in a signature."""
+        outputs = [each for each in self.loop.outputs if each.over is None]
+        arrays = [f"{each.dtype.storage.name}[]" for each in (*self.tensors(), *outputs)]
+        return arrays, ["float64" if each.dtype.kind == "f" else "int64" for each in self.numbers()]
+
+
+def _tile_kernel(
+    name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int, finish: Finish | None = None, has_bias: bool = False,
+) -> tuple[Callable, int, tuple] | None:  # fmt: skip
+    """The kernel `product_tiles`, how many elements of scratch memory it takes, and its constants.
+
+    None where the product is so small that plain loops are as fast, or not of floats on the CPU.
+    """
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     least = _TILED if b.strides[-1] == 1 else _TURNED
     if a.device.type != "cpu" or not a.dtype.is_floating_point or min(rows, columns) < 2 or rows * inner * columns < least:
@@ -178,17 +234,58 @@ def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
     source = bind.source_of(product_tiles)
     for word, number in {"TILE_ROWS": tile_rows, "LANES": lanes, "PANELS": _PANELS, "SIZE": storage.itemsize}.items():
         source = re.sub(rf"\b{word}\b", str(number), source)
-    signature = ", ".join([f"{storage.name}[]"] * 5 + ["int64"] * len(constants))
-    run = bind.launcher(a.device, f"{name}_tiles", source, signature, a.dtype, batches * rows * columns * inner // 4 if workers > 1 else 1)
-    nothing = a.device.empty(0, storage)
-    if share == 0:
+    arrays, numbers = [], []
+    if finish is not None:
+        source, constants, (arrays, numbers) = finish.joined(source, has_bias), (*constants, *finish.sizes()), finish.types()
+    signature = ", ".join([f"{storage.name}[]"] * 5 + arrays + ["int64"] * len(constants) + numbers)
+    if workers == 1:
+        source = source.replace("parallel_range(", "range(")
+    run = bind.launcher(a.device, f"{name}_tiles", source, signature, a.dtype, batches * rows * columns * inner // 4)
+    return run, workers * share, constants
+
+
+def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
+    """Launcher and constants of a product by tiles, where tiles are the best form."""
+    kernel = _tile_kernel(name, a, b, batches, a_batch, b_batch)
+    if kernel is None:
+        return None
+    (run, room, constants), nothing = kernel, a.device.empty(0, a.storage)
+    if room == 0:
         return run, (nothing, nothing, *constants)
-    scratch, parts = a.device.backend.scratch, ((workers * share, storage),)
+    scratch, parts = a.device.backend.scratch, ((room, a.storage),)
 
     def launch(a_data: object, b_data: object, out_data: object, bias: object, *numbers: int) -> None:
         run(a_data, b_data, out_data, bias, *scratch(parts), *numbers)
 
     return launch, (nothing, *constants)
+
+
+def finished(name: str, factors: tuple[Layout, Layout, Layout | None], loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
+    """A function of a, b, out, bias or None, a list of further arrays and one of numbers, that multiplies and computes `loop` on the way.
+
+    The product is the input `product` of `loop`, which is over `shape`; `tensors` are its other inputs. None where tiles do not make the product, or the
+    tensors' elements do not follow its rows in equal steps.
+    """
+    a, b, bias = factors
+    steps = [broadcast_strides(each, shape) for each in tensors]
+    batch = broadcast_shapes(name, [a.shape[:-2], b.shape[:-2]])
+    if batch:
+        sizes, ends = emit.collapse(batch, [*(broadcast_strides(each, (*batch, *each.shape[-2:]))[:-2] for each in (a, b)), *(each[:-2] for each in steps)])
+        (a_batch, b_batch), places = (each[-1] for each in ends[:2]), [(end[-1], *each[-2:]) for end, each in zip(ends[2:], steps)]
+    else:
+        sizes, ends = emit.collapse(shape[:-1], [each[:-1] for each in steps])
+        a_batch, b_batch, places = 0, 0, [(0, end[-1], each[-1]) for end, each in zip(ends, steps)]
+    finish = Finish(loop, product, tuple(places))
+    kernel = _tile_kernel(name, a, b, sizes[0] if batch else 1, a_batch, b_batch, finish, bias is not None) if len(sizes) == 1 else None
+    if kernel is None:
+        return None
+    (run, room, constants), nothing = kernel, a.device.empty(0, a.storage)
+    scratch, parts = a.device.backend.scratch, ((room, a.storage),)
+
+    def launch(a_data: object, b_data: object, out: object, bias_data: object, arrays: list, numbers: list) -> None:
+        run(a_data, b_data, out, nothing if bias_data is None else bias_data, *scratch(parts) if room else (nothing,), *arrays, *constants, *numbers)
+
+    return launch
 
 
 def _vector(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
@@ -269,8 +366,13 @@ class Matmul(Op):
     inputs, parameters = ("a", "b"), ("transpose_a", "transpose_b")
     gradients = {"a": _gradient_a, "b": _gradient_b}
 
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+    def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, None]:
+        """The matrices as they are multiplied, and no bias."""
         a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
+        return a, b, None
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        a, b, _ = self.factors(arguments, parameters)
         _check("matmul", a, b, b.shape[-2])
         batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
         out = layout((*batch, a.shape[-2], b.shape[-1]), a.dtype, single_device("matmul", [a, b]))
@@ -286,8 +388,6 @@ def _transposed(x: Layout) -> Layout:
 
 def _batched(name: str, a: Layout, b: Layout, out: Layout, batch: tuple) -> tuple[Callable, tuple]:
     """Our loops over batches: one launch where a single step leads from batch to batch, else a launch for each."""
-    from ..kernel import emit
-
     def steps(each: Layout) -> list[int]:
         missing = len(batch) - (each.ndim - 2)
         return [0] * missing + [0 if n == 1 else s for n, s in zip(each.shape[:-2], each.strides[:-2])]
@@ -318,6 +418,11 @@ class Linear(Op):
     }
     joint = joined(gradients)
 
+    def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, Layout | None]:
+        """The matrices as they are multiplied, and the bias."""
+        x, weight, bias = arguments
+        return x, _transposed(weight), bias if isinstance(bias, Layout) else None
+
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, weight, bias = arguments
         _check("linear", x, weight, weight.shape[1], "; weight is (out_features, in_features)")
@@ -327,8 +432,7 @@ class Linear(Op):
         out = layout((x.shape[0], weight.shape[0]), x.dtype, device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        transposed = layout(tuple(reversed(weight.shape)), x.dtype, device, tuple(reversed(weight.strides)))
-        return Plan(out, *_linear_loops(x, transposed, isinstance(bias, Layout)))
+        return Plan(out, *_linear_loops(x, _transposed(weight), isinstance(bias, Layout)))
 
 
 def _linear_loops(x: Layout, weight: Layout, has_bias: bool) -> tuple[Callable, tuple]:

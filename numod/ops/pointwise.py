@@ -162,7 +162,7 @@ def plan_loop(loop: emit.Loop, name: str, device: object, tensors: list[Layout],
     if all((each.dense if counts else each.packed) and each.shape == shape and each.strides == operands[0].strides for each in operands):
         classes, sizes, steps = "1" * len(operands), [work], []
     else:
-        sizes, steps = emit.collapse(shape, [_broadcast_strides(each, shape) for each in operands])
+        sizes, steps = emit.collapse(shape, [broadcast_strides(each, shape) for each in operands])
         classes = emit.classes_of([step[-1] for step in steps])
     source, signature = _source(loop, classes, len(sizes), device.backend.FLAT)
     strided = len(sizes) > 1 or "s" in classes
@@ -179,7 +179,7 @@ def _nothing(*arguments: object) -> None:
     """The launcher of an empty loop."""
 
 
-def _broadcast_strides(each: Layout, shape: tuple[int, ...]) -> list[int]:
+def broadcast_strides(each: Layout, shape: tuple[int, ...]) -> list[int]:
     missing = len(shape) - each.ndim
     return [0] * missing + [0 if n == 1 else s for n, s in zip(each.shape, each.strides)]
 
