@@ -221,15 +221,15 @@ def _tile_kernel(
     small = inner * columns * storage.itemsize <= _DIRECT
     pack_b = b_column != 1 or not (small or rows <= 2 * tile_rows) or (columns % lanes != 0 and not host.masks)
     pack_a = a_column != 1 and not (rows * inner * storage.itemsize <= _DIRECT)
-    block = -(-inner // -(-inner // _DEPTH)) if pack_a or pack_b or rows > tile_rows else inner
+    deep = -(-inner // -(-inner // _DEPTH)) if pack_a or pack_b or rows > tile_rows else inner
     column_parts = max(1, min(_PARTS, columns // (_PANELS * panel)))
     row_parts = max(1, min(_PARTS // column_parts, rows // _PART_ROWS))
     workers = min(_PARTS, batches * row_parts * column_parts)
-    rows_at = pack_b * block * min(_PANELS * panel, -(-columns // panel) * panel)
-    share = rows_at + pack_a * block * tile_rows
+    rows_at = pack_b * deep * min(_PANELS * panel, -(-columns // panel) * panel)
+    share = rows_at + pack_a * deep * tile_rows
     constants = (
         workers, share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, row_parts, column_parts,
-        block, panel, int(pack_a), int(pack_b),
+        deep, panel, int(pack_a), int(pack_b),
     )  # fmt: skip
     source = bind.source_of(product_tiles)
     for word, number in {"TILE_ROWS": tile_rows, "LANES": lanes, "PANELS": _PANELS, "SIZE": storage.itemsize}.items():
