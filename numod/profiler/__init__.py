@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from .averages import EventList, FunctionEventAvg
+from .jit_dump import JitDump
 from .kernels import KernelReport
 from .perf_map import write_perf_map
 from .profile import ProfilerAction, ProfilerActivity, profile, record_function, schedule, supported_activities, tensorboard_trace_handler
 
 __all__ = [
-    "EventList", "FunctionEventAvg", "KernelReport", "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
+    "EventList", "FunctionEventAvg", "JitDump", "KernelReport", "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
     "tensorboard_trace_handler", "write_perf_map",
 ]

@@ -17,6 +17,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--sort", metavar="COLUMN", default="self_cpu_time_total", help="what the table is sorted by (default: %(default)s)")
     parser.add_argument("--rows", metavar="N", type=int, default=15, help="rows of each table (default: %(default)s)")
     parser.add_argument("--perf-map", action="store_true", help="name compiled kernels for Linux perf: perf record -g python -m numod profile --perf-map ...")
+    parser.add_argument("--jit-dump", action="store_true", help="write the kernels' code for perf inject --jit: perf record -k mono python -m numod profile --jit-dump ...")
     parser.add_argument("--no-stack", dest="stack", action="store_false", help="without lines of code, which cost the most to record")
     parser.add_argument("script", help="a Python file")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
@@ -24,6 +25,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from .jit_dump import JitDump
     from .perf_map import write_perf_map
     from .profile import profile
     from .report import kinds, lines, modules
@@ -32,6 +34,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"profile: there is no file {options.script}", file=sys.stderr)
         return 2
     prof = profile(record_shapes=True, with_flops=True, profile_memory=True, with_stack=options.stack, with_jit=True)
+    dump = JitDump() if options.jit_dump else None
     code = _run_script(prof, options.script, options.arguments)
     events = prof.events()
     print(prof.key_averages().table(sort_by=options.sort, row_limit=options.rows))
@@ -43,6 +46,9 @@ def _run(options: argparse.Namespace) -> int:
     prof.export_chrome_trace(f"{name}.trace.json")
     if options.perf_map:
         print(write_perf_map())
+    if dump is not None:
+        dump.close()
+        print(dump.path)
     print(f"{name}.html        open it in a browser\n{name}.trace.json  open it at https://ui.perfetto.dev")
     return code
 

@@ -1,9 +1,9 @@
-"""Linux `perf`: a map that names compiled kernels, so that `perf report` shows them instead of bare addresses."""
+"""Linux `perf`: a map that names compiled kernels, so that `perf report` shows them instead of bare addresses; and where their code lies."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from ..kernel import build
 
@@ -16,18 +16,37 @@ def write_perf_map(path: str | None = None) -> str:
     The default is where `perf` looks: /tmp/perf-<process>.map. Lines are `begin size name`, in hexadecimal but for the name.
     """
     path = path or f"/tmp/perf-{os.getpid()}.map"
-    found = sorted({address: name for address, name in _functions()}.items())
-    ends = [address for address, _ in found[1:]] + [found[-1][0] + _MOST] if found else []
     with open(path, "w", encoding="utf-8") as file:
-        file.writelines(f"{begin:x} {min(end - begin, _MOST):x} {name}\n" for (begin, name), end in zip(found, ends))
+        file.writelines(f"{begin:x} {size:x} {name}\n" for begin, size, name in functions(build.kernels()))
     return path
 
 
-def _functions() -> Iterator[tuple[int, str]]:
-    """(address, name) of each kernel's own function, and of the wrapper that Python calls."""
-    for kernel in build.kernels():
-        for result in getattr(kernel.dispatcher, "overloads", {}).values():
-            library, description = getattr(result, "library", None), getattr(result, "fndesc", None)
-            if hasattr(library, "get_pointer_to_function"):
-                yield library.get_pointer_to_function(description.llvm_func_name), f"numod::{kernel.name}"
-                yield library.get_pointer_to_function(description.llvm_cpython_wrapper_name), f"numod::{kernel.name} (wrapper)"
+def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
+    """(address, bytes at most, name) of the kernels' own functions, of what their threads run, and of the wrappers that Python calls, by address."""
+    found = sorted({address: name for kernel in kernels for address, name in _named(kernel)}.items())
+    ends = [address for address, _ in found[1:]] + [found[-1][0] + _MOST] if found else []
+    mapped = _executable()
+    sizes = [min(end - begin, _MOST, next((high - begin for low, high in mapped if low <= begin < high), _MOST)) for (begin, _), end in zip(found, ends)]
+    return [(begin, size, name) for (begin, name), size in zip(found, sizes)]
+
+
+def _named(kernel: build.Kernel) -> list[tuple[int, str]]:
+    found = []
+    for result in getattr(kernel.dispatcher, "overloads", {}).values():
+        library = getattr(result, "library", None)
+        module = getattr(library, "_shared_module", None) or getattr(library, "_final_module", None)  # the first, where it came from the disk
+        for each in module.functions if module is not None else ():
+            if not each.is_declaration and (kernel.name in each.name or "__numba_parfor_gufunc" in each.name):
+                role = " (wrapper)" if "cpython" in each.name else " (a thread's part)" if "gufunc" in each.name else ""
+                found.append((library.get_pointer_to_function(each.name), f"numod::{kernel.name}{role}"))
+    return [(address, name) for address, name in found if address]
+
+
+def _executable() -> list[tuple[int, int]]:
+    """The stretches of memory that may be run, where the system tells."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8") as file:
+            fields = [line.split() for line in file]
+    except OSError:
+        return []
+    return [tuple(int(each, 16) for each in field[0].split("-")) for field in fields if "x" in field[1]]

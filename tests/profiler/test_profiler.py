@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import gzip
 import json
 import os
+import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,8 @@ import numod.nn.functional as F
 from numod import nn, optim
 from numod.autograd import engine
 from numod.core import apply as waist
-from numod.kernel import bind, inspection
-from numod.profiler import ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler, write_perf_map
+from numod.kernel import bind, build, inspection
+from numod.profiler import JitDump, ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler, write_perf_map
 from numod.profiler.recorder import recorder
 from numod.profiler.report import kinds
 from numod.utils.data import DataLoader, TensorDataset
@@ -528,6 +530,43 @@ def test_a_map_names_kernels_for_perf(tmp_path: Path) -> None:
     assert begins == sorted(begins) and all(0 < int(size, 16) for _, size, _ in lines)
     assert all(a + int(size, 16) <= b for a, (_, size, _), b in zip(begins, lines, begins[1:]))
     assert any(name.startswith("numod::exp_") for _, _, name in lines)
+
+
+def records(dump: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """(kind, timestamp, rest) of each record of a jitdump, read as perf's specification says."""
+    at = struct.unpack_from("<IIIIIIQQ", dump)[2]
+    while at < len(dump):
+        kind, size, when = struct.unpack_from("<IIQ", dump, at)
+        yield kind, when, dump[at + 16 : at + size]
+        at += size
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="perf is Linux's")
+def test_a_jitdump_holds_the_code_of_kernels_old_and_new(tmp_path: Path) -> None:
+    numod.ones(100).exp()
+    with JitDump(str(tmp_path)) as dump:
+        middle = time.monotonic_ns()
+        numod.ones(7, 5).t().mul(2.125).cos()
+    dump.close()
+    text = Path(dump.path).read_bytes()
+    magic, version, size, machine, _, process, when, flags = struct.unpack_from("<IIIIIIQQ", text)
+    assert (magic, version, size, process, flags) == (0x4A695444, 1, 40, os.getpid(), 0) and machine in (62, 183) and Path(dump.path).name == f"jit-{process}.dump"
+    *loads, last = records(text)
+    assert last[0] == 3 and last[2] == b"" and {kind for kind, _, _ in loads} == {0}
+    assert when <= loads[0][1] <= middle and [each for _, each, _ in loads] == sorted(each for _, each, _ in loads)
+    indices, named = set(), {}
+    for _, _, rest in loads:
+        process, thread, address, begin, size, index = struct.unpack_from("<IIQQQQ", rest)
+        name, _, code = rest[40:].partition(b"\0")
+        assert process == os.getpid() and thread == threading.get_native_id() and address == begin and len(code) == size > 0
+        indices.add(index)
+        named[name.decode()] = code, address
+    assert len(indices) == len(loads)
+    exp = next(kernel for kernel in build.kernels() if kernel.name.startswith("exp_"))
+    code, address = named[f"numod::{exp.name}"]
+    assert ctypes.string_at(address, len(code)) == code
+    (result,) = exp.dispatcher.overloads.values()
+    assert address == result.library.get_pointer_to_function(result.fndesc.llvm_func_name) and f"numod::{exp.name} (wrapper)" in named
 
 
 def test_loading_data_is_a_slice() -> None:
