@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-from . import autograd, dtypes, version
+from . import autograd, dtypes, paths, version
 from .autograd import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .core import *  # noqa: F403  public names of core, by its __all__
@@ -35,6 +35,7 @@ from .nn.functional import (  # noqa: E402
 )
 
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
+    **dict.fromkeys(name for name in paths.HOMES if "." not in name and name != "_tensor"),
     **dict.fromkeys(("amp", "backends", "distributions", "func", "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
@@ -71,12 +72,12 @@ def __getattr__(name: str) -> object:
 
 
 def _of_autograd(name: str) -> object:
-    """`numod.autograd.profiler` stands above autograd: it is found when it is asked for."""
-    if name != "profiler":
+    """`numod.autograd.profiler` and other paths of PyTorch's lead elsewhere: they are found when they are asked for."""
+    if f"autograd.{name}" not in paths.HOMES:
         raise AttributeError(f"module 'numod.autograd' has no attribute '{name}'")
     from importlib import import_module
 
-    return import_module("numod.profiler.legacy")
+    return import_module(f"numod.{paths.HOMES[f'autograd.{name}']}")
 
 
 autograd.__getattr__ = _of_autograd

@@ -19,6 +19,7 @@ from .loss import *
 from .module import *
 from .normalization import *
 from .padding import *
+from .parallel import DataParallel as DataParallel
 from .parameter import *
 from .pooling import *
 from .recurrent import *

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from enum import IntEnum
 from typing import Any
 
 from ..core import Tensor, empty
@@ -12,6 +15,20 @@ from .module import Module
 from .parameter import Parameter
 
 __all__ = ["MultiheadAttention"]
+
+
+class SDPBackend(IntEnum):
+    """PyTorch's kernels for attention. numod has one, which serves for all."""
+
+    ERROR, MATH, FLASH_ATTENTION, EFFICIENT_ATTENTION, CUDNN_ATTENTION, OVERRIDEABLE = -1, 0, 1, 2, 3, 4
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[None]:
+    """A context in which attention may use these kernels; it changes nothing. Raises AssertionError for what is no `SDPBackend`."""
+    if not isinstance(backends, (list, SDPBackend)):
+        raise AssertionError(f"Backend must be an instance of SDPBackend or a list of SDPBackend, got {type(backends).__name__}")
+    yield
 
 
 class NonDynamicallyQuantizableLinear(Linear):

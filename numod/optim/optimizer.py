@@ -16,6 +16,16 @@ from ..core.tensor import Tensor
 from ..ops.update import Update
 
 
+class _RequiredParameter:
+    """The default of a hyper-parameter that must be given."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
+
+
 class Optimizer:
     """Base of optimizers: `param_groups`, a list of dicts with `params` and hyper-parameters, and `state`, a dict per parameter.
 

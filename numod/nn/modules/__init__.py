@@ -21,9 +21,14 @@ for _name, _file in _files.items():
 for _name, _base, _own in (  # bases that people's code asks `isinstance` of, where they are called otherwise here
     ("conv", "_ConvNd", "_Convolution"), ("conv", "_ConvTransposeNd", "_ConvTranspose"), ("batchnorm", "_NormBase", "_Norm"), ("dropout", "_DropoutNd", "_Dropout"),
     ("pooling", "_MaxPoolNd", "_MaxPool"), ("pooling", "_AvgPoolNd", "_AvgPool"), ("pooling", "_AdaptiveAvgPoolNd", "_AdaptiveAvgPool"),
+    ("transformer", "_get_clones", "_copies"), ("transformer", "_get_activation_fn", "_activation_of"),
     ("pooling", "_AdaptiveMaxPoolNd", "_AdaptiveMaxPool"), ("padding", "_ConstantPadNd", "_ConstantPad"),
 ):  # fmt: skip
     setattr(_files[_name], _base, getattr(_files[_name], _own))
+
+
+for _name, _home in (("activation", "MultiheadAttention"), ("linear", "NonDynamicallyQuantizableLinear")):  # layers whose file is another one
+    setattr(_files[_name], _home, getattr(_files["attention"], _home))
 
 
 def __getattr__(name: str) -> Any:

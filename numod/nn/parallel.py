@@ -1,0 +1,27 @@
+"""DataParallel as it is with one device: the module itself, as `module` and in the names of its state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .module import Module
+
+__all__ = ["DataParallel", "DistributedDataParallel"]
+
+
+class DataParallel(Module):
+    """Calls `module`. PyTorch does the same where there is one device or none."""
+
+    def __init__(self, module: Module, device_ids: list | None = None, output_device: Any = None, dim: int = 0) -> None:
+        super().__init__()
+        self.module, self.device_ids, self.output_device, self.dim = module, device_ids or [], output_device, dim
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)
+
+
+class DistributedDataParallel(Module):
+    """Refused: there is no process group. Raises ValueError, as PyTorch does without one."""
+
+    def __init__(self, module: Module, *arguments: Any, **named: Any) -> None:
+        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")

@@ -1,0 +1,50 @@
+"""PyTorch's paths to what has another place here, so that `import numod.optim.adamw` finds it; and the small namespaces that model files ask, in files of this folder."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop")
+HOMES = {  # PyTorch's path -> numod's, both below numod
+    **{name: f"paths.{name}" for name in ("compiler", "cpu", "distributed", "fx", "hub", "jit", "multiprocessing", "overrides", "types")},
+    "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub", "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler",
+    **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor", "return_types": "core.return_types",
+    "autograd.grad_mode": "autograd.modes", "autograd.anomaly_mode": "autograd.anomaly", "autograd.profiler": "profiler.legacy", "amp.grad_scaler": "amp.scaler",
+    "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks", "utils.data._utils": "utils.data",
+    "utils.data._utils.collate": "utils.data.collate",
+}  # fmt: skip
+
+
+class Finder:
+    """Finds a module at its home for PyTorch's path. Asked first: a path may go through a folder under another name."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """How to import `name`, if it is in the table."""
+        root, _, rest = name.partition(".")
+        home = HOMES.get(rest) if root == "numod" else None
+        return None if home is None else ModuleSpec(name, _Loader(f"numod.{home}"), is_package=any(each.startswith(f"{rest}.") for each in HOMES))
+
+
+class _Loader:
+    """Gives the module at home, as it is."""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(self.home)
+        self.before = {name: getattr(module, name, None) for name in ("__spec__", "__loader__", "__package__", "__path__")}
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """What importing has written over is put back."""
+        for name, value in self.before.items():
+            if value is not None or name in vars(module):
+                setattr(module, name, value if value is not None or name != "__path__" else [])
+
+
+sys.meta_path.insert(0, Finder)

@@ -1,0 +1,26 @@
+"""`numod.cpu`: questions about the device "cpu", of which there is one."""
+
+from __future__ import annotations
+
+from . import cpu_amp as amp
+
+__all__ = ["amp", "current_device", "device_count", "is_available", "synchronize"]
+
+
+def is_available() -> bool:
+    """True."""
+    return True
+
+
+def device_count() -> int:
+    """1."""
+    return 1
+
+
+def current_device() -> str:
+    """Its name."""
+    return "cpu"
+
+
+def synchronize(device: object = None) -> None:
+    """Returns at once: a call has ended when it returns."""

@@ -1,0 +1,77 @@
+"""`numod.jit`: PyTorch's marks for its script compiler. They change nothing: kernels are compiled as they are, and `numod.compile` records functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, Final
+
+from ..serialization import load, save
+
+__all__ = [
+    "Final", "Attribute", "annotate", "export", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimized_execution", "save",
+    "script", "script_if_tracing", "script_method", "trace", "unused",
+]
+_isinstance = isinstance
+
+
+def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
+    """The function, module or class as it is."""
+    return obj
+
+
+def script_if_tracing(fn: Callable) -> Callable:
+    """The function as it is."""
+    return fn
+
+
+export = interface = script_method = script_if_tracing
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Callable:
+    """The function as it is; with a flag, a decorator that gives it so."""
+    return drop if callable(drop) else script_if_tracing
+
+
+def unused(fn: Callable) -> Callable:
+    """The function as it is."""
+    return fn
+
+
+def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
+    """The module as it is."""
+    return mod
+
+
+def is_scripting() -> bool:
+    """False: nothing is compiled from its source."""
+    return False
+
+
+def is_tracing() -> bool:
+    """False: a recorded function runs as any other."""
+    return False
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value."""
+    return the_value
+
+
+Attribute = lambda value, type: value  # noqa: A002, E731
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001
+    """Python's, of types with parameters (`List[int]`) too, whose parameters do not count."""
+    kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
+    return _isinstance(obj, tuple(getattr(each, "__origin__", each) for each in kinds))
+
+
+def trace(func: Callable, example_inputs: Any = None, *arguments: Any, **named: Any) -> Callable:
+    """The function or module as it is. `numod.graph.trace` records one, to be saved and run without its Python."""
+    return func
+
+
+def optimized_execution(should_optimize: bool) -> Any:
+    """A context that changes nothing."""
+    return nullcontext(should_optimize)

@@ -1,0 +1,46 @@
+"""`numod.multiprocessing`: Python's, with PyTorch's `spawn`. Tensors that processes send each other are copied unless `share_memory_` was called."""
+
+from __future__ import annotations
+
+import multiprocessing as _python
+from collections.abc import Callable
+from multiprocessing import *  # noqa: F403
+from typing import Any
+
+__all__ = _python.__all__ + [  # noqa: RUF005
+    "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
+]  # fmt: skip
+
+
+def start_processes(fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn") -> list[Any]:
+    """Run fn(number, *args) in `nprocs` processes, and wait for them if `join`. Raises RuntimeError where one fails."""
+    context = _python.get_context(start_method)
+    processes = [context.Process(target=fn, args=(number, *args), daemon=daemon) for number in range(nprocs)]
+    for each in processes:
+        each.start()
+    for number, each in enumerate(processes if join else ()):
+        each.join()
+        if each.exitcode:
+            raise RuntimeError(f"process {number} terminated with exit code {each.exitcode}")
+    return processes
+
+
+def spawn(fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn") -> list[Any]:
+    """`start_processes`, by starting new interpreters."""
+    return start_processes(fn, args, nprocs, join, daemon, start_method)
+
+
+def get_all_sharing_strategies() -> set[str]:
+    """{"file_system"}."""
+    return {"file_system"}
+
+
+def get_sharing_strategy() -> str:
+    """"file_system"."""
+    return "file_system"
+
+
+def set_sharing_strategy(new_strategy: str) -> None:
+    """There is one. Raises AssertionError for a name PyTorch does not have either."""
+    if new_strategy not in ("file_system", "file_descriptor"):
+        raise AssertionError(f"unknown sharing strategy {new_strategy!r}")

@@ -1,0 +1,47 @@
+"""`numod.utils._pytree`: dicts, lists, tuples and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..func.gradients import leaves, map_leaves
+
+__all__ = ["tree_any", "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only", "tree_unflatten"]
+
+
+def tree_leaves(tree: Any) -> list[Any]:
+    """What is in `tree`, from left to right."""
+    return leaves(tree)
+
+
+def tree_flatten(tree: Any) -> tuple[list[Any], Any]:
+    """(what is in `tree`, its structure for `tree_unflatten`)."""
+    return leaves(tree), map_leaves(lambda each: None, tree)
+
+
+def tree_unflatten(found: list[Any], spec: Any) -> Any:
+    """The tree of that structure with these in it."""
+    parts = iter(found)
+    return map_leaves(lambda each: next(parts), spec)
+
+
+def tree_map(func: Callable, tree: Any, *rests: Any) -> Any:
+    """The tree of func(what is in it), with what is at the same places of others."""
+    others = [iter(leaves(each)) for each in rests]
+    return map_leaves(lambda each: func(each, *map(next, others)), tree)
+
+
+def tree_map_only(kind: type | tuple[type, ...], func: Callable, tree: Any) -> Any:
+    """The same where what is in it is of a kind."""
+    return map_leaves(lambda each: func(each) if isinstance(each, kind) else each, tree)
+
+
+def tree_any(predicate: Callable, tree: Any) -> bool:
+    """Whether it holds for anything in the tree."""
+    return any(map(predicate, leaves(tree)))
+
+
+def tree_all(predicate: Callable, tree: Any) -> bool:
+    """Whether it holds for all in the tree."""
+    return all(map(predicate, leaves(tree)))

@@ -1,0 +1,21 @@
+"""`numod.types`: names for annotations."""
+
+from __future__ import annotations
+
+from builtins import bool as _bool, float as _float, int as _int, str as _str  # noqa: F401
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..device import Size
+from ..device.device import Device as _device
+from ..dtypes import dtype as _dtype
+
+__all__ = ["Device", "Number", "Storage", "_bool", "_device", "_dtype", "_float", "_int", "_layout", "_size", "_str"]
+
+Number = int | float | bool
+Device = _device | str | int | None
+_size = Size | list[int] | tuple[int, ...]
+_symsize = _size
+_TensorOrTensors = Tensor | Sequence[Tensor]
+_layout = Storage = Any

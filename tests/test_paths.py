@@ -1,0 +1,96 @@
+"""PyTorch's paths lead to numod's files, and the namespaces that model files ask answer."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import numod
+from numod import nn, paths
+
+
+@pytest.mark.parametrize("path", sorted(paths.HOMES))
+def test_every_path_is_its_home(path: str) -> None:
+    home = importlib.import_module(f"numod.{paths.HOMES[path]}")
+    assert importlib.import_module(f"numod.{path}") is home and home.__spec__.name == f"numod.{paths.HOMES[path]}" == home.__name__
+
+
+def test_paths_give_what_pytorch_has_there() -> None:
+    from numod.nn.modules.activation import MultiheadAttention
+    from numod.optim.adamw import AdamW
+    from numod.optim.lr_scheduler import _LRScheduler
+    from numod.optim.optimizer import Optimizer, required
+    from numod.utils.hooks import RemovableHandle
+
+    assert MultiheadAttention is nn.MultiheadAttention and AdamW is numod.optim.AdamW and _LRScheduler is numod.optim.lr_scheduler.LRScheduler
+    assert issubclass(AdamW, Optimizer) and "required" in repr(required) and RemovableHandle is nn.hooks.RemovableHandle
+    with pytest.raises(ModuleNotFoundError, match=r"numod\.optim\.nothing"):
+        importlib.import_module("numod.optim.nothing")
+
+
+def test_marks_for_compilers_change_nothing() -> None:
+    @numod.jit.script
+    def double(x: numod.Tensor) -> numod.Tensor:
+        return x * 2
+
+    class Layer(nn.Module):
+        size: numod.jit.Final[int] = 3
+
+        @numod.jit.export
+        def forward(self, x):
+            return double(x) if not numod.jit.is_scripting() and not numod.jit.is_tracing() else x
+
+        @numod.jit.ignore(drop=True)
+        def other(self):
+            return 1
+
+        @numod.jit.unused
+        def third(self):
+            return 2
+
+    layer = numod.jit.script(Layer())
+    assert layer(numod.ones(2)).tolist() == [2, 2] and layer.other() == 1 and layer.third() == 2 and numod.fx.wrap("double") == "double"
+    assert numod.jit.isinstance([1], list[int]) and not numod.compiler.is_compiling() and numod.compiler.disable(double) is double
+
+
+def test_there_is_one_process() -> None:
+    assert not numod.distributed.is_available() and not numod.distributed.is_initialized() and numod.cpu.device_count() == 1
+    with pytest.raises(ValueError, match="process group has not been initialized"):
+        numod.distributed.get_rank()
+    model = nn.DataParallel(nn.Linear(2, 3))
+    assert list(model.state_dict()) == ["module.weight", "module.bias"] and model(numod.ones(1, 2)).shape == (1, 3)
+    assert not numod.overrides.has_torch_function((1,)) and numod.overrides.is_tensor_like(numod.ones(1))
+
+
+def test_weights_from_a_url(tmp_path) -> None:
+    weights = nn.Linear(2, 3).state_dict()
+    numod.save(weights, tmp_path / "there.pth")
+    url = (tmp_path / "there.pth").as_uri()
+    found = numod.hub.load_state_dict_from_url(url, str(tmp_path / "kept"))
+    assert numod.equal(found["weight"], weights["weight"]) and (tmp_path / "kept" / "there.pth").exists()
+    with pytest.raises(RuntimeError, match="invalid hash value"):
+        numod.hub.download_url_to_file(url, str(tmp_path / "x"), "00000000")
+
+
+def test_trees() -> None:
+    from numod.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+    tree = {"a": [1, (2, 3)], "b": 4}
+    found, spec = tree_flatten(tree)
+    assert found == [1, 2, 3, 4] and tree_unflatten([each * 2 for each in found], spec) == tree_map(lambda each: each * 2, tree) == {"a": [2, (4, 6)], "b": 8}
+
+
+def test_attention_runs_under_any_choice_of_kernels() -> None:
+    from numod.nn.attention import SDPBackend, sdpa_kernel
+
+    x = numod.rand(1, 2, 3, 4)
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
+        assert nn.functional.scaled_dot_product_attention(x, x, x).shape == x.shape
+
+
+def test_importing_numod_loads_none_of_it() -> None:
+    code = "import sys, numod; print([each for each in sys.modules if each.startswith('numod.paths.')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
