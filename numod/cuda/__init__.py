@@ -89,14 +89,9 @@ def get_device_capability(device: Device | str | int | None = None) -> tuple[int
 
 def get_device_properties(device: Device | str | int | None = None) -> SimpleNamespace:
     """Name, `major` and `minor` of the capability, `total_memory` in bytes, `multi_processor_count`, `warp_size`."""
-    backend = _checked(device).backend
-    found = backend.numba_cuda().get_current_device()
-    name = getattr(found, "name", "CUDA simulator")
-    major, minor = found.compute_capability
-    return SimpleNamespace(
-        name=name.decode() if isinstance(name, bytes) else name, major=major, minor=minor, total_memory=backend.pool().source.information()[1],
-        multi_processor_count=getattr(found, "MULTIPROCESSOR_COUNT", 1), warp_size=getattr(found, "WARP_SIZE", 32),
-    )  # fmt: skip
+    found = _checked(device).backend.properties()
+    major, minor = found.pop("capability")
+    return SimpleNamespace(**found, major=major, minor=minor)
 
 
 def get_arch_list() -> list[str]:

@@ -24,21 +24,21 @@ class Event:
         if interprocess:
             raise ValueError("an Event of numod belongs to one process; share tensors through the host instead")
         self.enable_timing, self.blocking = enable_timing, blocking
-        self._raw = _back_end().numba_cuda().event(*([] if config.cuda_simulator() else [enable_timing]))
+        self._raw = _back_end().make_event(enable_timing)
         self._recorded: float | None = None  # the host's clock: all the simulator has
 
     def record(self, stream: Stream | None = None) -> None:
         """Put the mark behind what `stream` (the current one) was told so far."""
-        self._raw.record((stream or current_stream())._raw or 0)
+        self._raw.record((stream or current_stream())._raw)
         self._recorded = time.perf_counter()
 
     def wait(self, stream: Stream | None = None) -> None:
         """Let what `stream` is told from now on wait for the mark."""
-        self._raw.wait((stream or current_stream())._raw or 0)
+        self._raw.wait((stream or current_stream())._raw)
 
     def query(self) -> bool:
         """Whether all before the mark has run."""
-        return self._recorded is None or config.cuda_simulator() or self._raw.query()
+        return self._recorded is None or self._raw.query()
 
     def synchronize(self) -> None:
         """Wait for the mark."""
@@ -52,7 +52,7 @@ class Event:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
         if config.cuda_simulator():
             return 1e3 * (end_event._recorded - self._recorded)
-        return float(_back_end().numba_cuda().event_elapsed_time(self._raw, end_event._raw))
+        return self._raw.elapsed_time(end_event._raw)
 
     def __repr__(self) -> str:
         return f"<numod.cuda.Event {id(self._raw):#x}>"
@@ -63,13 +63,13 @@ class Stream:
 
     def __init__(self, device: Device | str | int | None = None, priority: int = 0) -> None:
         self.device, self.priority = Device("cuda" if device is None else device), priority
-        self._raw = self.device.backend.numba_cuda().stream()
+        self._raw = self.device.backend.make_stream()
         self._outer: list[Any] = []
 
     @property
     def cuda_stream(self) -> int:
         """The driver's handle; 0 for the default stream."""
-        return 0 if self._raw is None or config.cuda_simulator() else int(self._raw.handle)
+        return 0 if self._raw is None else self._raw.handle
 
     def synchronize(self) -> None:
         """Wait for all work of the stream."""

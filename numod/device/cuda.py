@@ -7,16 +7,17 @@ kernels as Python. Kernels are grid-stride loops over flat buffers: neighbouring
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import importlib.util
+import re
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 
 from .. import config
-from . import cuda_memory
+from . import cuda_driver, cuda_memory
 from .signature import numba_types
 
 LOOP = PARALLEL_LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
@@ -30,37 +31,42 @@ _MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over
 _MOST_TASKS = 1 << 20  # blocks of kernels written for blocks: those that share memory are worth starting anew
 
 
-@functools.cache
-def numba_cuda() -> Any:
-    """`numba.cuda`. Raises RuntimeError, with what to do, where there is neither a GPU nor the simulator."""
-    from numba import cuda
+_NO_DRIVER = (
+    "no CUDA device: Found no NVIDIA driver on your system. Install one together with `pip install 'numod[cuda]'`, "
+    "or set NUMBA_ENABLE_CUDASIM=1 before starting Python to run CUDA kernels in Numba's simulator."
+)
 
-    if not cuda.is_available():
-        raise RuntimeError(
-            "no CUDA device: Found no NVIDIA driver on your system. Install one together with `pip install 'numod[cuda]'`, "
-            "or set NUMBA_ENABLE_CUDASIM=1 before starting Python to run CUDA kernels in Numba's simulator."
-        )
-    return cuda
+
+@functools.cache
+def driver() -> cuda_driver.Driver | None:
+    """The CUDA driver; None in Numba's simulator. Raises RuntimeError, with what to do, where there is neither."""
+    if config.cuda_simulator():
+        return None
+    try:
+        return cuda_driver.Driver()
+    except OSError:
+        raise RuntimeError(_NO_DRIVER) from None
+    except cuda_driver.DriverError as error:
+        raise RuntimeError(f"{_NO_DRIVER} ({error})") from None
 
 
 def is_available() -> bool:
-    """Whether there is a GPU with its driver, or Numba's simulator where that was asked for."""
+    """Whether there is a GPU with its driver and Numba's compiler for it, or Numba's simulator where that was asked for."""
     try:
-        from numba import cuda
-
-        return bool(cuda.is_available())
-    except Exception:  # noqa: BLE001  a half-installed toolkit fails in many ways, and each of them means no
+        driver()
+        return True
+    except RuntimeError:
         return False
 
 
 @functools.cache
 def pool() -> cuda_memory.Pool:
     """The device's memory."""
-    return cuda_memory.make(numba_cuda())
+    return cuda_memory.make(driver())
 
 
 class _Current(threading.local):
-    stream: object = None  # Numba's stream that kernels and copies of this thread go to; None is the default stream
+    stream: object = None  # the stream that kernels and copies of this thread go to; None is the default stream
 
 
 current = _Current()
@@ -72,25 +78,49 @@ def empty(count: int, storage_dtype: object) -> object:
 
 
 def upload(host: np.ndarray) -> object:
-    """A device copy of a flat host array. From pinned memory it goes on behind the caller's back, in the stream's order."""
+    """A device copy of a flat host array."""
     buffer = empty(host.size, host.dtype)
     if host.size:
-        buffer.copy_to_device(np.ascontiguousarray(host), stream=current.stream or 0)
+        buffer.copy_to_device(np.ascontiguousarray(host))
     return buffer
 
 
 def download(buffer: object) -> np.ndarray:
     """A host copy of a device buffer; waits for the kernels that write it."""
-    stream = current.stream
-    host = buffer.copy_to_host(stream=stream or 0)
-    if stream is not None:
-        stream.synchronize()
-    return host
+    return buffer.copy_to_host() if current.stream is None else buffer.copy_to_host(stream=current.stream)
 
 
 def pinned(count: int, storage_dtype: object) -> np.ndarray:
     """A host buffer that the device can read by itself, without the processor copying it first."""
-    return numba_cuda().pinned_array(max(count, 1), storage_dtype)[:count]
+    return np.empty(count, storage_dtype) if config.cuda_simulator() else cuda_driver.pinned(driver(), count, np.dtype(storage_dtype))
+
+
+def make_stream() -> object:
+    """A new queue of work."""
+    return Simulated() if driver() is None else cuda_driver.Stream(driver())
+
+
+def make_event(timing: bool) -> object:
+    """A new mark."""
+    return Simulated() if driver() is None else cuda_driver.Event(driver(), timing)
+
+
+class Simulated:
+    """A stream or an event of the simulator, where all is done when a launch returns."""
+
+    handle = 0
+
+    def synchronize(self) -> None:
+        """Nothing is left to wait for."""
+
+    def record(self, stream: object = None) -> None:
+        """Nothing to mark."""
+
+    wait = record
+
+    def query(self) -> bool:
+        """Passed."""
+        return True
 
 
 def adopt(address: int, count: int, storage_dtype: np.dtype, owner: object) -> object:
@@ -100,15 +130,38 @@ def adopt(address: int, count: int, storage_dtype: np.dtype, owner: object) -> o
 
 def synchronize() -> None:
     """Wait for all kernels."""
-    numba_cuda().synchronize()
+    pool().source.synchronize()
+
+
+def properties() -> dict[str, object]:
+    """Name, memory, multiprocessors, warp size and compute capability of the device."""
+    if driver() is None:
+        return {"name": "CUDA simulator", "total_memory": pool().source.information()[1], "multi_processor_count": 1, "warp_size": 32, "capability": (5, 2)}
+    driver().activate()
+    return {**driver().properties(), "capability": driver().capability}
 
 
 @functools.cache
 def identity() -> str:
-    """What compiled code depends on."""
+    """What compiled code depends on: Numba's and the PTX compiler's versions, and the device's capability."""
     import numba
+    from numba import cuda
 
-    return f"cuda numba {numba.__version__} {'simulator' if config.cuda_simulator() else 'device'}"
+    if config.cuda_simulator():
+        return f"cuda numba {numba.__version__} simulator"
+    return f"cuda numba {numba.__version__} {getattr(cuda, '__version__', '')} nvvm {_version('nvidia-nvvm')} sm_{capability()}"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "of the toolkit"
+
+
+def capability() -> tuple[int, int]:
+    """The compute capability that kernels are compiled for."""
+    return driver().capability
 
 
 def namespace() -> dict[str, object]:
@@ -151,10 +204,15 @@ def _bitcast(cuda: object, view: Callable, kind: object) -> Callable:
     return cast
 
 
-def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False) -> object:  # noqa: A001
-    """A kernel to be launched as `kernel[blocks, threads](*arguments)`."""
-    cuda = numba_cuda()
-    kernel = cuda.jit(function) if config.cuda_simulator() else cuda.jit(numba_types(signature))(function)
+def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> object:  # noqa: A001
+    """A kernel for `launch_on`. Its PTX is kept in the cache; the driver makes machine code of it, and keeps that in a cache of its own."""
+    if config.cuda_simulator():
+        from numba import cuda
+
+        kernel = cuda.jit(function)
+    else:
+        text = cache.text(lambda: ptx(function, signature, capability()))
+        kernel = cuda_driver.Function(driver(), text, re.search(r"\.entry\s+(\w+)", text)[1], signature)
     cache.keep(kernel)
     return kernel
 
@@ -167,9 +225,11 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
     before = dispatcher.get_current_device
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)  # helpers are compiled for the current device: there is none
     try:
-        return cuda.compile_ptx(function, numba_types(signature), cc=capability)[0]
+        text = cuda.compile_ptx(function, numba_types(signature), cc=capability)[0]
     finally:
         dispatcher.get_current_device = before
+    # a compiler newer than the driver writes a version that the driver refuses, though nothing in the text is new
+    return re.sub(r"^\.version .*$", ".version 7.8", text, flags=re.M) if capability <= (9, 0) else text
 
 
 def choose(make: Callable[[bool], object], work: int, divisible: bool) -> Callable:
@@ -177,19 +237,23 @@ def choose(make: Callable[[bool], object], work: int, divisible: bool) -> Callab
     shape = (1, 1)
     if divisible:  # in the simulator every thread is a Python thread; two blocks and an odd size show errors in the strides
         shape = (2, 3) if config.cuda_simulator() else (min(-(-work // _BLOCK), _MOST_BLOCKS), _BLOCK)
-    return _launch_on(make(False), shape)
+    return launch_on(make(False), shape)
 
 
 def launch_blocks(kernel: object, blocks: int, threads: int) -> Callable:
     """The launcher of a kernel whose blocks take one task after the other. The simulator has two, so that some take several."""
-    return _launch_on(kernel, (min(blocks, 2 if config.cuda_simulator() else _MOST_TASKS), threads))
+    return launch_on(kernel, (min(blocks, 2 if config.cuda_simulator() else _MOST_TASKS), threads))
 
 
-def _launch_on(kernel: object, shape: tuple[int, int]) -> Callable:
-    default = kernel[shape]
+def launch_on(kernel: object, shape: tuple[int, int]) -> Callable:
+    """The launcher of a kernel for a number of blocks and threads. It has its kernel with it, for the profiler."""
+    if config.cuda_simulator():
+        start = kernel[shape]
 
-    def launch(*arguments: object) -> None:
-        stream = current.stream
-        (default if stream is None else kernel[(*shape, stream)])(*arguments)
+        def launch(*arguments: object) -> None:
+            start(*arguments)
 
+    else:
+        launch = kernel.launcher(*shape, current)
+    launch.kernel = kernel
     return launch

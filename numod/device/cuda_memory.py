@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import config
 from ..errors import OutOfMemoryError
+from . import cuda_driver
 
 _GRAIN = 512  # bytes; also the alignment that vector loads want
 
@@ -53,7 +53,8 @@ class Pool:
         dtype = np.dtype(dtype)
         size = rounded(count * dtype.itemsize)
         with self._lock:
-            self._settle()
+            if self._waiting:
+                self._settle()
             free = self._free[size, stream]
             block = free.pop() if free else self._reserve(size, stream)
             address = self.source.address(block.memory)
@@ -71,7 +72,8 @@ class Pool:
     def empty_cache(self) -> None:
         """Give all free blocks back to the driver."""
         with self._lock:
-            self._settle()
+            if self._waiting:
+                self._settle()
             for blocks in self._free.values():
                 self.numbers["reserved"] -= sum(each.size for each in blocks)
                 blocks.clear()
@@ -134,70 +136,77 @@ def _said(size: float) -> str:
 
 
 class Driver:
-    """Memory from the CUDA driver, through Numba."""
+    """Memory from the CUDA driver."""
 
-    def __init__(self, cuda: object) -> None:
-        self._cuda = cuda
-        self._in_use: dict[int, object] = {}  # Numba's owned pointers refer to these weakly
+    def __init__(self, driver: cuda_driver.Driver) -> None:
+        self.driver = driver
 
-    def allocate(self, size: int) -> object | None:
+    def allocate(self, size: int) -> Memory | None:
         """Memory, or None where there is no room."""
-        from numba.cuda.cudadrv.driver import CudaAPIError
-
+        self.driver.activate()
         try:
-            return self._cuda.current_context().memalloc(size)
-        except CudaAPIError as error:
-            if "OUT_OF_MEMORY" in str(error):
+            return Memory(self.driver, self.driver.read(ctypes.c_uint64, "cuMemAlloc_v2", size))
+        except cuda_driver.DriverError as error:
+            if error.number == cuda_driver.OUT_OF_MEMORY:
                 return None
             raise
 
-    def address(self, memory: object) -> int:
+    def address(self, memory: Memory) -> int:
         """Where memory begins."""
-        return int(memory.device_pointer_value)
+        return memory.address
 
-    def array(self, memory: object, count: int, dtype: np.dtype, done: Callable[[], None]) -> object:
+    def array(self, memory: Memory, count: int, dtype: np.dtype, done: Callable[[], None]) -> cuda_driver.Buffer:
         """A flat array over memory; `done` is called when it and its slices are gone."""
-        from numba.cuda.cudadrv.driver import AutoFreePointer
+        return cuda_driver.Buffer(memory.address, count, dtype, _Held(done), self.driver)
 
-        address, in_use = self.address(memory), self._in_use
-
-        def finish() -> None:
-            in_use.pop(address, None)
-            done()
-
-        pointer = AutoFreePointer(memory.context, memory.device_pointer, memory.size, finalizer=finish)
-        in_use[address] = pointer
-        return self._over(pointer.own(), count, dtype)
-
-    def adopt(self, address: int, count: int, dtype: np.dtype, owner: object) -> object:
+    def adopt(self, address: int, count: int, dtype: np.dtype, owner: object) -> cuda_driver.Buffer:
         """A flat array over somebody else's memory."""
-        from numba.cuda.cudadrv.driver import MemoryPointer
-
-        return self._over(MemoryPointer(self._cuda.current_context(), ctypes.c_void_p(address), count * dtype.itemsize, owner=owner), count, dtype)
-
-    def _over(self, pointer: object, count: int, dtype: np.dtype) -> object:
-        from numba.cuda.cudadrv.devicearray import DeviceNDArray
-
-        return DeviceNDArray((count,), (dtype.itemsize,), dtype, gpu_data=pointer)
+        return cuda_driver.Buffer(address, count, dtype, owner, self.driver)
 
     def information(self) -> tuple[int, int]:
         """Bytes free and in all."""
-        found = self._cuda.current_context().get_memory_info()
-        return int(found.free), int(found.total)
+        self.driver.activate()
+        total = ctypes.c_size_t()
+        return self.driver.read(ctypes.c_size_t, "cuMemGetInfo_v2", ctypes.byref(total)), total.value
 
     def synchronize(self) -> None:
         """Wait for all kernels."""
-        self._cuda.synchronize()
+        self.driver.activate()
+        self.driver.call("cuCtxSynchronize")
 
-    def event(self, stream: object) -> object:
+    def event(self, stream: cuda_driver.Stream | None) -> cuda_driver.Event:
         """A mark at what a stream was told so far."""
-        event = self._cuda.event(timing=False)
-        event.record(stream or 0)
+        event = cuda_driver.Event(self.driver)
+        event.record(stream)
         return event
 
-    def passed(self, event: object) -> bool:
+    def passed(self, event: cuda_driver.Event) -> bool:
         """Whether the stream is past a mark."""
         return event.query()
+
+
+class Memory:
+    """A piece of the driver's memory, given back with the last reference."""
+
+    __slots__ = ("driver", "address")
+
+    def __init__(self, driver: cuda_driver.Driver, address: int) -> None:
+        self.driver, self.address = driver, address
+
+    def __del__(self) -> None:
+        self.driver.release(self.address)
+
+
+class _Held:
+    """Calls `done` when the last array that holds it goes."""
+
+    __slots__ = ("done",)
+
+    def __init__(self, done: Callable[[], None]) -> None:
+        self.done = done
+
+    def __del__(self) -> None:
+        self.done()
 
 
 class Simulated:
@@ -244,6 +253,6 @@ class Simulated:
         return True
 
 
-def make(cuda: object) -> Pool:
-    """The pool of the device."""
-    return Pool(Simulated() if config.cuda_simulator() else Driver(cuda))
+def make(driver: cuda_driver.Driver | None) -> Pool:
+    """The pool of the driver's memory, or of the simulator's where there is none."""
+    return Pool(Simulated() if driver is None else Driver(driver))

@@ -129,6 +129,17 @@ class _Cache:
         if self.path and not result.library.has_dynamic_globals:
             _write(self.path, self.kernel.key, dumps(result._reduce()))
 
+    def text(self, make: Callable[[], str]) -> str:
+        """The text that `make` gives, from the disk where it was made before: the form of targets whose driver compiles it further."""
+        payload = _read(self.path, self.kernel.key) if self.path else None
+        self.hit, self.kernel.why = payload is not None, "found on the disk" if payload is not None else "no cache folder" if not self.path else "no entry"
+        if payload is not None:
+            return payload.decode()
+        text = make()
+        if self.path:
+            _write(self.path, self.kernel.key, text.encode())
+        return text
+
     def keep(self, dispatcher: object) -> None:
         """Hold what owns the native code for as long as the kernel lives."""
         self.kernel.dispatcher = dispatcher

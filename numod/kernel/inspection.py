@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -117,6 +118,10 @@ class _Holder:
 
     def save_overload(self, *_: object) -> None:
         """Nothing is kept."""
+
+    def text(self, make: Callable[[], str]) -> str:
+        """Made anew."""
+        return make()
 
     def keep(self, dispatcher: object) -> None:
         """What was compiled."""

@@ -36,7 +36,7 @@ class Launches:
         exchange.replace(bind, "_built", self._watch_built)
         self._gpu = sys.modules.get(f"{bind.__name__.split('.')[0]}.device.cuda")
         if self._gpu is not None:
-            exchange.replace(self._gpu, "choose", lambda plain: lambda *arguments: self._time_gpu(plain(*arguments)))
+            exchange.replace(self._gpu, "launch_on", lambda plain: lambda *arguments: self._time_gpu(plain(*arguments)))
         self._wire_plans(self._timed)
 
     def stop(self) -> None:
@@ -71,16 +71,15 @@ class Launches:
         return self._timed.get(id(entry), entry)
 
     def _time_gpu(self, entry: Callable) -> Callable:
-        """A timed launch of a GPU's kernel, given what the back end's `choose` made. The note's detail are the two marks."""
-        dispatcher, note, clock, gpu, simulated = _cell(entry, "kernel"), self.note, self.clock, self._gpu, config.cuda_simulator()
+        """A timed launch of a GPU's kernel, given what the back end's `launch_on` made. The note's detail are the two marks."""
+        dispatcher, note, clock, gpu, simulated = getattr(entry, "kernel", None), self.note, self.clock, self._gpu, config.cuda_simulator()
         kernel = next((each for each in build.kernels() if each.launch is dispatcher), None)
         if kernel is None or id(entry) in self._timed:
             return self._timed.get(id(entry), entry)
-        cuda = gpu.numba_cuda()
 
         def launch(*arguments: object) -> None:
-            stream = gpu.current.stream or 0
-            marks = None if simulated else (cuda.event(True), cuda.event(True))
+            stream = gpu.current.stream
+            marks = None if simulated else (gpu.make_event(True), gpu.make_event(True))
             start = clock()
             if marks:
                 marks[0].record(stream)
@@ -162,18 +161,12 @@ class Simulated:
         return duration / 1e3
 
 
-def _cell(function: Callable, name: str) -> object:
-    """What a function's closure holds under a name; None where it has none."""
-    code = getattr(function, "__code__", None)
-    return function.__closure__[code.co_freevars.index(name)].cell_contents if code and name in code.co_freevars else None
-
-
 def _launches(thing: object, seen: set[int]) -> list[Callable]:
     """The launches of GPU kernels that a plan's launcher holds."""
     if id(thing) in seen or not isinstance(thing, (FunctionType, tuple, list)):
         return []
     seen.add(id(thing))
-    if isinstance(thing, FunctionType) and thing.__qualname__ == "choose.<locals>.launch":
+    if isinstance(thing, FunctionType) and hasattr(thing, "kernel"):
         return [thing]
     parts = thing if isinstance(thing, (tuple, list)) else [cell.cell_contents for cell in thing.__closure__ or ()]
     return [found for each in parts for found in _launches(each, seen)]

@@ -1,0 +1,333 @@
+"""The CUDA driver, by ctypes: its C functions are the same for ever, while Numba and `numba-cuda` wrap them each in objects of their own that change.
+
+Not the pool of memory, nor what kernels compute. All work is in the device's primary context, which PyTorch, CuPy and Numba use too; every thread that
+comes here is given it. A forked child cannot use it: it is told so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import struct
+import threading
+from collections.abc import Callable
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
+
+import numpy as np
+
+_FUNCTIONS = {
+    "cuInit": (c_uint,), "cuDriverGetVersion": (POINTER(c_int),), "cuGetErrorName": (c_int, POINTER(c_char_p)),
+    "cuDeviceGetCount": (POINTER(c_int),), "cuDeviceGet": (POINTER(c_int), c_int), "cuDeviceGetName": (c_char_p, c_int, c_int),
+    "cuDeviceTotalMem_v2": (POINTER(c_size_t), c_int), "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
+    "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int), "cuCtxSetCurrent": (c_void_p,), "cuCtxSynchronize": (),
+    "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t), "cuMemFree_v2": (c_uint64,), "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
+    "cuMemHostAlloc": (POINTER(c_void_p), c_size_t, c_uint), "cuMemFreeHost": (c_void_p,),
+    "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t), "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
+    "cuMemcpyHtoDAsync_v2": (c_uint64, c_void_p, c_size_t, c_void_p), "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, c_void_p),
+    "cuStreamCreate": (POINTER(c_void_p), c_uint), "cuStreamDestroy_v2": (c_void_p,), "cuStreamSynchronize": (c_void_p,),
+    "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
+    "cuEventCreate": (POINTER(c_void_p), c_uint), "cuEventDestroy_v2": (c_void_p,), "cuEventRecord": (c_void_p, c_void_p), "cuEventQuery": (c_void_p,),
+    "cuEventSynchronize": (c_void_p,), "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
+    "cuModuleLoadDataEx": (POINTER(c_void_p), c_char_p, c_uint, POINTER(c_int), POINTER(c_void_p)), "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
+    "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p), "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
+}  # fmt: skip
+OUT_OF_MEMORY, NOT_READY = 2, 600
+_MAJOR, _MINOR, _MULTIPROCESSORS, _WARP = 75, 76, 16, 10  # CUdevice_attribute
+_NO_TIMING, _ERROR_LOG, _ERROR_LOG_SIZE = 2, 5, 6  # CU_EVENT_DISABLE_TIMING; CUjit_option
+ATTRIBUTES = {"registers": 4, "shared": 1, "local": 3}  # CUfunction_attribute: a thread's registers, a block's shared bytes, a thread's spilled bytes
+
+
+class DriverError(RuntimeError):
+    """What the driver refused: `number` is its CUresult."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(text)
+        self.number = number
+
+
+class _Here(threading.local):
+    ready = False  # whether this thread has the context
+
+
+class Driver:
+    """The driver's functions on one library: `call("cuMemFree_v2", address)`. Raises OSError where the library is missing."""
+
+    def __init__(self, library: object | None = None) -> None:
+        self.library = library or _open()
+        self._functions = {name: _function(self.library, name, types) for name, types in _FUNCTIONS.items()}
+        self.here, self.forked = _Here(), False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._enter_child)
+        self.call("cuInit", 0)
+        if not self.read(c_int, "cuDeviceGetCount"):
+            raise DriverError(100, "CUDA error: no CUDA-capable device is detected")
+        self.device = self.read(c_int, "cuDeviceGet", 0)
+
+    def call(self, name: str, *arguments: object) -> None:
+        """Call a function. Raises DriverError for whatever it refuses."""
+        number = self._functions[name](*arguments)
+        if number:
+            raise DriverError(number, f"CUDA error: {self._named(number)} (in {name})")
+
+    def read(self, kind: type, name: str, *arguments: object) -> object:
+        """Call a function that writes one value through its first argument."""
+        value = kind()
+        self.call(name, byref(value), *arguments)
+        return value.value
+
+    def activate(self) -> None:
+        """Make the primary context this thread's. Nothing but a look where it is so already."""
+        if self.here.ready:
+            return
+        if self.forked:
+            raise RuntimeError("Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method")
+        self.call("cuCtxSetCurrent", self.context)
+        self.here.ready = True
+
+    def _enter_child(self) -> None:
+        self.here.ready, self.forked = False, True
+
+    def release(self, address: int) -> None:
+        """Give memory back. The driver waits for the kernels that use it; a process at its end, or a forked one, has nothing to give."""
+        if not self.forked:
+            self._functions["cuMemFree_v2"](address)
+
+    @functools.cached_property
+    def context(self) -> int:
+        """The device's primary context, held for the life of the process."""
+        return self.read(c_void_p, "cuDevicePrimaryCtxRetain", self.device)
+
+    def attribute(self, number: int) -> int:
+        """A property of the device."""
+        return self.read(c_int, "cuDeviceGetAttribute", number, self.device)
+
+    @functools.cached_property
+    def capability(self) -> tuple[int, int]:
+        """The compute capability, such as (9, 0)."""
+        return self.attribute(_MAJOR), self.attribute(_MINOR)
+
+    def properties(self) -> dict[str, object]:
+        """Name, memory, multiprocessors and warp size of the device."""
+        name = ctypes.create_string_buffer(256)
+        self.call("cuDeviceGetName", name, 256, self.device)
+        return {
+            "name": name.value.decode(), "total_memory": self.read(c_size_t, "cuDeviceTotalMem_v2", self.device),
+            "multi_processor_count": self.attribute(_MULTIPROCESSORS), "warp_size": self.attribute(_WARP),
+        }  # fmt: skip
+
+    def version(self) -> tuple[int, int]:
+        """The CUDA version that the driver is for."""
+        number = self.read(c_int, "cuDriverGetVersion")
+        return number // 1000, number % 1000 // 10
+
+    def load(self, text: str, name: str) -> int:
+        """The handle of the entry `name` of a PTX text. Raises DriverError with what the driver's compiler says."""
+        self.activate()
+        log, module = ctypes.create_string_buffer(8192), c_void_p()
+        options, values = (c_int * 2)(_ERROR_LOG, _ERROR_LOG_SIZE), (c_void_p * 2)(ctypes.addressof(log), len(log))
+        try:
+            self.call("cuModuleLoadDataEx", byref(module), text.encode(), 2, options, values)
+        except DriverError as error:
+            told = log.value.decode(errors="replace").strip()
+            raise DriverError(error.number, f"{error}; the driver is for CUDA {'.'.join(map(str, self.version()))}{f': {told}' if told else ''}") from None
+        return self.read(c_void_p, "cuModuleGetFunction", module, name.encode())
+
+    def _named(self, number: int) -> str:
+        text = c_char_p()
+        self._functions["cuGetErrorName"](number, byref(text))
+        return text.value.decode() if text.value else f"error {number}"
+
+
+def _open() -> object:
+    for name in ("nvcuda.dll",) if os.name == "nt" else ("libcuda.so.1", "libcuda.so"):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    raise OSError("libcuda is not there")
+
+
+def _function(library: object, name: str, types: tuple) -> Callable:
+    function = getattr(library, name)
+    function.argtypes, function.restype = types, c_int
+    return function
+
+
+class Buffer:
+    """A flat array on the device: an address, a number of elements, their type, and what keeps the memory."""
+
+    __slots__ = ("address", "size", "dtype", "owner", "driver", "__weakref__")
+
+    def __init__(self, address: int, size: int, dtype: np.dtype, owner: object, driver: Driver) -> None:
+        self.address, self.size, self.dtype, self.owner, self.driver = address, size, dtype, owner, driver
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, part: slice) -> Buffer:
+        start, stop, _ = part.indices(self.size)
+        return Buffer(self.address + start * self.dtype.itemsize, max(stop - start, 0), self.dtype, self.owner, self.driver)
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {"shape": (self.size,), "typestr": self.dtype.str, "strides": None, "data": (self.address, False), "version": 3}
+
+    def copy_to_device(self, host: np.ndarray, stream: Stream | None = None) -> None:
+        """Overwrite with a dense host array of as many elements; the caller may then change it, unless it is pinned and a stream was named."""
+        self.driver.activate()
+        if self.size and stream is None:
+            self.driver.call("cuMemcpyHtoD_v2", self.address, host.ctypes.data, self.nbytes)
+        elif self.size:
+            self.driver.call("cuMemcpyHtoDAsync_v2", self.address, host.ctypes.data, self.nbytes, stream.handle)
+
+    def copy_to_host(self, stream: Stream | None = None) -> np.ndarray:
+        """A host copy, after what the stream was told before."""
+        self.driver.activate()
+        host = np.empty(self.size, self.dtype)
+        if self.size and stream is None:
+            self.driver.call("cuMemcpyDtoH_v2", host.ctypes.data, self.address, self.nbytes)
+        elif self.size:
+            self.driver.call("cuMemcpyDtoHAsync_v2", host.ctypes.data, self.address, self.nbytes, stream.handle)
+            stream.synchronize()
+        return host
+
+
+class _Made:
+    """Base of what the driver makes and is told to destroy when nobody refers to it any more."""
+
+    make, destroy = "", ""
+
+    def __init__(self, driver: Driver, flags: int = 0) -> None:
+        self.driver = driver
+        driver.activate()
+        self.handle = driver.read(c_void_p, self.make, flags)
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None) and not self.driver.forked:
+            self.driver._functions[self.destroy](self.handle)  # whatever it answers: the process may be at its end
+
+
+class Stream(_Made):
+    """A queue of the driver. It waits for the default stream and the default stream for it, as PyTorch's do not; so sharing is never a race."""
+
+    make, destroy = "cuStreamCreate", "cuStreamDestroy_v2"
+
+    def synchronize(self) -> None:
+        """Wait for all its work."""
+        self.driver.activate()
+        self.driver.call("cuStreamSynchronize", self.handle)
+
+
+class Event(_Made):
+    """A mark of the driver's in a stream; None is the default stream."""
+
+    make, destroy = "cuEventCreate", "cuEventDestroy_v2"
+
+    def __init__(self, driver: Driver, timing: bool = False) -> None:
+        super().__init__(driver, 0 if timing else _NO_TIMING)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Put it behind what the stream was told."""
+        self.driver.activate()
+        self.driver.call("cuEventRecord", self.handle, stream.handle if stream else None)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Let the stream wait for it."""
+        self.driver.activate()
+        self.driver.call("cuStreamWaitEvent", stream.handle if stream else None, self.handle, 0)
+
+    def query(self) -> bool:
+        """Whether it is passed."""
+        self.driver.activate()
+        try:
+            self.driver.call("cuEventQuery", self.handle)
+        except DriverError as error:
+            if error.number == NOT_READY:
+                return False
+            raise
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for it."""
+        self.driver.activate()
+        self.driver.call("cuEventSynchronize", self.handle)
+
+    def elapsed_time(self, other: Event) -> float:
+        """Milliseconds from it to another."""
+        self.driver.activate()
+        return self.driver.read(c_float, "cuEventElapsedTime", self.handle, other.handle)
+
+
+def pinned(driver: Driver, count: int, dtype: np.dtype) -> np.ndarray:
+    """A host array that the device can read by itself."""
+    driver.activate()
+    size = max(count * dtype.itemsize, 1)
+    memory = (ctypes.c_uint8 * size).from_address(driver.read(c_void_p, "cuMemHostAlloc", size, 1))  # CU_MEMHOSTALLOC_PORTABLE
+    memory.owner = _Pinned(driver, ctypes.addressof(memory))
+    return np.frombuffer(memory, dtype, count)
+
+
+class _Pinned:
+    def __init__(self, driver: Driver, address: int) -> None:
+        self.driver, self.address = driver, address
+
+    def __del__(self) -> None:
+        if not self.driver.forked:
+            self.driver._functions["cuMemFreeHost"](self.address)
+
+
+class Function:
+    """A kernel on the device, for a signature such as `float32[], int64`: `launcher(blocks, threads, current)` gives what launches it.
+
+    Numba passes an array as seven words (none of them pointers to anything but its elements), a number as one. They are packed into a block whose
+    places the driver was told once; so a launch is one `struct.pack_into` and one call of the driver.
+    """
+
+    def __init__(self, driver: Driver, text: str, name: str, signature: str) -> None:
+        self.driver, self.text, self.signature, self.handle = driver, text, signature.split(", "), driver.load(text, name)
+
+    def attribute(self, name: str) -> int:
+        """One of ATTRIBUTES."""
+        return self.driver.read(c_int, "cuFuncGetAttribute", ATTRIBUTES[name], self.handle)
+
+    def launcher(self, blocks: int, threads: int, current: object) -> Callable:
+        """A function of the kernel's arguments; it launches on the stream of `current`, and returns at once."""
+        layout, values = words(self.signature)
+        block = ctypes.create_string_buffer(layout.size)
+        places = (c_void_p * (layout.size // 8))(*range(ctypes.addressof(block), ctypes.addressof(block) + layout.size, 8))
+        known = {
+            "pack": layout.pack_into, "block": block, "start": self.driver._functions["cuLaunchKernel"], "handle": self.handle, "places": ctypes.addressof(places),
+            "kept": places, "lock": threading.Lock(), "current": current, "here": self.driver.here, "activate": self.driver.activate, "refused": functools.partial(_refused, self.driver),
+        }
+        names = ", ".join(f"a{k}" for k in range(len(self.signature)))
+        text = (
+            f"def launch({names}):\n    if not here.ready:\n        activate()\n    stream = current.stream\n    with lock:\n        pack(block, 0, {values})\n"
+            f"        number = start(handle, {blocks}, 1, 1, {threads}, 1, 1, 0, None if stream is None else stream.handle, places, None)\n"
+            "    if number:\n        refused(number)\n"
+        )
+        exec(text, known)  # noqa: S102  the words of one signature, written out
+        return known["launch"]
+
+
+def words(signature: list[str]) -> tuple[struct.Struct, str]:
+    """How arguments a0, a1 … lie in a block of 8-byte words, and the text of the values to pack. Numba's array: meminfo, parent, size, itemsize, data, shape, stride."""
+    form, values = "=", []
+    for k, kind in enumerate(signature):
+        if kind.endswith("[]"):
+            step = np.dtype(kind[:-2]).itemsize
+            form += "qqqqQqq"
+            values += ["0", "0", f"a{k}.size", str(step), f"a{k}.address", f"a{k}.size", str(step)]
+        else:
+            form += "d" if kind == "float64" else "q"
+            values.append(f"a{k}")
+    return struct.Struct(form), ", ".join(values)
+
+
+def _refused(driver: Driver, number: int) -> None:
+    raise DriverError(number, f"CUDA error: {driver._named(number)} (in cuLaunchKernel)")

@@ -1,0 +1,95 @@
+"""What `test_driver` runs in a process of its own: the whole back end but the kernels' arithmetic, on a driver that only keeps what it is told (argument: its library)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import warnings
+
+warnings.simplefilter("ignore")
+LIBRARY = ctypes.CDLL(sys.argv[1])
+
+from numod.device import cuda_driver  # noqa: E402
+
+cuda_driver._open = lambda: LIBRARY
+
+import numod  # noqa: E402
+from numod import cuda, nn, optim  # noqa: E402
+
+
+def last_launch() -> tuple[list[int], list[int]]:
+    """The words that the last kernel was given, and its blocks and threads."""
+    words, grid = (ctypes.c_uint64 * 256)(), (ctypes.c_uint * 2)()
+    count = LIBRARY.pretend_last(words, grid)
+    return list(words[:count]), list(grid)
+
+
+def array(tensor: numod.Tensor) -> list[int]:
+    """How Numba passes a flat array: meminfo, parent, size, itemsize, data, shape, stride."""
+    size = len(tensor._storage.data)
+    return [0, 0, size, tensor.dtype.itemsize, tensor.data_ptr(), size, tensor.dtype.itemsize]
+
+
+assert cuda.is_available() and cuda.get_device_capability() == (9, 0) and cuda.get_device_properties().multi_processor_count == 132
+values = [0.5, 1.0, -2.0, 3.0, 4.0, 5.0, 6.0]
+x = numod.tensor(values).cuda()
+assert x.cpu().tolist() == values and x[2:5].cpu().tolist() == values[2:5]
+
+y = x + x  # the driver knows from the PTX how many words a kernel takes, and kept as many
+assert last_launch() == ([*array(x), *array(x), *array(y), 7], [1, 256]), last_launch()
+z = x * 2.0
+words, _ = last_launch()
+assert words[:14] == [*array(x), *array(z)] and ctypes.c_double.from_buffer(ctypes.c_uint64(words[14])).value == 2.0 and words[15] == 7
+
+a, b = numod.zeros(130, 70).cuda(), numod.zeros(70, 200).cuda()
+c = a @ b
+words, grid = last_launch()
+assert grid == [3 * 4, 256] and words[:21] == [*array(a), *array(b), *array(c)] and words[28:] == [1, 130, 200, 70, 0, 70, 1, 0, 200, 1], (words, grid)
+
+model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(18, 3)).cuda()
+optimizer = optim.Adam(model.parameters())
+nn.functional.mse_loss(model(numod.zeros(2, 1, 5, 5).cuda()), numod.zeros(2, 3).cuda()).backward()
+optimizer.step()
+
+stream, event = cuda.Stream(), cuda.Event(enable_timing=True)
+with cuda.stream(stream):
+    event.record()
+    w = x * 3.0
+    assert w.cpu().shape == (7,) and cuda.current_stream().cuda_stream == 0x7F0011223344
+stream.wait_stream(cuda.default_stream())
+event.synchronize()
+assert event.elapsed_time(event) == 1.5 and not event.query()
+cuda.synchronize()
+
+pinned = numod.ones(3).pin_memory()
+assert pinned.is_pinned() and pinned.cuda().cpu().tolist() == [1, 1, 1]
+try:
+    numod.empty(1 << 28, device="cuda")
+    raise AssertionError("there is no room for that")
+except numod.OutOfMemoryError as error:
+    assert "Tried to allocate 1.00 GiB" in str(error)
+
+seen = []
+thread = threading.Thread(target=lambda: seen.append((x + x).cpu().shape))
+thread.start()
+thread.join()
+assert seen == [(7,)]  # a thread of its own has the context too
+
+child = os.fork()
+if child == 0:
+    try:
+        x + x
+    except RuntimeError as error:
+        os._exit(0 if "forked subprocess" in str(error) else 1)
+    os._exit(2)
+assert os.waitpid(child, 0)[1] == 0
+
+shared = numod.from_dlpack(numod.to_dlpack(x))
+assert shared.data_ptr() == x.data_ptr() and shared.cpu().tolist() == values
+before = cuda.memory_allocated()
+del y, z, w, c
+assert cuda.memory_allocated() < before
+cuda.empty_cache()
+print("all right")

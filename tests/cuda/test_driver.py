@@ -1,0 +1,32 @@
+"""The CUDA driver's interface without a driver: a library that pretends to be one keeps what it is told, and the back end runs on it. Needs a C compiler."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from numod import config
+from numod.device.cuda_driver import words
+
+HERE = Path(__file__).parent
+
+
+def test_arguments_are_words():
+    layout, values = words(["float32[]", "uint8[]", "float64", "int64"])
+    assert layout.size == 8 * (7 + 7 + 1 + 1) and layout.format == "=qqqqQqqqqqqQqqdq"
+    assert values == "0, 0, a0.size, 4, a0.address, a0.size, 4, 0, 0, a1.size, 1, a1.address, a1.size, 1, a2, a3"
+
+
+@pytest.mark.ptx
+@pytest.mark.skipif(config.cuda_simulator(), reason="the simulator has no driver")
+def test_the_back_end_on_a_pretended_driver(tmp_path):
+    pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
+    compiler = shutil.which("cc") or pytest.skip("needs a C compiler")
+    library = tmp_path / "libpretended.so"
+    subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", str(library), str(HERE / "pretended_driver.c")], check=True)
+    found = subprocess.run([sys.executable, str(HERE / "on_pretended_driver.py"), str(library)], capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0 and "all right" in found.stdout, found.stderr
