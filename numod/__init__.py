@@ -34,6 +34,10 @@ from .nn.functional import (  # noqa: E402
     pairwise_distance, pixel_shuffle, pixel_unshuffle, poisson_nll_loss, prelu, rms_norm, rrelu, selu, threshold,
 )
 
+from .nn.functional import older as _older  # noqa: E402
+
+globals().update({_name: getattr(_older, _name) for _name in _older.FUNCTIONS.split()})
+
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
     **dict.fromkeys(name for name in paths.HOMES if "." not in name and name != "_tensor"),
     **dict.fromkeys(("amp", "backends", "distributions", "func", "optim", "profiler", "random", "serialization", "testing", "utils")),

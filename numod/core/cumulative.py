@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import dtypes
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
@@ -11,11 +13,11 @@ from . import return_types
 from .apply import apply
 from .elementwise import contiguous, to
 from .reductions import sum as total
-from .shapes import cat, narrow, unsqueeze
+from .shapes import cat, movedim, narrow, unsqueeze
 from .tensor import Tensor
 
 BOTH = "cumsum cumprod cummax cummin logcumsumexp diff"
-FUNCTIONS = "trapezoid trapz=trapezoid cumulative_trapezoid"
+FUNCTIONS = "gradient trapezoid trapz=trapezoid cumulative_trapezoid"
 IN_PLACE = "cumsum cumprod"
 OUT = "cumsum cumprod cummax cummin logcumsumexp diff"
 AXIS = "cumsum cumprod"
@@ -103,3 +105,39 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """Running area under y along a dimension by the trapezoidal rule."""
     return cumsum(_areas("cumulative_trapezoid", y, x, dx, dim), dim)
+
+
+def gradient(
+    input: Tensor, *, spacing: float | Sequence = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1,  # noqa: A002
+) -> tuple[Tensor, ...]:
+    """Slopes along dimensions (all by default), right to second order inside and to `edge_order` at the ends.
+
+    `spacing` is a step, one per dimension, or the coordinates along each. Raises RuntimeError where a dimension has fewer than edge_order + 1 elements.
+    """
+    dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    steps = [spacing] * len(dims) if not isinstance(spacing, (list, tuple)) else list(spacing)
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    if len(steps) != len(dims):
+        raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to 'dim' ({len(dims)}), but got {len(steps)}")
+    dims = [normalize_dim(d, input.ndim) for d in dims]
+    if any(input.shape[d] < edge_order + 1 for d in dims):
+        raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    x = input if input.is_floating_point() else input.to(dtypes.get_default_dtype())
+    return tuple(_slopes(x, step, d, edge_order) for step, d in zip(steps, dims))
+
+
+def _slopes(y: Tensor, step: float | Tensor, dim: int, edge_order: int) -> Tensor:
+    """The slope of the parabola through three neighbours; at the ends of it there, or of the line through two. Fornberg, 1988."""
+    y, n = movedim(y, dim, -1), y.shape[dim]
+    gaps = diff(step.to(y.dtype)) if isinstance(step, Tensor) and step.ndim else y.new_full((n - 1,), float(step))
+    lines = diff(y) / gaps
+    if n == 2:
+        return movedim(cat([lines, lines], -1), -1, dim)
+    before, after = gaps[:-1], gaps[1:]
+    inside = (lines[..., :-1] * after + lines[..., 1:] * before) / (before + after)
+    first, last = lines[..., :1], lines[..., -1:]
+    if edge_order == 2:
+        first = first + (first - lines[..., 1:2]) * (gaps[0] / (gaps[0] + gaps[1]))
+        last = last + (last - lines[..., -2:-1]) * (gaps[-1] / (gaps[-1] + gaps[-2]))
+    return movedim(cat([first, inside, last], -1), -1, dim)

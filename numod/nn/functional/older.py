@@ -1,0 +1,177 @@
+"""Functions of PyTorch's top namespace whose arguments come in another order, or as numbers, than those of `nn.functional`; nothing is computed here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core import functions as f
+from ...core.tensor import Tensor
+from ...ops import recurrent as op
+from . import activation, convolution as _convolution, ctc, loss, margin as _margin, normalization, padding as _padding, pooling, vision
+from .dropout import alpha_dropout, dropout, feature_alpha_dropout
+from .embedding import embedding as _embedding, embedding_bag as _embedding_bag
+from .linear import linear
+
+_REDUCTIONS = ("none", "mean", "sum")  # by number; PyTorch's default here is 0, none
+_MODES, _BORDERS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_norm binary_cross_entropy_with_logits constant_pad_nd convolution cosine_embedding_loss
+    ctc_loss dropout_ embedding embedding_bag feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler gru_cell instance_norm kl_div lstm_cell
+    max_pool1d_with_indices norm_except_dim rnn_relu_cell rnn_tanh_cell rrelu_ triplet_margin_loss"""
+
+
+def batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool,  # noqa: A002
+    momentum: float, eps: float, cudnn_enabled: bool = True,
+) -> Tensor:
+    """`nn.functional.batch_norm`."""
+    return normalization.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: bool,  # noqa: A002
+    momentum: float, eps: float, cudnn_enabled: bool = True,
+) -> Tensor:
+    """`nn.functional.instance_norm`."""
+    return normalization.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+    """`nn.functional.embedding`; -1 is no padding."""
+    return _embedding(indices, weight, None if padding_idx == -1 else padding_idx, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def embedding_bag(
+    weight: Tensor, indices: Tensor, offsets: Tensor | None = None, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> tuple[Tensor]:
+    """`nn.functional.embedding_bag`, its mode 0, 1 or 2 for sum, mean or max; the bags alone, in a tuple."""
+    return (_embedding_bag(
+        indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=("sum", "mean", "max")[mode], sparse=sparse, per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset, padding_idx=padding_idx,
+    ),)  # fmt: skip
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 0,  # noqa: A002
+) -> Tensor:
+    """`nn.functional.binary_cross_entropy_with_logits`, its reduction 0, 1 or 2 for none, mean or sum."""
+    return loss.binary_cross_entropy_with_logits(input, target, weight, pos_weight=pos_weight, reduction=_REDUCTIONS[reduction])
+
+
+def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:  # noqa: A002
+    """`nn.functional.kl_div`, its reduction 0, 1 or 2 for none, mean or sum."""
+    return loss.kl_div(input, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
+
+
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Tensor:
+    """`nn.functional.cosine_embedding_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    return _margin.cosine_embedding_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
+
+
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: int = 0,
+) -> Tensor:
+    """`nn.functional.triplet_margin_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    return _margin.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=_REDUCTIONS[reduction])
+
+
+def ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int = 0, reduction: int = 0, zero_infinity: bool = False,
+) -> Tensor:
+    """`nn.functional.ctc_loss`, its reduction 0, 1 or 2 for none, mean or sum."""
+    return ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
+
+
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:  # noqa: A002
+    """`nn.functional.pad` with a constant."""
+    return _padding.pad(input, pad, "constant", value)
+
+
+def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:  # noqa: A002
+    """`nn.functional.grid_sample`, its modes by number."""
+    return vision.grid_sample(input, grid, _MODES[interpolation_mode], _BORDERS[padding_mode], align_corners)
+
+
+def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
+    """`nn.functional.affine_grid`."""
+    return vision.affine_grid(theta, size, align_corners)
+
+
+def convolution(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,  # noqa: A002
+    output_padding: Sequence[int], groups: int,
+) -> Tensor:
+    """Convolution, or `transposed`, of as many dimensions as the weight has after its first two."""
+    ndim = weight.ndim - 2
+    if transposed:
+        return getattr(_convolution, f"conv_transpose{ndim}d")(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return getattr(_convolution, f"conv{ndim}d")(input, weight, bias, stride, padding, dilation, groups)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> tuple[Tensor, Tensor]:  # noqa: A002
+    """(greatest elements, where they are)."""
+    return pooling.adaptive_max_pool1d(input, output_size, return_indices=True)
+
+
+def max_pool1d_with_indices(
+    input: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int = 1, ceil_mode: bool = False,  # noqa: A002
+) -> tuple[Tensor, Tensor]:
+    """(greatest elements, where they are)."""
+    return pooling.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)
+
+
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:  # noqa: A002
+    """`nn.functional.dropout` in place."""
+    return dropout(input, p, train, inplace=True)
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:  # noqa: A002
+    """Whole channels (N, C, ...) are zeroed."""
+    return input * dropout(input.new_ones(tuple(input.shape[:2])), p, train).reshape((*input.shape[:2], *[1] * (input.ndim - 2)))
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:  # noqa: A002
+    """The same in place."""
+    return input.copy_(feature_dropout(input, p, train))
+
+
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:  # noqa: A002
+    """`nn.functional.alpha_dropout` in place."""
+    return alpha_dropout(input, p, train, inplace=True)
+
+
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:  # noqa: A002
+    """`nn.functional.feature_alpha_dropout` in place."""
+    return feature_alpha_dropout(input, p, train, inplace=True)
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:  # noqa: A002
+    """`nn.functional.rrelu` in place."""
+    return activation.rrelu(input, lower, upper, training, inplace=True)
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:  # noqa: A002
+    """Norms of the slices along a dimension, which stays; of all elements for dim -1."""
+    return f.norm(v, pow) if dim == -1 else f.norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], keepdim=True)
+
+
+def lstm_cell(
+    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None,  # noqa: A002
+) -> tuple[Tensor, Tensor]:
+    """The next (h, c) of (N, H) each."""
+    return op.lstm_cell.apply((linear(input, w_ih, b_ih) + linear(hx[0], w_hh, b_hh), f.contiguous(hx[1])))
+
+
+def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:  # noqa: A002
+    """The next h (N, H)."""
+    return op.gru_cell.apply((linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), f.contiguous(hx)))
+
+
+def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:  # noqa: A002
+    """tanh(W x + b + U h + c)."""
+    return (linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)).tanh()
+
+
+def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:  # noqa: A002
+    """relu(W x + b + U h + c)."""
+    return (linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)).relu()
