@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from .averages import EventList, FunctionEventAvg
+from .event import DeviceType
 from .jit_dump import JitDump
 from .kernels import KernelReport
 from .perf_map import write_perf_map
-from .profile import ProfilerAction, ProfilerActivity, profile, record_function, schedule, supported_activities, tensorboard_trace_handler
+from .profile import ProfilerAction, ProfilerActivity, kineto_available, profile, record_function, schedule, supported_activities, tensorboard_trace_handler
 
 __all__ = [
-    "EventList", "FunctionEventAvg", "JitDump", "KernelReport", "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
+    "DeviceType", "EventList", "FunctionEventAvg", "JitDump", "KernelReport", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule", "supported_activities",
     "tensorboard_trace_handler", "write_perf_map",
 ]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-from .event import Event
+from . import chrome
+from .event import Event, Shown, time_text
 
 WIDTH = 100
 _SUMS = (
@@ -15,7 +17,7 @@ _SUMS = (
 _ALIASES = {name.replace("device", "cuda"): name for name in (*_SUMS, "device_time") if "device" in name}
 
 
-class FunctionEventAvg:
+class FunctionEventAvg(Shown):
     """Events of one key: their number and sums. `cpu_time` is the mean. Times in microseconds, memory in bytes."""
 
     def __init__(self, first: Event) -> None:
@@ -35,9 +37,7 @@ class FunctionEventAvg:
 
     cpu_time = property(lambda self: self.cpu_time_total / self.count)
     device_time = property(lambda self: self.device_time_total / self.count)
-    cpu_time_total_str = property(lambda self: time_text(self.cpu_time_total))
-    self_cpu_time_total_str = property(lambda self: time_text(self.self_cpu_time_total))
-    cpu_time_str = property(lambda self: time_text(self.cpu_time))
+    cpu_parent, cpu_children = None, ()
 
     def __getattr__(self, name: str) -> Any:
         if name in _ALIASES:
@@ -74,6 +74,18 @@ class EventList(list):
         result.shown_shapes, result.shown_stack = group_by_input_shape, group_by_stack_n > 0
         return result
 
+    def export_chrome_trace(self, path: str) -> None:
+        """Write the slices as JSON for Perfetto and chrome://tracing."""
+        chrome.export_trace(self, [], {}, path)
+
+    supported_export_stacks_metrics = ("self_cpu_time_total", "self_cuda_time_total")
+
+    def export_stacks(self, path: str, metric: str) -> None:
+        """Write `outer;inner;... number` lines for flame graphs."""
+        if metric not in self.supported_export_stacks_metrics:
+            raise ValueError(f"metric should be one of: {list(self.supported_export_stacks_metrics)}")
+        chrome.export_stacks(self, path, metric)
+
     def total_average(self) -> FunctionEventAvg:
         """All added up."""
         total = FunctionEventAvg(self[0])
@@ -88,12 +100,12 @@ class EventList(list):
     ) -> str:
         """A table of at most 100 columns, greatest `sort_by` first: a time (`self_cpu_time_total`, ...), `count`, `flops` or a memory.
 
-        Raises AttributeError for something the entries do not have.
+        `time_unit`: s, ms or us, else what suits each. Raises AttributeError for something the entries do not have.
         """
         rows = [each for each in self if not top_level_events_only or getattr(each, "cpu_parent", None) is None]
         if sort_by is not None:
             rows = sorted(rows, key=lambda each: getattr(each, sort_by), reverse=True)
-        return _table(rows[: row_limit if row_limit >= 0 else None], self, max_name_column_width, max_shapes_column_width, max_src_column_width, header)
+        return _table(rows[: row_limit if row_limit >= 0 else None], self, max_name_column_width, max_shapes_column_width, max_src_column_width, header, time_unit)
 
     def __repr__(self) -> str:
         return self.table()
@@ -110,14 +122,15 @@ def _nested(event: Event) -> bool:
     return False
 
 
-def _table(rows: list, everything: EventList, name_width: int, shapes_width: int, source_width: int, header: str | None) -> str:
+def _table(rows: list, everything: EventList, name_width: int, shapes_width: int, source_width: int, header: str | None, unit: str | None) -> str:
+    shown = partial(time_text, unit=unit)
     whole = everything.self_cpu_time_total or 1.0
     columns = [
-        ("self", 9, lambda each: time_text(each.self_cpu_time_total)), ("self %", 6, lambda each: f"{100 * each.self_cpu_time_total / whole:.1f}"),
-        ("total", 9, lambda each: time_text(each.cpu_time_total)), ("calls", 7, lambda each: str(each.count)), ("mean", 9, lambda each: time_text(each.cpu_time)),
+        ("self", 9, lambda each: shown(each.self_cpu_time_total)), ("self %", 6, lambda each: f"{100 * each.self_cpu_time_total / whole:.1f}"),
+        ("total", 9, lambda each: shown(each.cpu_time_total)), ("calls", 7, lambda each: str(each.count)), ("mean", 9, lambda each: shown(each.cpu_time)),
     ]  # fmt: skip
     if any(each.device_time_total for each in everything):
-        columns.append(("CUDA", 9, lambda each: time_text(each.device_time_total)))
+        columns.append(("CUDA", 9, lambda each: shown(each.device_time_total)))
     if any(each.cpu_memory_usage for each in everything):
         columns.append(("self mem", 9, lambda each: bytes_text(each.self_cpu_memory_usage)))
     if any(each.flops for each in everything):
@@ -129,7 +142,7 @@ def _table(rows: list, everything: EventList, name_width: int, shapes_width: int
         texts.append(("line", source_width, lambda each: _short(each.stack)))
     if len(texts) > 1:
         columns = [each for each in columns if each[0] not in ("self %", "mean", "self mem")]  # room for the texts
-    return _laid_out(rows, texts, columns, header, f"Self CPU time total: {time_text(everything.self_cpu_time_total)}")
+    return _laid_out(rows, texts, columns, header, f"Self CPU time total: {shown(everything.self_cpu_time_total)}")
 
 
 def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer: str) -> str:
@@ -161,14 +174,6 @@ def _cut(text: str, width: int) -> str:
 def _short(stack: Iterable[str]) -> str:
     """The innermost line without its folder."""
     return next(iter(stack), "").rpartition("/")[2]
-
-
-def time_text(microseconds: float) -> str:
-    """1.234ms: four digits or so, as PyTorch writes times."""
-    for limit, scale, unit in ((1e6, 1e6, "s"), (1e3, 1e3, "ms")):
-        if abs(microseconds) >= limit:
-            return f"{microseconds / scale:.3f}{unit}"
-    return f"{microseconds:.3f}us"
 
 
 def bytes_text(count: int) -> str:

@@ -61,7 +61,7 @@ def describe(event: Event) -> dict[str, Any]:
     if event.module:
         found["Module"] = event.module
     if event.input_shapes:
-        found["Input Dims"] = event.input_shapes
+        found["Input Dims"], found["Input type"] = event.input_shapes, event.input_dtypes
     if event.sequence_nr >= 0 and event.category in ("op", "node"):
         found["Sequence number"] = event.sequence_nr
     if event.flops:
@@ -87,6 +87,19 @@ def export_stacks(events: Sequence[Event], path: str, metric: str) -> None:
             totals[";".join([*lines, event.name.replace(" ", "_")])] += int(getattr(event, metric))
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(f"{stack} {total}\n" for stack, total in totals.items() if total > 0)
+
+
+def export_memory(memory: Sequence[Memory], path: str) -> None:
+    """Write PyTorch's form of a memory timeline: [times in us, bytes in use by kind]. Which kind a buffer is of is not known: all are of the last."""
+    times, sizes, used = [], [], 0
+    for each in memory:
+        used += each.size
+        if not times or times[-1] != each.time // 1000:
+            times.append(each.time // 1000)
+            sizes.append([])
+        sizes[-1] = [0] * 8 + [used]
+    with (gzip.open if path.endswith(".gz") else open)(path, "wt", encoding="utf-8") as file:
+        file.write(json.dumps([times, sizes]))
 
 
 def write_for_tensorboard(folder: str, worker: str | None, compressed: bool, profiler: profile) -> None:

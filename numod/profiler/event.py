@@ -6,6 +6,7 @@ Names are PyTorch's where it has one for the thing. Times are in microseconds, a
 from __future__ import annotations
 
 import gc
+from enum import Enum
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +21,34 @@ from .launches import Parts
 from .watch import Call
 
 
-class Event:
+def time_text(microseconds: float, unit: str | None = None) -> str:
+    """1.234ms: four digits or so, as PyTorch writes times; in a `unit` of s, ms or us where one is given."""
+    for name, size in (("s", 1e6), ("ms", 1e3), ("us", 1.0)):
+        if name == unit or (unit is None and (abs(microseconds) >= size or name == "us")):
+            return f"{microseconds / size:.3f}{name}"
+    raise ValueError(f"time_unit must be one of None, 's', 'ms' and 'us', got {unit!r}")
+
+
+class DeviceType(Enum):
+    """Where a slice ran; those of numod are the host's, with the times of a GPU's kernels beside them."""
+
+    CPU = 0
+    CUDA = 1
+
+
+class Shown:
+    """What PyTorch's events and averages have in common beside their sums: times as text, and what never differs here."""
+
+    cpu_time_str, cpu_time_total_str, self_cpu_time_total_str, device_time_str, device_time_total_str, self_device_time_total_str = (
+        property(lambda self, name=name: time_text(getattr(self, name)))
+        for name in ("cpu_time", "cpu_time_total", "self_cpu_time_total", "device_time", "device_time_total", "self_device_time_total")
+    )
+    self_cuda_memory_usage = property(lambda self: self.self_device_memory_usage)
+    device_type, node_id, scope, overload_name, use_device = DeviceType.CPU, -1, 0, "", None
+    is_async = is_remote = is_legacy = False
+
+
+class Event(Shown):
     """A slice of time. `category`: profile, step, user, module, op, item, plan, node (an op's gradient), backward, optimizer, data, compiled, kernel, compile, load, pass, import, gc."""
 
     module = ""  # path of the module it ran in, or whose gradient it computed
@@ -73,6 +101,15 @@ class Event:
     def input_shapes(self) -> list[list[int]]:
         """Shapes of the inputs; an empty list for a number."""
         return [list(each.shape) if isinstance(each, Layout) else [] for each in self.call.inputs] if self.call else []
+
+    @cached_property
+    def input_dtypes(self) -> list[str]:
+        """Types of the inputs, `float32`, and of numbers, `int`."""
+        return [str(each.dtype).rpartition(".")[2] if isinstance(each, Layout) else each.__name__ for each in self.call.inputs] if self.call else []
+
+    external_id = property(lambda self: self.id)
+    trace_name = property(lambda self: self.name)
+    kernels = property(lambda self: [each for each in self.cpu_children if each.category == "kernel"])
 
     @property
     def parts(self) -> Parts | None:

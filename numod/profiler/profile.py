@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 import sys
+import uuid
 import warnings
 from collections.abc import Callable, Iterable
 from enum import Enum
@@ -39,6 +41,11 @@ class ProfilerAction(Enum):
 def supported_activities() -> set[ProfilerActivity]:
     """What can be profiled: CUDA where this process has asked for such a device."""
     return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if f"{__package__.partition('.')[0]}.device.cuda" in sys.modules else [])}
+
+
+def kineto_available() -> bool:
+    """Whether slices are recorded by PyTorch's own library for that: they never are."""
+    return False
 
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:
@@ -79,16 +86,21 @@ class profile:  # noqa: N801  PyTorch's name
     def __init__(
         self, *, activities: Iterable[ProfilerActivity] | None = None, schedule: Callable[[int], ProfilerAction] | None = None,
         on_trace_ready: Callable[[profile], Any] | None = None, record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False,
-        with_flops: bool = False, with_modules: bool = True, with_jit: bool = False, experimental_config: Any = None, acc_events: bool = False,
+        with_flops: bool = False, with_modules: bool = True, with_jit: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
+        acc_events: bool = False, use_cuda: bool | None = None, custom_trace_id_callback: Callable[[], str] | None = None, post_processing_timeout_s: float | None = None,
     ) -> None:
+        if execution_trace_observer is not None:
+            raise NotImplementedError("profile: execution traces are not recorded; numod.compile records a program, see its .graph")
         self.activities = set(activities) if activities is not None else supported_activities()
+        self.activities |= {ProfilerActivity.CUDA} if use_cuda else set()
         self.schedule, self.on_trace_ready, self.acc_events = schedule, on_trace_ready, acc_events
         self.record_shapes, self.with_flops, self.profile_memory, self.with_stack, self.with_modules, self.with_jit = (
             record_shapes, with_flops, profile_memory, with_stack, with_modules, with_jit
         )  # fmt: skip
         self.options = Options(record_shapes or with_flops, profile_memory, with_stack, with_modules, with_jit)
         self.step_num, self.current_action = 0, ProfilerAction.NONE
-        self.metadata: dict[str, str] = {}
+        self.custom_trace_id_callback, self._trace_id = custom_trace_id_callback, None
+        self.metadata: dict[str, Any] = {}
         self._watch: Watch | None = None
         self._notes: list | None = None
         self._roots: dict[Any, str] = {}
@@ -226,11 +238,34 @@ class profile:  # noqa: N801  PyTorch's name
             raise ValueError("export_stacks() needs the lines of code: profile(with_stack=True)")
         chrome.export_stacks(self.events(), path, metric)
 
+    def export_memory_timeline(self, path: str, device: str | None = None) -> None:
+        """Write the memory in use over time: [times in us, bytes by kind] as JSON (compressed for .gz), or the report for .html. Needs profile_memory."""
+        if not self.profile_memory:
+            raise ValueError("export_memory_timeline() needs the buffers made and freed: profile(profile_memory=True)")
+        if path.endswith(".html"):
+            self.export_html(path, title="Memory timeline", assembly=0)
+        else:
+            chrome.export_memory(self.memory(), path)
+
     def add_metadata(self, key: str, value: str) -> None:
         """A text to stand in the trace."""
         self.metadata[key] = value
 
-    add_metadata_json = add_metadata
+    preset_metadata = add_metadata
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """A value, given as JSON, to stand in the trace."""
+        self.metadata[key] = json.loads(value)
+
+    preset_metadata_json = add_metadata_json
+
+    def get_trace_id(self) -> str | None:
+        """A name of what was recorded: given by `custom_trace_id_callback`, else made up; None before anything was."""
+        if self._notes is None:
+            return None
+        if self._trace_id is None:
+            self._trace_id = self.custom_trace_id_callback() if self.custom_trace_id_callback is not None else uuid.uuid4().hex.upper()
+        return self._trace_id
 
 
 class record_function:  # noqa: N801

@@ -1,0 +1,152 @@
+"""PyTorch's surface: programs such as its profiler tutorials run with numod in torch's place."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import numod
+from numod.profiler import DeviceType, kineto_available, profile
+
+
+@pytest.fixture
+def torch() -> ModuleType:
+    """What the programs below know as torch."""
+    return numod
+
+
+def network(torch: ModuleType) -> object:
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 36, 5))
+
+
+def test_the_recipe(torch: ModuleType, tmp_path: Path) -> None:
+    from_profiler = torch.profiler
+    model, inputs = network(torch), torch.randn(5, 3, 8, 8)
+    with from_profiler.profile(activities=[from_profiler.ProfilerActivity.CPU], record_shapes=True, profile_memory=True) as prof:
+        with from_profiler.record_function("model_inference"):
+            model(inputs)
+    assert "model_inference" in prof.key_averages().table(sort_by="cpu_time_total", row_limit=10)
+    assert "[5, 3, 8, 8]" in prof.key_averages(group_by_input_shape=True).table(sort_by="cpu_time_total", max_name_column_width=20)
+    assert prof.key_averages().table(sort_by="self_cpu_memory_usage", row_limit=3, time_unit="ms").count("\n") >= 7
+    (inference,) = [each for each in prof.key_averages() if each.key == "model_inference"]
+    assert inference.count == 1 and inference.cpu_time_total >= inference.self_cpu_time_total > 0 and inference.cpu_time_total_str.endswith("s")
+    (event,) = [each for each in prof.events() if each.name == "model_inference"]
+    assert event.time_range.start <= event.time_range.end and event.cpu_children and event.is_user_annotation and not event.is_async
+    prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    names = {each.get("name") for each in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]}
+    assert "model_inference" in names
+
+
+def test_a_schedule_with_a_handler(torch: ModuleType, tmp_path: Path) -> None:
+    model, inputs, seen = network(torch), torch.randn(5, 3, 8, 8), []
+
+    def trace_handler(p: object) -> None:
+        seen.append(p.step_num)
+        assert p.key_averages().table(sort_by="self_cpu_time_total", row_limit=10)
+        p.export_chrome_trace(str(tmp_path / f"trace_{p.step_num}.json"))
+
+    plan = torch.profiler.schedule(skip_first=1, wait=1, warmup=1, active=2, repeat=2)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], schedule=plan, on_trace_ready=trace_handler) as p:
+        for _ in range(10):
+            model(inputs)
+            p.step()
+    assert seen == [5, 9] and sorted(each.name for each in tmp_path.iterdir()) == ["trace_5.json", "trace_9.json"]
+
+
+def test_the_older_module(torch: ModuleType) -> None:
+    profiler = importlib.import_module(f"{torch.__name__}.autograd.profiler")
+
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(6, 4)
+
+        def forward(self, x: object, mask: object) -> tuple:
+            with profiler.record_function("LINEAR PASS"):
+                out = self.linear(x)
+            with profiler.record_function("MASK INDICES"):
+                where = (mask > out.sum(dim=1).mean().item()).nonzero()
+            return out, where
+
+    model = Masked()
+    with profiler.profile(with_stack=True, profile_memory=True) as prof:
+        model(torch.rand(8, 6), torch.rand(8, 8, 8))
+    text = prof.key_averages(group_by_stack_n=5).table(sort_by="self_cpu_time_total", row_limit=50)
+    assert "LINEAR PASS" in text and "MASK INDICES" in text
+
+
+def test_the_handler_for_tensorboard(torch: ModuleType, tmp_path: Path) -> None:
+    optimizer = torch.optim.SGD((model := network(torch)).parameters(), lr=0.01)
+    handler = torch.profiler.tensorboard_trace_handler(str(tmp_path / "log"))
+    with torch.profiler.profile(schedule=torch.profiler.schedule(wait=1, warmup=1, active=1, repeat=1), on_trace_ready=handler, record_shapes=True, with_stack=True) as prof:
+        for _ in range(4):
+            prof.step()
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(torch.randn(2, 3, 8, 8)), torch.tensor([0, 1])).backward()
+            optimizer.step()
+    (path,) = (tmp_path / "log").iterdir()
+    names = [each.get("name", "") for each in json.loads(path.read_text())["traceEvents"]]
+    assert any(each.startswith("Optimizer.step#SGD.step") for each in names) and any(each.startswith("ProfilerStep#") for each in names)
+
+
+# ---- numod's own reading of the rest
+
+
+def test_times_in_a_unit() -> None:
+    with profile() as prof:
+        numod.ones(3).exp()
+    for unit in ("s", "ms", "us"):
+        row = next(line for line in prof.key_averages().table(time_unit=unit).splitlines() if line.startswith("numod::exp"))
+        assert row.split()[1].endswith(unit) and row.split()[1][-len(unit) - 1].isdigit()
+    with pytest.raises(ValueError, match="time_unit"):
+        prof.key_averages().table(time_unit="ns")
+
+
+def test_what_never_differs_is_there() -> None:
+    with profile(record_shapes=True) as prof:
+        numod.ones(2, 3).add(1)
+    event = next(each for each in prof.events() if each.name == "numod::add")
+    assert event.input_dtypes == ["float32", "int"] and event.input_shapes == [[2, 3], []]
+    assert event.device_type is DeviceType.CPU and not (event.is_remote or event.is_legacy) and event.self_cpu_time_total_str.endswith("us")
+    assert prof.key_averages()[0].cpu_parent is None and not kineto_available()
+
+
+def test_memory_over_time(tmp_path: Path) -> None:
+    with profile(profile_memory=True) as prof:
+        x = numod.zeros(1000)
+        del x
+    prof.export_memory_timeline(str(tmp_path / "memory.json.gz"))
+    times, sizes = json.loads(gzip.open(tmp_path / "memory.json.gz").read())
+    assert times == sorted(times) and len(times) == len(sizes) and all(len(row) == 9 for row in sizes) and sizes[-1][-1] == 0
+    prof.export_memory_timeline(str(tmp_path / "memory.html"))
+    assert "Memory timeline" in (tmp_path / "memory.html").read_text()
+    with pytest.raises(ValueError, match="profile_memory"):
+        profile().export_memory_timeline("nowhere")
+
+
+def test_lists_of_events_write_files(tmp_path: Path) -> None:
+    with profile(with_stack=True) as prof:
+        numod.ones(1000).exp()
+    prof.events().export_chrome_trace(str(tmp_path / "trace.json"))
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    prof.events().export_stacks(str(tmp_path / "stacks"), "self_cpu_time_total")
+    assert "test_surface.py" in (tmp_path / "stacks").read_text()
+    with pytest.raises(ValueError, match="metric"):
+        prof.events().export_stacks(str(tmp_path / "stacks"), "bogus")
+
+
+def test_metadata_and_names_of_traces(tmp_path: Path) -> None:
+    with profile(custom_trace_id_callback=lambda: "mine") as prof:
+        numod.ones(2).exp()
+    prof.add_metadata("run", "test")
+    prof.add_metadata_json("sizes", "[1, 2]")
+    prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    document = json.loads((tmp_path / "trace.json").read_text())
+    assert (document["run"], document["sizes"], prof.get_trace_id()) == ("test", [1, 2], "mine")
+    with pytest.raises(NotImplementedError, match="execution traces"):
+        profile(execution_trace_observer=object())
