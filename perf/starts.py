@@ -80,7 +80,7 @@ def _first_calls() -> list[FreshRow]:
     return [
         FreshRow(f"first {row}, {kind}", {name: partial(how, name, printed_seconds, FIRST_CALL.format(row=row, contender=name)) for name in names}, Bar(seconds=most), share)
         for bars in (zip(rows.items(), cold, warm),) for (row, names), *both in bars
-        for kind, how, most, share in (("cold", _cold, both[0], 0.2), ("from the cache", _warm, both[1], 0.6))
+        for kind, how, most, share in (("cold", _cold, both[0], 0.2), ("cached", _warm, both[1], 0.6))
     ]  # fmt: skip
 
 
