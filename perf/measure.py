@@ -44,13 +44,17 @@ class Result:
         return self.limit and self.limit / self.best("numod")
 
 
-def take_turns(contenders: dict[str, Callable[[], float]], rounds: int) -> Result:
-    """Let each contender measure itself `rounds` times. Who begins changes from round to round, so that no one always follows the same other."""
+def take_turns(contenders: dict[str, Callable[[], float]], rounds: int, budget: float = float("inf"), least: int = 5) -> Result:
+    """Let each contender measure itself `rounds` times, or `least` times and until `budget` seconds are spent. Who begins changes from round to round, so
+    that no one always follows the same other."""
     result = Result({name: [] for name in contenders})
     names = list(contenders)
     gc.collect()
     gc.freeze()  # a program with one library has fewer objects to look through than this process, whose collections would cost all contenders more
+    end = timeit.default_timer() + budget
     for number in range(rounds):
+        if number >= least and timeit.default_timer() > end:
+            break
         first = number % len(names)
         for name in names[first:] + names[:first]:
             result.rounds[name].append(contenders[name]())

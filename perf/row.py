@@ -58,7 +58,7 @@ class Row:
         """Time the statements in turns."""
         ready = self.prepare(peers)
         contenders = {name: statement_timer(each.statement, each.names, pace.seconds) for name, each in ready.items()}
-        result = take_turns(contenders, pace.rounds)
+        result = take_turns(contenders, pace.rounds, pace.budget * len(contenders))
         result.limit = least_seconds(ready["numod"].counted) if ready["numod"].counted else None
         return result
 
@@ -80,11 +80,12 @@ class FreshRow:
 
 @dataclass(frozen=True)
 class Pace:
-    """How long to measure: rounds of so many seconds for each contender, and fresh processes."""
+    """How long to measure: short rounds, some of which nothing disturbs, of so many seconds for each contender, within a budget of seconds; fresh processes."""
 
-    seconds: float = 0.02
-    rounds: int = 31
+    seconds: float = 0.004
+    rounds: int = 200
     processes: int = 5
+    budget: float = 2.0
 
 
-QUICK = Pace(0.01, 7, 1)
+QUICK = Pace(0.004, 25, 1, 0.5)

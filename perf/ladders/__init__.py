@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no ladder {', '.join(unknown)}; there are: {', '.join(NAMES)}")
     measure.set_library_threads(1)
     for name in options.names or NAMES:
-        climb(importlib.import_module(f"{__name__}.{name}").ladder(), QUICK if options.quick else Pace(rounds=41))
+        climb(importlib.import_module(f"{__name__}.{name}").ladder(), QUICK if options.quick else Pace())
     return 0
 
 
@@ -101,7 +101,7 @@ def climb(ladder: Ladder, pace: Pace) -> None:
     from ..table import seconds
 
     errors = ladder.check()
-    result = measure.take_turns({each.name: measure.statement_timer("run()", {"run": each.run}, pace.seconds) for each in ladder.versions}, pace.rounds)
+    result = measure.take_turns({each.name: measure.statement_timer("run()", {"run": each.run}, pace.seconds) for each in ladder.versions}, pace.rounds, pace.budget * len(ladder.versions))
     least = limits().fraction(ladder.flops, ladder.moved, 1.0)
     print(f"{ladder.title}\n\n{'version':<34} {'best':>8} {'median':>8} {'faster':>8} {'limit':>6} {'error':>8}")
     before = result.best(ladder.versions[0].name)

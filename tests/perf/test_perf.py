@@ -49,7 +49,9 @@ def test_a_bar_for_the_best_peer_is_not_judged_where_numod_is_alone():
 def test_contenders_take_turns_and_who_begins_changes():
     order = []
     result = measure.take_turns({name: lambda name=name: order.append(name) or 1.0 for name in "abc"}, 3)
-    assert "".join(order) == "abcbcacab" and all(rounds == [1.0] * 3 for rounds in result.rounds.values())
+    assert "".join(order) == "abcbcacab"
+    assert [len(each) for each in measure.take_turns({"a": lambda: 1.0}, 9, budget=0.0, least=3).rounds.values()] == [3]
+    assert all(rounds == [1.0] * 3 for rounds in result.rounds.values())
 
 
 def test_a_statement_is_timed_per_run():
@@ -146,7 +148,7 @@ def test_the_command_prints_a_table_and_writes_every_round(tmp_path):
     assert report["threads"] == 1 and report["peers"] == ["NumPy"] and report["limits"]["gflops"] > 0 and {"numod", "NumPy"} == set(report["versions"])
     for row in report["rows"]:
         assert set(row) == {"row", "best_peer", "ratios", "of_limit", "bar", "met", "seconds"}
-        assert row["best_peer"] == "NumPy" and set(row["ratios"]) == {"NumPy"} and [len(each) for each in row["seconds"].values()] == [7, 7] and 0 < row["of_limit"]
+        assert row["best_peer"] == "NumPy" and set(row["ratios"]) == {"NumPy"} and [len(each) for each in row["seconds"].values()] == [25, 25] and 0 < row["of_limit"]
 
 
 @pytest.mark.parametrize("arguments", [["--rows", "no such row"], ["--rows", "("], ["--threads", "0"]])
