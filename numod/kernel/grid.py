@@ -1,9 +1,10 @@
 """Functions of kernels that convolve on a grid: the input with its borders, spread so that every element of a patch is a shift away from the output.
 
-A grid (channels, phases, images, depth, height, width) is a copy of some images. An axis read with stride s has s phases: phase r holds every s-th
-element, from r on. There, for a tap of the kernel, the elements that the outputs ask for lie one after the other, as the outputs do; so a matrix
-product finds each row of patches as a run of the grid, and no matrix of patches is ever written. Positions between an output row's end and the
-grid's next row are computed too, and dropped.
+A grid (channels, phases, variants, depth, height, images, width) is a copy of some images. An axis read with stride s has s phases: phase r holds
+every s-th element, from r on. There, for a tap of the kernel, the elements that the outputs ask for lie one after the other, as the outputs do; so a
+matrix product finds each row of patches as a run of the grid, and no matrix of patches is ever written. A variant is a phase of the width, with
+columns for the borders: positions between an output row's end and the grid's next row are computed too, and dropped. Narrow images have a variant
+for every column of the kernel instead, each exactly as wide as the output: nothing is dropped.
 """
 
 from __future__ import annotations
@@ -21,79 +22,88 @@ def is_read(phase, n, step, pad, stride):
 
 
 @scalar
-def spread_images(
-    x, base, image_step, grid, own, count, channels, depth, height, width, s_d, s_h, s_w, low_d, low_h, low_w, grid_d, grid_h, grid_w,
-    kernel_d, kernel_h, kernel_w, pad_d, pad_h, pad_w, step_d, step_h, step_w, stack,
-):  # fmt: skip
-    """grid[own:] = the grid of `count` images at x[base:], whose place (0, 0, 0) is element (low_d, low_h, low_w) of phase 0; 0 outside."""
-    for c in range(channels):
-        for r_d in range(s_d):
-            for r_h in range(s_h):
-                for r_w in range(s_w):
-                    if is_read(r_d, kernel_d, step_d, pad_d, s_d) and is_read(r_h, kernel_h, step_h, pad_h, s_h) and is_read(r_w, kernel_w, step_w, pad_w, s_w):
-                        first = min(max(0, -((low_w * s_w + r_w) // s_w)), grid_w)
-                        last = max(first, min(grid_w, (width - 1 - r_w) // s_w + 1 - low_w))
-                        top = min(max(0, -((low_h * s_h + r_h) // s_h)), grid_h)
-                        bottom = max(top, min(grid_h, (height - 1 - r_h) // s_h + 1 - low_h))
-                        for n in range(count):
-                            for j_d in range(grid_d):
-                                d = (j_d + low_d) * s_d + r_d
-                                start = top if (d >= 0) & (d < depth) else grid_h
-                                stop = bottom if (d >= 0) & (d < depth) else grid_h
-                                at = own + (((((c * s_d + r_d) * s_h + r_h) * s_w + r_w) * stack + n) * grid_d + j_d) * grid_h * grid_w
-                                source = base + n * image_step + ((c * depth + d) * height + low_h * s_h + r_h) * width + low_w * s_w + r_w
-                                for k in range(start * grid_w):
-                                    grid[uintp(at + k)] = 0
-                                if s_w == 1:
-                                    for j_h in range(start, stop):
-                                        copy_line1(x, source + j_h * s_h * width, first, last, grid, at + j_h * grid_w, grid_w)
-                                elif s_w == 2:
-                                    for j_h in range(start, stop):
-                                        copy_line2(x, source + j_h * s_h * width, first, last, grid, at + j_h * grid_w, grid_w)
-                                elif s_w == 4:
-                                    for j_h in range(start, stop):
-                                        copy_line4(x, source + j_h * s_h * width, first, last, grid, at + j_h * grid_w, grid_w)
-                                else:
-                                    for j_h in range(start, stop):
-                                        for j in range(grid_w):
-                                            inside = (j >= first) & (j < last)
-                                            grid[uintp(at + j_h * grid_w + j)] = x[uintp(source + j_h * s_h * width + j * s_w)] if inside else 0
-                                for k in range(stop * grid_w, grid_h * grid_w):
-                                    grid[uintp(at + k)] = 0
+def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variants, apart, plane):
+    """columns (kernel_w + variants) = where each column of the kernel leads within a phase of the grid; after them each variant's first element of a line.
+
+    Of the gradient, whose grid has no phases (s_w is 1), the columns lead back. A variant that no column reads begins beyond every line.
+    """
+    for r in range(variants):
+        columns[uintp(kernel_w + r)] = 1 << 40
+    for k in range(kernel_w):
+        v = k * step_w - pad_w
+        if s_w == 0:
+            v = -(v // stride_w)
+        s = max(s_w, 1)
+        r = k if apart else v % s
+        columns[uintp(k)] = r * plane + (0 if apart else v // s - low_w)
+        columns[uintp(kernel_w + r)] = v if apart else low_w * s + r
 
 
 @scalar
-def fill_taps(
-    table, channels, kernel_d, kernel_h, kernel_w, pad_d, pad_h, pad_w, step_d, step_h, step_w, s_d, s_h, s_w, low_d, low_h, low_w, grid_d, grid_h, grid_w, stack,
+def spread_images(
+    x, base, image_step, grid, own, count, channels, depth, height, width, s_d, s_h, s_w, low_d, low_h, columns, variants, grid_d, grid_h, stack, grid_w,
+    kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h,
 ):  # fmt: skip
+    """grid[own:] = the grid of `count` images at x[base:], whose line (0, 0) is line (low_d, low_h) of phase 0; 0 outside."""
+    for c in range(channels):
+        for r_d in range(s_d):
+            for r_h in range(s_h):
+                if is_read(r_d, kernel_d, step_d, pad_d, s_d) and is_read(r_h, kernel_h, step_h, pad_h, s_h):
+                    top = max(0, -((low_h * s_h + r_h) // s_h))
+                    bottom = (height - 1 - r_h) // s_h + 1 - low_h
+                    for r in range(variants):
+                        start = columns[uintp(kernel_w + r)]
+                        first = min(max(0, -(start // s_w)), grid_w)
+                        last = max(first, min(grid_w, (width - 1 - start) // s_w + 1))
+                        at = own + (((c * s_d + r_d) * s_h + r_h) * variants + r) * grid_d * grid_h * stack * grid_w
+                        for line in range(grid_d * grid_h if start < 1 << 40 else 0):
+                            j_d, j_h = line // grid_h, line % grid_h
+                            d = (j_d + low_d) * s_d + r_d
+                            inside = (d >= 0) & (d < depth) & (j_h >= top) & (j_h < bottom)
+                            source = base + ((c * depth + d) * height + (j_h + low_h) * s_h + r_h) * width + start
+                            for n in range(stack):
+                                end = last if inside & (n < count) else 0
+                                if s_w == 1:
+                                    copy_line1(x, source + n * image_step, first, end, grid, at + (line * stack + n) * grid_w, grid_w)
+                                elif s_w == 2:
+                                    copy_line2(x, source + n * image_step, first, end, grid, at + (line * stack + n) * grid_w, grid_w)
+                                elif s_w == 4:
+                                    copy_line4(x, source + n * image_step, first, end, grid, at + (line * stack + n) * grid_w, grid_w)
+                                else:
+                                    for j in range(grid_w):
+                                        value = x[uintp(source + n * image_step + j * s_w)] if (j >= first) & (j < end) else 0
+                                        grid[uintp(at + (line * stack + n) * grid_w + j)] = value
+
+
+@scalar
+def fill_taps(table, channels, kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h, s_d, s_h, low_d, low_h, columns, variants, grid_d, grid_h, stack, grid_w):
     """table (taps) = where in the grid each element of the first output's patch lies."""
     tap = 0
-    plane = stack * grid_d * grid_h * grid_w
+    phase = variants * grid_d * grid_h * stack * grid_w
     for c in range(channels):
         for a in range(kernel_d):
             v_d = a * step_d - pad_d
             for b in range(kernel_h):
                 v_h = b * step_h - pad_h
+                line = ((c * s_d + v_d % s_d) * s_h + v_h % s_h) * phase + ((v_d // s_d - low_d) * grid_h + v_h // s_h - low_h) * stack * grid_w
                 for k in range(kernel_w):
-                    v_w = k * step_w - pad_w
-                    phase = ((c * s_d + v_d % s_d) * s_h + v_h % s_h) * s_w + v_w % s_w
-                    table[uintp(tap)] = phase * plane + ((v_d // s_d - low_d) * grid_h + v_h // s_h - low_h) * grid_w + v_w // s_w - low_w
+                    table[uintp(tap)] = line + columns[uintp(k)]
                     tap += 1
 
 
 @scalar
-def grid_reach(count, grid_d, grid_h, grid_w, slabs, lines, columns):
+def grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns):
     """Positions of the grid from the first output to the last one's."""
-    return (((count - 1) * grid_d + slabs - 1) * grid_h + lines - 1) * grid_w + columns
+    return (((slabs - 1) * grid_h + lines - 1) * stack + count - 1) * grid_w + columns
 
 
 @scalar
 def multiply_grid(
     a, a_at, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
-    count, slabs, lines, columns, grid_d, grid_h, grid_w, tile, tile_at, tile_rows, lanes,
+    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, tile, tile_at, tile_rows, lanes,
 ):  # fmt: skip
     """out (count images, rows, slabs, lines, columns) = a (rows up to a multiple of tile_rows, depth) @ the patches of the grid."""
-    end = grid_reach(count, grid_d, grid_h, grid_w, slabs, lines, columns)
+    end = grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns)
     for row in range(0, rows, tile_rows):
         start = a_at + row * depth
         for position in range(0, end, 3 * lanes):
@@ -106,41 +116,45 @@ def multiply_grid(
                 shifted1(a, start, depth, 1, grid, own + position, 0, table, table_at, tile, tile_at, 3 * lanes, depth, 0)
             keep_tile(
                 tile, tile_at, 3 * lanes, min(tile_rows, rows - row), position, stop, out, out_at + row * row_step, image_step, row_step, slab_step, line_step, column_step,
-                slabs, lines, columns, grid_d, grid_h, grid_w,
+                count, slabs, lines, columns, grid_h, stack, grid_w,
             )  # fmt: skip
 
 
 @scalar
 def multiply_grid_lines(
     a, a_at, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
-    count, slabs, lines, columns, grid_d, grid_h, grid_w, tile, tile_at, tile_rows, lanes,
+    count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, tile, tile_at, tile_rows, lanes,
 ):  # fmt: skip
     """The same for few rows: a row at a time, of which many vectors are in flight."""
-    end = grid_reach(count, grid_d, grid_h, grid_w, slabs, lines, columns)
+    end = grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns)
     for row in range(rows):
         for position in range(0, end, 8 * lanes):
             stop = min(end, position + 8 * lanes)
             shifted_line(a, a_at + row * depth, 0, 1, grid, own + position, 0, table, table_at, tile, tile_at, 0, depth, 0)
             keep_tile(
                 tile, tile_at, 0, 1, position, stop, out, out_at + row * row_step, image_step, row_step, slab_step, line_step, column_step,
-                slabs, lines, columns, grid_d, grid_h, grid_w,
+                count, slabs, lines, columns, grid_h, stack, grid_w,
             )  # fmt: skip
 
 
 @scalar
 def keep_tile(
-    tile, tile_at, tile_step, rows, position, stop, out, out_at, image_step, row_step, slab_step, line_step, column_step, slabs, lines, columns, grid_d, grid_h, grid_w,
+    tile, tile_at, tile_step, rows, position, stop, out, out_at, image_step, row_step, slab_step, line_step, column_step, count, slabs, lines, columns, grid_h, stack, grid_w,
 ):  # fmt: skip
     """Copy a tile's outputs, leaving out positions that are none, to their places."""
+    if grid_w == columns and stack == 1 and slabs == 1 and column_step == 1 and line_step == columns:  # they lie as in the tile
+        for i in range(rows):
+            copy_line1(tile, tile_at + i * tile_step, 0, stop - position, out, out_at + i * row_step + position, stop - position)
+        return
     line = position // grid_w
-    begin, h, d = position - line * grid_w, line % grid_h, line // grid_h
-    image = d // grid_d
-    d -= image * grid_d
+    begin, image, h = position - line * grid_w, line % stack, line // stack
+    d = h // grid_h
+    h -= d * grid_h
     first = position
     while first < stop:
         last = min(stop, first + grid_w - begin)
         ends = min(columns, begin + last - first)
-        if h < lines and d < slabs and begin < ends:
+        if image < count and h < lines and d < slabs and begin < ends:
             target = out_at + image * image_step + d * slab_step + h * line_step + begin * column_step
             for i in range(rows):
                 source = tile_at + i * tile_step + first - position
@@ -149,26 +163,25 @@ def keep_tile(
                 else:
                     for j in range(ends - begin):
                         out[uintp(target + i * row_step + j * column_step)] = tile[uintp(source + j)]
-        first, begin, h = last, 0, h + 1
-        if h == grid_h:  # counted on, since divisions would take longer than the copies
-            h, d = 0, d + 1
-            if d == grid_d:
-                d, image = 0, image + 1
+        first, begin, image = last, 0, image + 1
+        if image == stack:  # counted on, since divisions would take longer than the copies
+            image, h = 0, h + 1
+            if h == grid_h:
+                h, d = 0, d + 1
 
 
 @scalar
 def turn_outputs(
-    g, base, image_step, feature_step, features, turned, own, first, slabs, lines, out_h, out_w, grid_d, grid_h, grid_w, end, panel, lanes,
+    g, base, image_step, feature_step, features, turned, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end, panel, lanes,
 ):  # fmt: skip
     """turned (panels, positions to end, panel) = g with its features along the vectors; 0 where a position of the grid is no output."""
     for feature in range(0, features, panel):
         width = min(panel, features - feature)
         for line in range((end + grid_w - 1) // grid_w):
-            slab, h = line // grid_h, line % grid_h
+            image, h, slab = line % stack, line // stack % grid_h, line // (stack * grid_h)
             at = own + feature * end + line * grid_w * panel
-            inside = (h < lines) & (slab % grid_d < slabs)
-            stop = out_w if inside else 0
-            source = base + slab // grid_d * image_step + feature * feature_step + ((slab % grid_d) * out_h + first + h) * out_w
+            stop = out_w if (image < count) & (h < lines) & (slab < slabs) else 0
+            source = base + image * image_step + feature * feature_step + (slab * out_h + first + h) * out_w
             whole, blocks = width - width % lanes, stop - stop % lanes
             for j in range(0, whole, lanes):
                 for w in range(0, blocks, lanes):
@@ -184,11 +197,22 @@ def turn_outputs(
 
 
 @scalar
-def spread_outputs(g, base, image_step, grid, own, first, slabs, lines, out_h, out_w, grid_d, grid_h, grid_w, end):
+def spread_outputs(g, base, image_step, grid, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end):
     """grid (positions to end) = a feature of g; 0 where a position is no output."""
     for line in range((end + grid_w - 1) // grid_w):
-        slab, h = line // grid_h, line % grid_h
-        at = own + line * grid_w
-        stop = out_w if (h < lines) & (slab % grid_d < slabs) else 0
-        source = base + slab // grid_d * image_step + ((slab % grid_d) * out_h + first + h) * out_w
-        copy_line1(g, source, 0, stop, grid, at, min(grid_w, end - line * grid_w))
+        image, h, slab = line % stack, line // stack % grid_h, line // (stack * grid_h)
+        stop = out_w if (image < count) & (h < lines) & (slab < slabs) else 0
+        source = base + image * image_step + (slab * out_h + first + h) * out_w
+        copy_line1(g, source, 0, stop, grid, own + line * grid_w, min(grid_w, end - line * grid_w))
+
+
+@scalar
+def turn_sums(sums, own, step, rows, columns, out, out_at, out_step, lanes):
+    """out (columns, rows; lines out_step apart) = sums (rows, columns; lines step apart), turned."""
+    whole, blocks = rows - rows % lanes, columns - columns % lanes
+    for j in range(0, blocks, lanes):
+        for i in range(0, whole, lanes):
+            turn_block(sums, own + i * step + j, step, out, out_at + j * out_step + i, out_step)
+    for j in range(columns):
+        for i in range(whole if j < blocks else 0, rows):
+            out[uintp(out_at + j * out_step + i)] = sums[uintp(own + i * step + j)]

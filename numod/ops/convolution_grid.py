@@ -17,50 +17,65 @@ from .convolution_direct import GEOMETRY, launcher
 _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
 _WORKERS = 8  # grids: one for each turn of the parallel loop
 _TASKS = 4  # parts to cut a convolution into at least, so that threads can share it
-_LARGE = 1 << 18  # elements of a weight of which not every worker gets sums of its own
+_LARGE = 1 << 15  # elements of a weight of which not every worker gets sums of its own, if
+_WHOLE = 1 << 20  # a grid of all images has no more elements
+_NARROW, _MANY = 32, 64  # columns of an output up to which, and rows that meet a grid from which a variant for each column of the kernel pays
+_FEWEST = 16  # such rows for each worker that shares a grid
 _ROWS = 4  # output rows a grid holds at least: fewer would copy its borders too often
 _FEW = 2  # rows of a product up to which they are done one by one
-_PLACES = ("workers", "tasks", "blocks", "stack", "rows", "size", "low_d", "low_h", "low_w", "grid_d", "grid_h", "grid_w")  # what a grid's kernel is told beside
+_PLACES = (  # what a grid's kernel is told beside
+    "workers", "tasks", "shares", "blocks", "rows", "size", "low_d", "low_h", "low_w", "variants", "apart", "grid_d", "grid_h", "stack", "grid_w",
+)  # fmt: skip
 _STEPS = "groups * features * out_d * out_h * out_w, out_d * out_h * out_w, out_h * out_w, out_w, 1"  # of the output: image, feature, slab, line, column
-_KERNEL = "kernel_d, kernel_h, kernel_w, pad_d, pad_h, pad_w, step_d, step_h, step_w"
+_KERNEL = "kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h"
 
 
-def forward_grid(x, weight, out, padded, grid, tile, table, PLACES):
+def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
     """out = weight (features, taps) @ patches, of the images and output rows that a grid holds at a time."""
     taps = channels * kernel_d * kernel_h * kernel_w
     own_rows = -(-features // TILE_ROWS) * TILE_ROWS
-    fill_taps(table, channels, KERNEL, stride_d, stride_h, stride_w, LOWS, GRID, stack)
+    fill_columns(columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w)
+    fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
     for k in range(padded.size):  # features up to a multiple of a tile's
         row = k // taps
         padded[uintp(k)] = weight[uintp((row // own_rows * features + row % own_rows) * taps + k % taps)] if row % own_rows < features else 0
-    for turn in parallel_range(workers):
-        own, own_tile = int64(turn) * size, int64(turn) * TILE_SIZE
-        for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
-            first = task % blocks * rows
-            group = task // blocks % groups
-            image = task // (blocks * groups) * stack
-            count, lines = min(stack, images - image), min(rows, out_h - first)
-            base = (image * groups + group) * channels * depth * height * width
+    if shares > 1:  # all images are on one grid, and the features are shared out
+        for channel in parallel_range(channels):
+            c = int64(channel)
             spread_images(
-                x, base, groups * channels * depth * height * width, grid, own, count, channels, depth, height, width, stride_d, stride_h, stride_w,
-                low_d, low_h + first, low_w, GRID, KERNEL, stack,
+                x, c * depth * height * width, channels * depth * height * width, grid, c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w, images, 1, depth, height, width,
+                stride_d, stride_h, stride_w, low_d, low_h, columns, variants, GRID, KERNEL,
             )
-            target = ((image * groups + group) * features * out_d * out_h + first) * out_w
+    for turn in parallel_range(workers):
+        own, own_tile = int64(turn) * size if shares == 1 else 0, int64(turn) * TILE_SIZE
+        for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
+            share, place = task % shares, task // shares
+            first, group, image = place % blocks * rows, place // blocks % groups, place // (blocks * groups) * stack
+            count, lines = min(stack, images - image), min(rows, out_h - first)
+            if shares == 1:
+                spread_images(
+                    x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels, depth, height, width,
+                    stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
+                )
+            top = share * own_rows // TILE_ROWS // shares * TILE_ROWS
+            held = min(features, (share + 1) * own_rows // TILE_ROWS // shares * TILE_ROWS) - top
+            target = (((image * groups + group) * features + top) * out_d * out_h + first) * out_w
             if padded.size > 0:
-                multiply_grid(padded, group * own_rows * taps, features, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile, own_tile, TILE_ROWS, LANES)
+                multiply_grid(padded, (group * own_rows + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile, own_tile, TILE_ROWS, LANES)
             else:
-                multiply_grid(weight, group * features * taps, features, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile, own_tile, TILE_ROWS, LANES)
+                multiply_grid(weight, (group * features + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile, own_tile, TILE_ROWS, LANES)
     for plane in parallel_range(images * groups * features):  # an infinite weight is in all of a plane: its first element tells
         if not isfinite(out[uintp(int64(plane) * out_d * out_h * out_w)]):
             for line in range(out_d * out_h):
                 convolve_line(x, weight, out, int64(plane) * out_d * out_h + line, GEOMETRY)
 
 
-def input_grid(g, weight, out, panels, grid, tile, table, order, PLACES):
+def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES):
     """out = patches of g times the weights that lead there. The input's elements fall into phases, each of which some of the taps reach."""
     taps = kernel_d * kernel_h * kernel_w
     own_rows = -(-channels // TILE_ROWS) * TILE_ROWS
-    plane = stack * grid_d * grid_h * grid_w
+    plane = grid_d * grid_h * stack * grid_w
+    fill_columns(columns, kernel_w, pad_w, step_w, stride_w, 0, low_w, variants, apart, plane)
     phases = stride_d * stride_h * stride_w
     found = int64(0)
     for phase in range(phases):  # order: the taps, phase by phase; after them where each phase begins. table: where in the grid they lead
@@ -78,44 +93,51 @@ def input_grid(g, weight, out, panels, grid, tile, table, order, PLACES):
             tap = order[j]
             v_d = (r_d + pad_d - tap // (kernel_h * kernel_w) * step_d) // stride_d - low_d
             v_h = (r_h + pad_h - tap // kernel_w % kernel_h * step_h) // stride_h - low_h
-            v_w = (r_w + pad_w - tap % kernel_w * step_w) // stride_w - low_w
             for o in range(features):
-                table[uintp(features * begin + o * (found - begin) + j - begin)] = o * plane + (v_d * grid_h + v_h) * grid_w + v_w
+                table[uintp(features * begin + o * (found - begin) + j - begin)] = o * variants * plane + (v_d * grid_h + v_h) * stack * grid_w + columns[tap % kernel_w]
     order[taps + phases] = found
-    for line in parallel_range(groups * own_rows):  # panels (groups, phases, channels, features, taps of the phase)
-        group, c = int64(line) // own_rows, int64(line) % own_rows
+    for part in parallel_range(groups * own_rows // TILE_ROWS):  # panels (groups, phases, channels, features, taps of the phase)
+        group, top = int64(part) * TILE_ROWS // own_rows, int64(part) * TILE_ROWS % own_rows
         for phase in range(phases):
             begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
-            at = group * own_rows * features * taps + features * (own_rows * begin + c * reached)
+            at = group * own_rows * features * taps + features * (own_rows * begin + top * reached)
             for o in range(features):
-                source = ((group * features + o) * channels + c) * taps
-                for j in range(reached):
-                    panels[uintp(at + o * reached + j)] = weight[uintp(source + order[begin + j])] if c < channels else 0
-    for turn in parallel_range(workers):
-        own = int64(turn) * size
-        for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
-            first = task % blocks * rows
-            group = task // blocks % groups
-            image = task // (blocks * groups) * stack
-            count = min(stack, images - image)
+                for c in range(TILE_ROWS):
+                    source = ((group * features + o) * channels + min(top + c, channels - 1)) * taps
+                    for j in range(reached):
+                        panels[uintp(at + (c * features + o) * reached + j)] = weight[uintp(source + order[begin + j])]
+    if shares > 1:  # as in forward_grid
+        for feature in parallel_range(features):
+            o = int64(feature)
             spread_images(
-                g, (image * groups + group) * features * out_d * out_h * out_w, groups * features * out_d * out_h * out_w, grid, own, count, features, out_d, out_h, out_w,
-                1, 1, 1, low_d, low_h + first, low_w, GRID, KERNEL, stack,
+                g, o * out_d * out_h * out_w, features * out_d * out_h * out_w, grid, o * variants * plane, images, 1, out_d, out_h, out_w,
+                1, 1, 1, low_d, low_h, columns, variants, GRID, KERNEL,
             )
+    for turn in parallel_range(workers):
+        own, own_tile = int64(turn) * size if shares == 1 else 0, int64(turn) * TILE_SIZE
+        for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
+            share, place = task % shares, task // shares
+            first, group, image = place % blocks * rows, place // blocks % groups, place // (blocks * groups) * stack
+            count = min(stack, images - image)
+            if shares == 1:
+                spread_images(
+                    g, (image * groups + group) * features * out_d * out_h * out_w, groups * features * out_d * out_h * out_w, grid, own, count, features, out_d, out_h, out_w,
+                    1, 1, 1, low_d, low_h + first, columns, variants, GRID, KERNEL,
+                )
+            top = share * own_rows // TILE_ROWS // shares * TILE_ROWS
+            held = min(channels, (share + 1) * own_rows // TILE_ROWS // shares * TILE_ROWS) - top
             for phase in range(phases):
                 r_d, r_h, r_w = phase // (stride_h * stride_w), phase // stride_w % stride_h, phase % stride_w
-                slabs, columns = (depth - r_d + stride_d - 1) // stride_d, (width - r_w + stride_w - 1) // stride_w
+                slabs, width_here = (depth - r_d + stride_d - 1) // stride_d, (width - r_w + stride_w - 1) // stride_w
                 lines = min(rows, (height - r_h + stride_h - 1) // stride_h - first)
                 begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
-                target = (((image * groups + group) * channels * depth + r_d) * height + r_h + first * stride_h) * width + r_w
-                if lines > 0 and slabs > 0 and columns > 0:
+                target = ((((image * groups + group) * channels + top) * depth + r_d) * height + r_h + first * stride_h) * width + r_w
+                if lines > 0 and slabs > 0 and width_here > 0:
                     multiply_grid(
-                        panels, group * own_rows * features * taps + features * own_rows * begin, channels, features * reached, grid, own, table, features * begin, out, target,
+                        panels, group * own_rows * features * taps + features * (own_rows * begin + top * reached), held, features * reached, grid, own, table, features * begin, out, target,
                         groups * channels * depth * height * width, depth * height * width, stride_d * height * width, stride_h * width, stride_w,
-                        count, slabs, lines, columns, GRID, tile, int64(turn) * TILE_SIZE, TILE_ROWS, LANES,
+                        count, slabs, lines, width_here, GRID, tile, own_tile, TILE_ROWS, LANES,
                     )
-
-
     for plane in parallel_range(images * groups * channels):  # as in forward_grid; every phase has taps of its own
         whole = True
         for r_d in range(min(stride_d, depth)):
@@ -126,12 +148,13 @@ def input_grid(g, weight, out, panels, grid, tile, table, order, PLACES):
             convolve_back(g, weight, out, int64(plane), GEOMETRY)
 
 
-def weight_grid(g, x, out, turned, sums, grid, table, PLACES):
+def weight_grid(g, x, out, turned, sums, grid, table, columns, PLACES):
     """sums (workers, groups, taps, features) += patches (taps, positions) @ g (positions, features); out is the sum over workers, turned."""
     taps = channels * kernel_d * kernel_h * kernel_w
     own_taps, own_features = -(-taps // TILE_ROWS) * TILE_ROWS, -(-features // LANES) * LANES
     panel = 2 * LANES if own_features // LANES % 3 == 1 else 3 * LANES  # a last panel of one vector would be slow
-    fill_taps(table, channels, KERNEL, stride_d, stride_h, stride_w, LOWS, GRID, stack)
+    fill_columns(columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w)
+    fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
     for tap in range(taps, own_taps):
         table[tap] = 0
     for turn in parallel_range(workers):
@@ -145,14 +168,14 @@ def weight_grid(g, x, out, turned, sums, grid, table, PLACES):
             image = task // (blocks * groups) * stack
             count = min(stack, images - image)
             lines = min(rows, out_h - first)
-            end = grid_reach(count, grid_d, grid_h, grid_w, out_d, lines, out_w)
+            end = grid_reach(count, grid_h, stack, grid_w, out_d, lines, out_w)
             spread_images(
                 x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels, depth, height, width,
-                stride_d, stride_h, stride_w, low_d, low_h + first, low_w, GRID, KERNEL, stack,
+                stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
             )
             turn_outputs(
                 g, (image * groups + group) * features * out_d * out_h * out_w, groups * features * out_d * out_h * out_w, out_d * out_h * out_w, features, turned, panels,
-                first, out_d, lines, out_h, out_w, GRID, end, panel, LANES,
+                first, count, out_d, lines, out_h, out_w, grid_h, stack, grid_w, end, panel, LANES,
             )
             for feature in range(0, own_features, panel):
                 held = min(panel, own_features - feature)
@@ -176,10 +199,59 @@ def weight_grid(g, x, out, turned, sums, grid, table, PLACES):
                 out[uintp(element)] = total if isfinite(total) else correlate(g, x, element, GEOMETRY)
 
 
-def weight_lines(g, x, out, given, grid, table, PLACES):
+def weight_whole(g, x, out, turned, sums, grid, table, columns, PLACES):
+    """out (features, taps) where all images fit one grid: `rows` taps at a time, whose sums (taps, features) stay in the cache until they are turned."""
+    taps = channels * kernel_d * kernel_h * kernel_w
+    own_features = -(-features // LANES) * LANES
+    panel = 2 * LANES if own_features // LANES % 3 == 1 else 3 * LANES
+    fill_columns(columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w)
+    fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
+    for tap in range(taps, table.size):
+        table[tap] = 0
+    end = grid_reach(images, grid_h, stack, grid_w, out_d, out_h, out_w)
+    for channel in parallel_range(channels):
+        c = int64(channel)
+        spread_images(
+            x, c * depth * height * width, channels * depth * height * width, grid, c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w, images, 1, depth, height, width,
+            stride_d, stride_h, stride_w, low_d, low_h, columns, variants, GRID, KERNEL,
+        )
+    for part in parallel_range((features + panel - 1) // panel):
+        feature = int64(part) * panel
+        turn_outputs(
+            g, feature * out_d * out_h * out_w, features * out_d * out_h * out_w, out_d * out_h * out_w, min(panel, features - feature), turned, feature * end,
+            0, images, out_d, out_h, out_h, out_w, grid_h, stack, grid_w, end, panel, LANES,
+        )
+    for turn in parallel_range(workers):
+        mine = int64(turn) * rows * own_features
+        for block in range(turn * tasks // workers, (turn + 1) * tasks // workers):
+            first, held = block * rows, min(rows, taps - block * rows)
+            for feature in range(0, own_features, panel):
+                width_here = min(panel, own_features - feature)
+                for tap in range(0, held, TILE_ROWS):
+                    into = mine + tap * own_features + feature
+                    if width_here > 2 * LANES:
+                        spread3(grid, 0, 0, 1, turned, feature * end, panel, table, first + tap, sums, into, own_features, end, 0)
+                    elif width_here > LANES:
+                        spread2(grid, 0, 0, 1, turned, feature * end, panel, table, first + tap, sums, into, own_features, end, 0)
+                    else:
+                        spread1(grid, 0, 0, 1, turned, feature * end, panel, table, first + tap, sums, into, own_features, end, 0)
+            doubt = out.dtype.type(0)  # of one that is not finite comes a NaN
+            for tap in range(held):
+                for feature in range(features):
+                    doubt += sums[uintp(mine + tap * own_features + feature)] * 0
+            turn_sums(sums, mine, own_features, held, features, out, first, taps, LANES)
+            if doubt != 0:
+                for element in range(held * features):
+                    at = element // held * taps + first + element % held
+                    if not isfinite(out[uintp(at)]):
+                        out[uintp(at)] = correlate(g, x, at, GEOMETRY)
+
+
+def weight_lines(g, x, out, given, grid, table, columns, PLACES):
     """out = the products of each feature's g and the grid shifted by each tap: few features and channels a group, many groups."""
     taps = channels * kernel_d * kernel_h * kernel_w
-    fill_taps(table, channels, KERNEL, stride_d, stride_h, stride_w, LOWS, GRID, stack)
+    fill_columns(columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w)
+    fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
     for turn in parallel_range(workers):
         own, mine = int64(turn) * size, int64(turn) * (given.size // workers)
         for group in range(turn * groups // workers, (turn + 1) * groups // workers):
@@ -190,14 +262,14 @@ def weight_lines(g, x, out, given, grid, table, PLACES):
                 image = part // blocks * stack
                 count = min(stack, images - image)
                 lines = min(rows, out_h - first)
-                end = grid_reach(count, grid_d, grid_h, grid_w, out_d, lines, out_w)
+                end = grid_reach(count, grid_h, stack, grid_w, out_d, lines, out_w)
                 spread_images(
                     x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels, depth, height, width,
-                    stride_d, stride_h, stride_w, low_d, low_h + first, low_w, GRID, KERNEL, stack,
+                    stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
                 )
                 for feature in range(features):
                     base = ((image * groups + group) * features + feature) * out_d * out_h * out_w
-                    spread_outputs(g, base, groups * features * out_d * out_h * out_w, given, mine, first, out_d, lines, out_h, out_w, GRID, end)
+                    spread_outputs(g, base, groups * features * out_d * out_h * out_w, given, mine, first, count, out_d, lines, out_h, out_w, grid_h, stack, grid_w, end)
                     for tap in range(taps):
                         start, total = own + table[tap], g.dtype.type(0)
                         for k in range(end):
@@ -213,30 +285,35 @@ def grid_launcher(op: str, out: Layout, numbers: tuple, x: tuple, weight: tuple,
     backward, on_weight, storage, index = op == "convolution_input", op == "convolution_weight", out.storage, np.dtype("int64")
     groups, channels, features, lanes = parameters[3], weight[1], weight[0] // parameters[3], tiles.host().lanes(out.storage.itemsize)
     few = (max(channels, features) if on_weight else channels if backward else features) <= _FEW
-    large = on_weight and not few and prod(weight) > _LARGE
-    places, reach = _cut(numbers, backward, 1 if large else _TASKS)
-    workers, size, tile_rows = places[0], places[5] + 2 * tiles.LINE * lanes, 1 if few else tiles.host().rows
-    places = (*places[:5], size, *places[6:])
-    taps, tile_size = prod(weight[1:]), lanes * (tiles.LINE if few else tile_rows * tiles.VECTORS)
-    grid, tile = (workers * size, storage), (workers * tile_size, storage)
+    tile_rows, taps = 1 if few else tiles.host().rows, prod(weight[1:])
+    places, reach = _cut(numbers, backward, on_weight, channels if backward else features)
+    whole = on_weight and places["shares"] > 1
+    if whole:
+        rows = tiles.VECTORS * max(lanes, tile_rows)
+        places |= {"rows": rows, "tasks": -(-taps // rows), "workers": min(_WORKERS, -(-taps // rows))}
+    workers = places["workers"]
+    places["size"] += 2 * tiles.LINE * lanes
+    tile_size, grids = lanes * (tiles.LINE if few else tile_rows * tiles.VECTORS), workers if places["shares"] == 1 else 1
+    grid, tile, columns = (grids * places["size"], storage), (workers * tile_size, storage), (weight[-1] + places["variants"], index)
     if backward:
         kernel, elements = input_grid, features * prod(weight[2:])
-        scratch = ((groups * _ceil(channels, tile_rows) * elements, storage), grid, tile, (elements, index), (prod(weight[2:]) + prod(parameters[0]) + 1, index))
+        scratch = ((groups * _ceil(channels, tile_rows) * elements, storage), grid, tile, (elements, index), columns, (prod(weight[2:]) + prod(parameters[0]) + 1, index))
     elif not on_weight:
         padded = 0 if features % tile_rows == 0 else groups * _ceil(features, tile_rows) * taps
-        kernel, scratch = forward_grid, ((padded, storage), grid, tile, (taps, index))
+        kernel, scratch = forward_grid, ((padded, storage), grid, tile, (taps, index), columns)
     elif few:
-        kernel, scratch = weight_lines, ((workers * (reach + lanes), storage), grid, (taps, index))
+        kernel, scratch = weight_lines, ((workers * (reach + lanes), storage), grid, (taps, index), columns)
     else:
-        turned, sums = workers * _ceil(features, tiles.VECTORS * lanes) * reach, workers * groups * _ceil(taps, tile_rows) * _ceil(features, lanes)
-        kernel, scratch = weight_grid, ((turned, storage), (sums, storage), grid, (_ceil(taps, tile_rows), index))
-    words = {"PLACES": ", ".join(_PLACES), "KERNEL": _KERNEL, "LOWS": "low_d, low_h, low_w", "GRID": "grid_d, grid_h, grid_w", "STEPS": _STEPS}
+        sums = workers * (places["rows"] if whole else groups * _ceil(taps, tile_rows)) * _ceil(features, lanes)
+        turned = grids * _ceil(features, tiles.VECTORS * lanes) * reach
+        kernel, scratch = weight_whole if whole else weight_grid, ((turned, storage), (sums, storage), grid, (_ceil(taps, tile_rows), index), columns)
+    words = {"PLACES": ", ".join(_PLACES), "KERNEL": _KERNEL, "GRID": "grid_d, grid_h, stack, grid_w", "STEPS": _STEPS}
     words |= {"TILE_ROWS": tile_rows, "LANES": lanes, "TILE_SIZE": tile_size, "multiply_grid": "multiply_grid_lines" if few else "multiply_grid"}
-    arrays = (*[storage.name] * 3, *(each.name for _, each in scratch))
+    arrays, constants = (*[storage.name] * 3, *(each.name for _, each in scratch)), (*[int(places[name]) for name in _PLACES], *numbers)
     run, make = launcher(op, kernel, out, arrays, len(_PLACES), work, tuple(words.items())), out.device.backend.scratch
 
     def launch(first: object, second: object, result: object) -> None:
-        run(first, second, result, *make(scratch), *places, *numbers)
+        run(first, second, result, *make(scratch), *constants)
 
     return launch
 
@@ -245,37 +322,48 @@ def _ceil(n: int, step: int) -> int:
     return -(-n // step) * step
 
 
-def _cut(numbers: tuple, backward: bool, parts: int) -> tuple[tuple[int, ...], int]:
-    """The numbers of `_PLACES`, and the positions of a grid: how many images and output rows are done at a time, in at least `parts` parts.
+def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[dict[str, int], int]:
+    """The numbers of `_PLACES` by name, and the positions of a grid: how many images and output rows are done at a time.
 
-    The grid holds x, or g if `backward`. For one part it holds as many images as it can: every part goes through the whole weight.
+    The grid holds x, or g if `backward`; `outer` is the number of rows (features, or channels) that meet it. More than one share: all images are on
+    one grid, which all workers read.
     """
     named = dict(zip(GEOMETRY, numbers))
     images, groups = named["images"], named["groups"]
-    lows, spans, counts, phases = [], [], [], 1
+    lows, spans, counts, phases = [], [], [], []
     for axis, letter in zip(("depth", "height", "width"), "dhw"):
         stride, pad, reach = named[f"stride_{letter}"], named[f"pad_{letter}"], (named[f"kernel_{letter}"] - 1) * named[f"step_{letter}"]
         low, high = ((pad - reach) // stride, (stride - 1 + pad) // stride) if backward else (-pad // stride, (reach - pad) // stride)
         lows.append(low)
         spans.append(high - low)
         counts.append(-(-named[axis] // stride) if backward else named[f"out_{letter}"])
-        phases *= 1 if backward else stride
-    planes = phases * named["features" if backward else "channels"]
+        phases.append(1 if backward else stride)
+    apart = named["kernel_w"] == 1 or (counts[2] <= _NARROW and outer >= _MANY)
+    if apart:
+        spans[2], phases[2] = 0, named["kernel_w"]
+    planes, most = prod(phases) * named["features" if backward else "channels"], _GRID * (2 if apart else 1)
     line = planes * (counts[2] + spans[2])
     image = line * (counts[0] + spans[0]) * (counts[1] + spans[1])
-    rows, stack = counts[1], 1
-    plane = [n + span for n, span in zip(counts, spans)]
+    rows = counts[1]
 
-    def positions(count: int) -> int:
-        return (((count - 1) * plane[0] + counts[0] - 1) * plane[1] + counts[1] - 1) * plane[2] + counts[2]
+    def positions(stack: int) -> int:
+        return (((counts[0] - 1) * (counts[1] + spans[1]) + counts[1] - 1) * stack + stack - 1) * (counts[2] + spans[2]) + counts[2]
 
-    most = max(1, min(_GRID // image, images * groups // parts, images))
-    stack = most if parts == 1 else min(range(most, 0, -1), key=lambda count: -(-positions(count) // 16) / count)  # the fewest vectors for an image
-    if counts[0] == 1 and spans[0] == 0:
-        rows = min(rows, max(_ROWS, _GRID // line - spans[1], 1))
-        if images * groups < parts and image > _GRID // 8:
-            rows = min(rows, -(-counts[1] * images * groups // parts))
+    if on_weight:
+        alone = groups == 1 and outer > _FEW and prod(numbers[2:4]) * named["kernel_d"] * named["kernel_h"] * named["kernel_w"] >= _LARGE and images * image <= _WHOLE
+    else:
+        alone = groups == 1 and outer >= _MANY and images < _TASKS and images * image <= most
+    stack = images
+    if not alone:
+        stack = max(1, min(most // image, images * groups // _TASKS, images))
+        stack = min(range(stack, 0, -1), key=lambda count: -(-positions(count) // 16) / count)  # the fewest vectors for an image
+        if counts[0] == 1 and spans[0] == 0:
+            rows = min(rows, max(_ROWS, most // line - spans[1], 1))
+            if images * groups < _TASKS and image > _GRID // 8:
+                rows = min(rows, -(-counts[1] * images * groups // _TASKS))
+    shares = min(_WORKERS, outer // _FEWEST) if alone else 1
     blocks, sets = -(-counts[1] // rows), -(-images // stack)
-    sizes = (counts[0] + spans[0], rows + spans[1], counts[2] + spans[2])
-    tasks = groups * sets * blocks
-    return (min(_WORKERS, tasks) if parts > 1 else 1, tasks, blocks, stack, rows, stack * planes * prod(sizes), *lows, *sizes), stack * prod(sizes)
+    sizes = (counts[0] + spans[0], rows + spans[1], stack, counts[2] + spans[2])
+    tasks = groups * sets * blocks * shares
+    found = (min(_WORKERS, tasks), tasks, shares, blocks, rows, planes * prod(sizes), *lows, phases[2], apart, *sizes)
+    return dict(zip(_PLACES, found)), prod(sizes)
