@@ -92,6 +92,22 @@ def fill_taps(table, channels, kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_
 
 
 @scalar
+def pack_taps(weight, base, features, channels, taps, panels, at, tile_rows, held, order, phases):
+    """panels (phases, tile_rows, features, taps of the phase) = weight (features, channels, taps) from row `base` on; rows beyond `held` repeat the last."""
+    for phase in range(phases):
+        begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
+        for o in range(features):
+            for c in range(tile_rows):
+                source, target = base + (o * channels + min(c, held - 1)) * taps, at + (tile_rows * begin + c * reached) * features + o * reached
+                if reached == taps:  # in order
+                    for j in range(taps):
+                        panels[uintp(target + j)] = weight[uintp(source + j)]
+                else:
+                    for j in range(reached):
+                        panels[uintp(target + j)] = weight[uintp(source + order[begin + j])]
+
+
+@scalar
 def grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns):
     """Positions of the grid from the first output to the last one's."""
     return (((slabs - 1) * grid_h + lines - 1) * stack + count - 1) * grid_w + columns

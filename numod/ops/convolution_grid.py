@@ -18,6 +18,7 @@ _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
 _WORKERS = 8  # grids: one for each turn of the parallel loop
 _TASKS = 4  # parts to cut a convolution into at least, so that threads can share it
 _LARGE = 1 << 15  # elements of a weight of which not every worker gets sums of its own, if
+_HUGE = 1 << 17  # features times channels of a weight that is packed a tile at a time, not whole: memory is slow
 _WHOLE = 1 << 20  # a grid of all images has no more elements
 _NARROW, _MANY = 32, 64  # columns of an output up to which, and rows that meet a grid from which a variant for each column of the kernel pays
 _FEWEST = 16  # such rows for each worker that shares a grid
@@ -96,16 +97,10 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
             for o in range(features):
                 table[uintp(features * begin + o * (found - begin) + j - begin)] = o * variants * plane + (v_d * grid_h + v_h) * stack * grid_w + columns[tap % kernel_w]
     order[taps + phases] = found
-    for part in parallel_range(groups * own_rows // TILE_ROWS):  # panels (groups, phases, channels, features, taps of the phase)
-        group, top = int64(part) * TILE_ROWS // own_rows, int64(part) * TILE_ROWS % own_rows
-        for phase in range(phases):
-            begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
-            at = group * own_rows * features * taps + features * (own_rows * begin + top * reached)
-            for o in range(features):
-                for c in range(TILE_ROWS):
-                    source = ((group * features + o) * channels + min(top + c, channels - 1)) * taps
-                    for j in range(reached):
-                        panels[uintp(at + (c * features + o) * reached + j)] = weight[uintp(source + order[begin + j])]
+    if shares == 1:
+        for part in parallel_range(groups * own_rows // TILE_ROWS):
+            group, top = int64(part) * TILE_ROWS // own_rows, int64(part) * TILE_ROWS % own_rows
+            pack_taps(weight, (group * features * channels + top) * taps, features, channels, taps, panels, int64(part) * TILE_ROWS * features * taps, TILE_ROWS, channels - top, order, phases)
     if shares > 1:  # as in forward_grid
         for feature in parallel_range(features):
             o = int64(feature)
@@ -126,18 +121,23 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
                 )
             top = share * own_rows // TILE_ROWS // shares * TILE_ROWS
             held = min(channels, (share + 1) * own_rows // TILE_ROWS // shares * TILE_ROWS) - top
-            for phase in range(phases):
-                r_d, r_h, r_w = phase // (stride_h * stride_w), phase // stride_w % stride_h, phase % stride_w
-                slabs, width_here = (depth - r_d + stride_d - 1) // stride_d, (width - r_w + stride_w - 1) // stride_w
-                lines = min(rows, (height - r_h + stride_h - 1) // stride_h - first)
-                begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
-                target = ((((image * groups + group) * channels + top) * depth + r_d) * height + r_h + first * stride_h) * width + r_w
-                if lines > 0 and slabs > 0 and width_here > 0:
-                    multiply_grid(
-                        panels, group * own_rows * features * taps + features * (own_rows * begin + top * reached), held, features * reached, grid, own, table, features * begin, out, target,
-                        groups * channels * depth * height * width, depth * height * width, stride_d * height * width, stride_h * width, stride_w,
-                        count, slabs, lines, width_here, GRID, tile, own_tile, TILE_ROWS, LANES,
-                    )
+            for row in range(top, top + held, TILE_ROWS):
+                panel = (group * own_rows + row) * features * taps
+                if shares > 1:  # each worker packs what it needs next, into memory of its own, which stays in the cache
+                    panel = int64(turn) * TILE_ROWS * features * taps
+                    pack_taps(weight, row * taps, features, channels, taps, panels, panel, TILE_ROWS, channels - row, order, phases)
+                for phase in range(phases):
+                    r_d, r_h, r_w = phase // (stride_h * stride_w), phase // stride_w % stride_h, phase % stride_w
+                    slabs, width_here = (depth - r_d + stride_d - 1) // stride_d, (width - r_w + stride_w - 1) // stride_w
+                    lines = min(rows, (height - r_h + stride_h - 1) // stride_h - first)
+                    begin, reached = order[taps + phase], order[taps + phase + 1] - order[taps + phase]
+                    target = ((((image * groups + group) * channels + row) * depth + r_d) * height + r_h + first * stride_h) * width + r_w
+                    if lines > 0 and slabs > 0 and width_here > 0:
+                        multiply_grid(
+                            panels, panel + TILE_ROWS * features * begin, min(TILE_ROWS, top + held - row), features * reached, grid, own, table, features * begin, out, target,
+                            groups * channels * depth * height * width, depth * height * width, stride_d * height * width, stride_h * width, stride_w,
+                            count, slabs, lines, width_here, GRID, tile, own_tile, TILE_ROWS, LANES,
+                        )
     for plane in parallel_range(images * groups * channels):  # as in forward_grid; every phase has taps of its own
         whole = True
         for r_d in range(min(stride_d, depth)):
@@ -297,7 +297,8 @@ def grid_launcher(op: str, out: Layout, numbers: tuple, x: tuple, weight: tuple,
     grid, tile, columns = (grids * places["size"], storage), (workers * tile_size, storage), (weight[-1] + places["variants"], index)
     if backward:
         kernel, elements = input_grid, features * prod(weight[2:])
-        scratch = ((groups * _ceil(channels, tile_rows) * elements, storage), grid, tile, (elements, index), columns, (prod(weight[2:]) + prod(parameters[0]) + 1, index))
+        packed = groups * _ceil(channels, tile_rows) if places["shares"] == 1 else workers * tile_rows
+        scratch = ((packed * elements, storage), grid, tile, (elements, index), columns, (prod(weight[2:]) + prod(parameters[0]) + 1, index))
     elif not on_weight:
         padded = 0 if features % tile_rows == 0 else groups * _ceil(features, tile_rows) * taps
         kernel, scratch = forward_grid, ((padded, storage), grid, tile, (taps, index), columns)
@@ -352,7 +353,7 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
     if on_weight:
         alone = groups == 1 and outer > _FEW and prod(numbers[2:4]) * named["kernel_d"] * named["kernel_h"] * named["kernel_w"] >= _LARGE and images * image <= _WHOLE
     else:
-        alone = groups == 1 and outer >= _MANY and images < _TASKS and images * image <= most
+        alone = groups == 1 and outer >= _MANY and (images < _TASKS and images * image <= most or backward and prod(numbers[2:4]) >= _HUGE and images * image <= 2 * most)
     stack = images
     if not alone:
         stack = max(1, min(most // image, images * groups // _TASKS, images))
