@@ -16,7 +16,7 @@ import numpy as np
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
-from ..kernel import bind
+from ..kernel import bind, build
 from .op import Op, Plan
 
 _WORKERS = 8  # scratch lines: one for each turn of the parallel loop
@@ -149,6 +149,13 @@ def average_lines(x, out, sums, workers, counts_borders, divisor):
                 out[uintp(base + ow)] = out[uintp(base + ow)] / real(size)
 
 
+def average_planes(x, out, counts_borders, divisor):
+    """out (planes) = the mean of each plane: a single window that holds all of it."""
+    for task in parallel_range(planes):
+        n = depth * height * width
+        out[uintp(int64(task))] = row_sum(x, int64(task) * n, n) / float64(n)
+
+
 def average_gradient_kernel(g, out, counts_borders, divisor):
     """out = each g over its window's size, added to all elements of the window."""
     for task in parallel_range(planes):
@@ -186,7 +193,8 @@ class _Pool(Op):
         constants = (*((workers,) if lines else ()), *numbers, planes, *x, *window, *out, *stride, *padding, *dilation)
         signature = ", ".join([*arrays, *(f"{each}[]" for each in lines), *["int64"] * len(constants)])
         work = planes * max(prod(out) * prod(window), prod(x))
-        run = bind.launcher(results[0].device, self.name, _source(kernel), signature, results[0].dtype, work)
+        flags = build.FAST_REDUCTION if kernel is average_planes else build.FAST_POINTWISE
+        run = bind.launcher(results[0].device, self.name, _source(kernel), signature, results[0].dtype, work, flags)
         storages, empty, count = [np.dtype(each) for each in lines], results[0].device.empty, len(arrays)
 
         def launch(*arguments: object) -> None:
@@ -251,6 +259,8 @@ class Average(_Pool):
         inner, outer = (parameters[4], tuple(x.shape[1:])) if self.backward else (tuple(x.shape[1:]), parameters[4])
         array, in_lines = f"{x.storage.name}[]", not self.backward and _in_lines(x, parameters)
         kernel = average_lines if in_lines else average_gradient_kernel if self.backward else average_kernel
+        if kernel is average_kernel and prod(parameters[4]) == 1 and not any(parameters[1]) and x.dtype.is_floating_point:
+            kernel = average_planes
         return self._plan(kernel, (array, array), (out,), x.shape[0], inner, outer, parameters, (int(parameters[5]), parameters[6]), (x.storage.name,) * in_lines)
 
 

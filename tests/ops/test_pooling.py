@@ -83,3 +83,11 @@ def test_an_infinity_stays_in_its_windows():
     assert found[0, 0, 0, 0] == np.inf and np.isfinite(found.reshape(-1)[1:]).all()
     found = F.adaptive_avg_pool2d(numod.tensor(x), (4, 3)).numpy()
     assert np.isinf(found).sum() == 1 and found[0, 0, 0, 0] == np.inf
+
+
+def test_the_mean_of_whole_planes():
+    x = numod.randn(3, 2, 17, 40, requires_grad=True)
+    found = F.adaptive_avg_pool2d(x, 1)
+    np.testing.assert_allclose(found.detach().numpy(), x.detach().numpy().mean((2, 3), keepdims=True), rtol=1e-5, atol=1e-6)
+    found.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 1 / (17 * 40), rtol=1e-6)
