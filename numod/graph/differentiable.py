@@ -47,7 +47,7 @@ class Differentiable(Executable):
 
     def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None) -> Any:
         """The forward pass's results, with a node that runs the backward pass. `again` gives them eagerly, or None where things have changed."""
-        arena, memory_of = np.empty(max(self.arena_size, 1), np.uint8), {}
+        arena, memory_of = memory.arena(self.arena_size), {}
         values = self._begin(arena, inputs, memory_of)
         self._count_writes(inputs)
         tensors = self._set_gradients(inputs, memory_of)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .lower import Buffer, Lowered, Test
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
@@ -23,6 +25,12 @@ def plan(lowered: Lowered, boundary: int | None = None) -> tuple[dict[Buffer, in
         alive.append((offset, end, last))
         places[buffer], size = offset, max(size, end)
     return places, size
+
+
+def arena(size: int) -> np.ndarray:
+    """Fresh bytes that begin where a cache line does: vectors that cross lines cost twice."""
+    memory = np.empty(max(size, 1) + ALIGNMENT, np.uint8)
+    return memory[-memory.ctypes.data % ALIGNMENT :][: max(size, 1)]
 
 
 def lifetimes(lowered: Lowered, boundary: int | None = None) -> dict[Buffer, tuple[int, int]]:

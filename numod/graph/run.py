@@ -42,7 +42,7 @@ class Executable:
     def _prepare(self, name: str, form: Form) -> None:
         self.places, self.arena_size = memory.plan(self.lowered)
         self.section = Section(self.lowered, self.lowered.calls, self.places, name, form)
-        self.arena = np.empty(max(self.arena_size, 1), np.uint8)
+        self.arena = memory.arena(self.arena_size)
         self.busy = threading.Lock()  # kernels leave Python's lock: a second thread takes memory of its own
 
     def _leave(self, structure: Any, kind: str) -> None:
@@ -66,7 +66,7 @@ class Executable:
         memory_of: dict[Buffer, Any] = {}
         alone = self.section.linked or self.busy.acquire(blocking=False)
         try:
-            arena = self.arena if alone else np.empty(max(self.arena_size, 1), np.uint8)
+            arena = self.arena if alone else memory.arena(self.arena_size)
             self._begin(arena, inputs, memory_of)
         finally:
             if alone and not self.section.linked:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import dtypes
-from ..device import Layout, tiles
+from ..device import Layout, threads, tiles
 from ..device.layout import layout
 from ..kernel import bind, block, build, emit
 from .linear_gradient import joined
@@ -221,7 +221,7 @@ def _tile_kernel(
     small = inner * columns * storage.itemsize <= _DIRECT
     pack_b = b_column != 1 or not (small or rows <= 2 * tile_rows) or (columns % lanes != 0 and not host.masks)
     pack_a = a_column != 1 and not (rows * inner * storage.itemsize <= _DIRECT)
-    deep = -(-inner // -(-inner // _DEPTH)) if pack_a or pack_b or rows > tile_rows else inner
+    deep = -(-inner // -(-inner // _DEPTH) // lanes) * lanes if pack_a or pack_b or rows > tile_rows else inner
     column_parts = max(1, min(_PARTS, columns // (_PANELS * panel)))
     row_parts = max(1, min(_PARTS // column_parts, rows // _PART_ROWS))
     workers = min(_PARTS, batches * row_parts * column_parts)
@@ -301,11 +301,14 @@ def _vector(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
         return None
     function, step = (vector_dots, steps[1]) if steps[0] == 1 else (vector_rows, steps[0])
     parts = max(1, min(_PARTS, count * inner // _PART, count // _RUN if function is vector_rows else count))
-    constants = (batches, count, inner, *vector, steps[2], step, int(rows == 1), parts)
-    signature = ", ".join([f"{a.storage.name}[]"] * 4 + ["int64"] * len(constants))
+    constants = (batches, count, inner, *vector, steps[2], step, int(rows == 1))
+    signature = ", ".join([f"{a.storage.name}[]"] * 4 + ["int64"] * (len(constants) + 1))
     source = bind.source_of(function).replace("def kernel(vector, matrix,", f"def kernel({order},")
     run = bind.launcher(a.device, f"{name}_{function.__name__}", source, signature, a.dtype, batches * count * inner // 4, build.FAST_REDUCTION)
-    return run, (a.device.empty(0, a.storage), *constants)
+    nothing = a.device.empty(0, a.storage)
+    if parts == 1 or function is vector_dots:
+        return run, (nothing, *constants, parts)
+    return (lambda *given: run(*given, parts if threads.get_num_threads() > 1 else 1)), (nothing, *constants)  # one thread reads whole rows: memory in order
 
 
 def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:

@@ -251,8 +251,9 @@ def test_every_edge_of_the_tiles(turned, dtype):
                 check(numod.from_numpy(x) @ numod.from_numpy(y), x.astype(np.float64) @ y.astype(np.float64), 1e-4)
 
 
-def test_threads_change_no_bit_of_a_large_product():
-    x, y = numod.tensor(data(400, 300)), numod.tensor(data(300, 1100, seed=1))
+@pytest.mark.parametrize("rows, inner", [(400, 300), (1, 1200)])
+def test_threads_change_no_bit_of_a_large_product(rows, inner):
+    x, y = numod.tensor(data(rows, inner)), numod.tensor(data(inner, 1100, seed=1))
     before, found = numod.get_num_threads(), []
     try:
         for count in (1, 2):
