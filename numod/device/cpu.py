@@ -16,6 +16,7 @@ from .signature import numba_types
 empty = np.empty
 LOOP, PARALLEL_LOOP, FLAT = "range({0})", "prange({0})", False
 ROUNDING = "numpy"  # where kernels take floor, ceil and trunc from: functions from float to float
+MATH = "math"  # where they take the rest from
 VECTORISED = True  # whether kernels take exp, tanh and the like from `kernel.vector_math`
 _ready = False
 

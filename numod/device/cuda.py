@@ -25,6 +25,7 @@ FLAT, SIMULATED = True, config.cuda_simulator()
 # what ends a shared array's declaration: it begins where vector loads may begin, if the package can be told so (the simulator and Numba's own cannot)
 SHARED = ")" if config.cuda_simulator() or importlib.util.find_spec("numba_cuda") is None else ", alignment=16)"
 ROUNDING = "numpy" if config.cuda_simulator() else "math"  # where kernels take floor, ceil and trunc from: functions from float to float
+MATH = "numod.device.simulated_math" if config.cuda_simulator() else "math"  # where they take the rest from
 VECTORISED = False  # whether kernels take exp, tanh and the like from `kernel.vector_math`: a GPU has its own
 _BLOCK = 256  # threads: 8 warps, few enough that register-heavy kernels keep several blocks on a multiprocessor
 _MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over

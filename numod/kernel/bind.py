@@ -124,7 +124,7 @@ def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
 def headed(text: str, backend: object) -> str:
     """A text with the imports of the mathematics it uses."""
     header, own = "", _vectorised(backend)
-    for module, names in ((f"{__package__}.vectorised", own), ("math", _MATH), (backend.ROUNDING, _ROUNDING)):
+    for module, names in ((f"{__package__}.vectorised", own), (backend.MATH, _MATH), (backend.ROUNDING, _ROUNDING)):
         used = [name for name in names if re.search(rf"\b{name}\(", text) and (names is own or name not in own)]
         header += f"from {module} import {', '.join(used)}{f'  # {_version_of_vectors()}' if names is own else ''}\n" if used else ""
     return header + text

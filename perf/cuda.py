@@ -1,0 +1,272 @@
+"""`python -m perf.cuda`: kernels on a GPU. First are they right (against float64 on the CPU), then are they stable, then how fast, beside PyTorch in one process.
+
+On a fresh machine with an NVIDIA driver: `pip install ".[cuda]"` (and `torch`, for the comparison), then this command in the repository's root. Each
+part can be had alone: `check`, `races`, `times`. With NUMBA_ENABLE_CUDASIM=1 and `--tiny` all of it runs in Numba's simulator, where times say nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import numod
+
+from . import measure
+
+NO_GPU = (
+    "perf.cuda: there is no GPU that numod can use.\n"
+    "On a machine with an NVIDIA GPU: install its driver (nvidia-smi must list the GPU), then `pip install '.[cuda]'` here, and run this again.\n"
+    "Without one: `NUMBA_ENABLE_CUDASIM=1 python -m perf.cuda --tiny` runs every row in Numba's simulator."
+)
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """`run(torch, *tensors)` on any library with PyTorch's names; `inputs(tiny)` gives the arrays. Costs are per run: bytes that must move, flops that must be done."""
+
+    name: str
+    inputs: Callable[[bool], list[np.ndarray]]
+    run: Callable
+    bytes: Callable[[list[np.ndarray]], float] = lambda arrays: 0
+    flops: Callable[[list[np.ndarray]], float] = lambda arrays: 0
+    tolerance: float = 1e-4
+    bar: str = ""
+
+
+@dataclass
+class Report:
+    """What was found: rows of (name, numbers), and the limits of this GPU as measured."""
+
+    device: str
+    rows: dict[str, dict] = field(default_factory=dict)
+    bandwidth: float = 0.0
+    peak: float = 0.0
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    """Standard normal numbers of float32."""
+    return np.random.default_rng((seed, *shape)).standard_normal(shape, dtype=np.float32)
+
+
+def _vector(size: int, tiny: int = 37, count: int = 1) -> Callable:
+    return lambda small: [normal(tiny if small else size // 4, seed=k) for k in range(count)]
+
+
+def _matrix(rows: int, columns: int, tiny: tuple[int, int] = (5, 7)) -> Callable:
+    return lambda small: [normal(*(tiny if small else (rows, columns)))]
+
+
+def _pair(n: int) -> Callable:
+    return lambda small: [normal(5, 7), normal(7, 3)] if small else [normal(n, n), normal(n, n, seed=1)]
+
+
+def _images(images: int, channels: int, size: int, features: int, kernel: int) -> Callable:
+    return lambda small: [normal(1, 2, 5, 4), normal(3, 2, 3, 3)] if small else [normal(images, channels, size, size), normal(features, channels, kernel, kernel) * 0.05]
+
+
+def _moved(times: float) -> Callable:
+    return lambda arrays: times * arrays[0].nbytes
+
+
+def _product_flops(arrays: list[np.ndarray]) -> float:
+    (m, k), n = arrays[0].shape, arrays[1].shape[1]
+    return 2.0 * m * n * k
+
+
+def _convolution_flops(stride: int) -> Callable:
+    return lambda arrays: 2.0 * arrays[0].shape[0] * np.prod(arrays[0].shape[2:]) / stride**2 * arrays[1].size
+
+
+def _convolve(stride: int, padding: int) -> Callable:
+    return lambda torch, x, w: torch.nn.functional.conv2d(x, w, stride=stride, padding=padding)
+
+
+def _convolve_back(stride: int, padding: int) -> Callable:
+    def run(torch: object, x: object, w: object) -> tuple:
+        x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+        torch.nn.functional.conv2d(x, w, stride=stride, padding=padding).sum().backward()
+        return x.grad, w.grad
+
+    return run
+
+
+def _scatter(torch: object, x: object) -> object:
+    index = (torch.arange(x.shape[0], device=x.device) * 7) % max(x.shape[0] // 4, 1)
+    return torch.zeros_like(x).index_add_(0, index, x)
+
+
+ROWS = [
+    Row("add 256 MiB", _vector(256 * MIB, count=2), lambda torch, x, y: x + y, _moved(3), bar="85 % of copy"),
+    Row("gelu 256 MiB", _vector(256 * MIB), lambda torch, x: torch.nn.functional.gelu(x), _moved(2), bar="85 % of copy"),
+    Row("softmax 65536 x 1024", _matrix(1 << 16, 1024), lambda torch, x: x.softmax(1), _moved(2), bar="85 % of copy"),
+    Row("layer_norm 65536 x 1024", _matrix(1 << 16, 1024), lambda torch, x: torch.nn.functional.layer_norm(x, x.shape[1:]), _moved(2), bar="85 % of copy"),
+    Row("sum 1 GiB", _vector(1 << 30), lambda torch, x: x.sum(), _moved(1), tolerance=1e-2, bar="80 % of copy"),
+    Row("sum of rows", _matrix(1 << 16, 1024), lambda torch, x: x.sum(1), _moved(1), bar="80 % of copy"),
+    Row("sum of columns", _matrix(1 << 16, 1024), lambda torch, x: x.sum(0), _moved(1), tolerance=1e-2, bar="80 % of copy"),
+    Row("argmax of rows", _matrix(1 << 16, 1024), lambda torch, x: x.argmax(1), _moved(1), bar="80 % of copy"),
+    Row("cumsum of rows", _matrix(1 << 12, 1024), lambda torch, x: x.cumsum(1), _moved(2)),
+    Row("sort of rows", _matrix(1 << 12, 1024), lambda torch, x: x.sort(1)[0], _moved(2)),
+    Row("index_add", _matrix(1 << 14, 256), _scatter, _moved(2), tolerance=1e-3),
+    Row("sgemm 4096", _pair(4096), lambda torch, a, b: a @ b, flops=_product_flops, tolerance=1e-2, bar="60 % of cuBLAS"),
+    Row("sgemm 512", _pair(512), lambda torch, a, b: a @ b, flops=_product_flops, tolerance=1e-3),
+    Row("sgemm 4096, turned", _pair(4096), lambda torch, a, b: (a.T if a.shape[0] == a.shape[1] else a) @ b, flops=_product_flops, tolerance=1e-2, bar="60 % of cuBLAS"),
+    Row("conv2d 3x3, 32 x 64 x 56", _images(32, 64, 56, 64, 3), _convolve(1, 1), flops=_convolution_flops(1), tolerance=1e-3, bar="40 % of cuDNN"),
+    Row("conv2d 1x1, 32 x 256 x 56", _images(32, 256, 56, 64, 1), _convolve(1, 0), flops=_convolution_flops(1), tolerance=1e-3, bar="40 % of cuDNN"),
+    Row("conv2d 3x3 stride 2, 32 x 128 x 56", _images(32, 128, 56, 128, 3), _convolve(2, 1), flops=_convolution_flops(2), tolerance=1e-3, bar="40 % of cuDNN"),
+    Row("conv2d 3x3 and gradients", _images(32, 64, 56, 64, 3), _convolve_back(1, 1), flops=lambda arrays: 3 * _convolution_flops(1)(arrays), tolerance=3e-2, bar="40 % of cuDNN"),
+    Row("launch, 3 arrays", lambda small: [normal(1), normal(1, seed=1)], lambda torch, x, y: x + y, bar="8 us"),
+]  # fmt: skip
+
+
+def results(found: object) -> list[np.ndarray]:
+    """What a row gave, on the host in float64."""
+    parts = found if isinstance(found, (tuple, list)) else [found]
+    return [np.asarray(each.detach().cpu().numpy(), np.float64) for each in parts]
+
+
+def moved(library: object, arrays: list[np.ndarray], device: str, double: bool = False) -> list:
+    """The arrays as a library's tensors."""
+    tensors = [library.from_numpy(each.astype(np.float64) if double else each) for each in arrays]
+    return [each.to(device) for each in tensors]
+
+
+def error_of(row: Row, tiny: bool) -> float:
+    """The greatest difference between the GPU's float32 and the CPU's float64, relative to the greatest element."""
+    arrays = row.inputs(tiny)
+    found = results(row.run(numod, *moved(numod, arrays, "cuda")))
+    expected = results(row.run(numod, *moved(numod, arrays, "cpu", double=True)))
+    return max((float(np.abs(a - b).max() / max(np.abs(b).max(), 1.0)) for a, b in zip(found, expected) if a.size), default=0.0)
+
+
+def unstable(row: Row, tiny: bool, runs: int) -> int:
+    """How many of the runs gave other bits than the first."""
+    tensors = moved(numod, row.inputs(tiny), "cuda")
+    first = [each.tobytes() for each in results(row.run(numod, *tensors))]
+    return sum([each.tobytes() for each in results(row.run(numod, *tensors))] != first for _ in range(runs - 1))
+
+
+def timer(library: object, run: Callable[[], object], seconds: float) -> Callable[[], float]:
+    """A measurement on the default stream, seconds a run. The GPU is waited for before and behind, so that long rows are its own time and short ones the host's."""
+    run()
+    library.cuda.synchronize()
+    start = time.perf_counter()
+    run()
+    library.cuda.synchronize()
+    count = max(1, int(seconds / max(time.perf_counter() - start, 1e-6)))
+
+    def once() -> float:
+        library.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(count):
+            run()
+        library.cuda.synchronize()
+        return (time.perf_counter() - start) / count
+
+    return once
+
+
+def peer() -> object | None:
+    """PyTorch, if it is there and can use the GPU, computing in true float32."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    return torch
+
+
+def times(row: Row, tiny: bool, torch: object | None, rounds: int, seconds: float) -> measure.Result:
+    """numod's and PyTorch's times, in turns."""
+    arrays, contenders = row.inputs(tiny), {}
+    for name, library in (("numod", numod), ("torch", torch)):
+        if library is not None:
+            tensors = moved(library, arrays, "cuda")
+            contenders[name] = timer(library, lambda library=library, tensors=tensors: row.run(library, *tensors), seconds)
+    return measure.take_turns(contenders, rounds)
+
+
+def ceilings(tiny: bool, torch: object | None) -> tuple[float, float]:
+    """Bytes and flops a second that this GPU reached here: the best of both libraries' copies and products."""
+    copy = Row("copy", _vector(256 * MIB), lambda library, x: x.clone(), _moved(2))
+    product = next(row for row in ROWS if row.name == "sgemm 4096")
+    found = []
+    for row in (copy, product):
+        result, arrays = times(row, tiny, torch, 3, 0.05), row.inputs(tiny)
+        least = min(min(each) for each in result.rounds.values())
+        found.append((row.bytes(arrays) or row.flops(arrays)) / least)
+    return found[0], found[1]
+
+
+def _say(report: Report, row: Row, tiny: bool, result: measure.Result) -> str:
+    arrays, best = row.inputs(tiny), result.best("numod")
+    numbers = {"numod": best}
+    text = f"{row.name:36} {1e6 * best:12.1f} us"
+    if "torch" in result.rounds:
+        numbers["torch"], numbers["ratio"] = result.best("torch"), result.ratio("torch")
+        text += f"   torch {1e6 * numbers['torch']:12.1f} us   ratio {numbers['ratio']:6.2f}"
+    for cost, limit, unit in ((row.bytes(arrays), report.bandwidth, "GB/s"), (row.flops(arrays), report.peak, "GFLOP/s")):
+        if cost:
+            numbers["of limit"] = cost / best / limit
+            text += f"   {cost / best / 1e9:9.1f} {unit} ({numbers['of limit']:.0%} of what was measured)"
+    report.rows.setdefault(row.name, {}).update(numbers)
+    return text + (f"   bar: {row.bar}" if row.bar else "")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the parts asked for. Exit code 0 if all that was checked is right and stable, 1 if not, 2 where there is no GPU."""
+    parser = argparse.ArgumentParser(prog="python -m perf.cuda", description="numod's kernels on a GPU: right, stable, fast.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="check, races, times; all where none is named")
+    parser.add_argument("--rows", type=re.compile, default=re.compile(""), metavar="REGEX", help="only rows whose name this matches somewhere")
+    parser.add_argument("--tiny", action="store_true", help="a few elements: for the simulator")
+    parser.add_argument("--runs", type=int, default=100, metavar="N", help="runs that must agree to the bit (default: 100)")
+    parser.add_argument("--json", metavar="FILE", help="write all numbers")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.parts) - {"check", "races", "times"}:
+        parser.error(f"there is no part {', '.join(sorted(unknown))}")
+    if not numod.cuda.is_available():
+        print(NO_GPU)
+        return 2
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    parts, rows = options.parts or ["check", "races", "times"], [row for row in ROWS if options.rows.search(row.name)]
+    report, wrong = Report(numod.cuda.get_device_name()), 0
+    print(f"{report.device}, capability {'.'.join(map(str, numod.cuda.get_device_capability()))}")
+    if "check" in parts:
+        for row in rows:
+            error = error_of(row, options.tiny)
+            wrong += not error <= row.tolerance
+            report.rows.setdefault(row.name, {})["error"] = error
+            print(f"{row.name:36} error {error:.1e}{'' if error <= row.tolerance else f'   WRONG: above {row.tolerance:.0e}'}", flush=True)
+    if "races" in parts:
+        for row in rows:
+            others = unstable(row, options.tiny, options.runs)
+            wrong += others > 0
+            report.rows.setdefault(row.name, {})["unstable runs"] = others
+            print(f"{row.name:36} {options.runs - others} of {options.runs} runs agree to the bit{'   UNSTABLE' if others else ''}", flush=True)
+    if "times" in parts:
+        torch = peer()
+        report.bandwidth, report.peak = ceilings(options.tiny, torch)
+        print(f"measured: copy {report.bandwidth / 1e9:.1f} GB/s, product {report.peak / 1e9:.1f} GFLOP/s{'' if torch else '; PyTorch cannot be compared with here'}")
+        for row in rows:
+            print(_say(report, row, options.tiny, times(row, options.tiny, torch, 2 if options.tiny else 7, 0.001 if options.tiny else 0.05)), flush=True)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(vars(report), file, indent=1)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Tests of ops and tensors on the device `cuda`: with NUMBA_ENABLE_CUDASIM=1 they make their tensors there and run in Numba's simulator (marker cudasim).
+
+Of every test the first and the last of its parameters run there, but for those that say below why they do not: in the simulator a kernel is Python.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import numod
+from numod import config
+
+# not here: products, convolutions and random numbers, which tests/cuda has at a size for the simulator; LAPACK's; the host's memory and the text that says "cpu"
+FILES = "ops/test_(indexing|normalization|pointwise|pooling|reduction|softmax|sort|view)|core/test_(arrangement|contractions|creation|functions|half|indexing|inplace|order_and_statistics|promotion)"
+LARGE = "gradient|accuracy|moments|long|large|tiles|threads|dropout|draws|network|rows_in_order|selecting|serial_loop|every_float16|every_bfloat16"
+MEMORY = "numpy|dlpack|shares_memory|nothing_changes|another_width|another_shape|limits|by_dtype|named_results|rounding_of_float32"  # compare with the CPU's memory or text
+
+
+def moves(item: pytest.Item) -> bool:
+    """Whether a test is one that runs on the device, too."""
+    there = config.cuda_simulator() and re.fullmatch(FILES, f"{item.path.parent.name}/{item.path.stem}")
+    return bool(there) and not re.search(f"{LARGE}|{MEMORY}", item.name.partition("[")[0])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the first and the last variant of every test that moves."""
+    variants: dict[str, list[pytest.Item]] = {}
+    for item in filter(moves, items):
+        variants.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for first, *others in variants.values():
+        for item in (first, *others[-1:]):
+            item.add_marker(pytest.mark.cudasim)
+
+
+@pytest.fixture(autouse=True)
+def on_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In the simulator, tensors of these tests are made on the device, and come back for comparisons."""
+    if not moves(request.node):
+        yield
+        return
+    numpy, from_numpy = numod.Tensor.numpy, numod.from_numpy
+    monkeypatch.setattr(numod.Tensor, "numpy", lambda self, **named: numpy(self if self.requires_grad else self.cpu(), **named))
+    monkeypatch.setattr(numod, "from_numpy", lambda array: from_numpy(array).cuda())
+    numod.set_default_device("cuda")
+    yield
+    numod.set_default_device(None)

@@ -1,0 +1,50 @@
+"""`perf/cuda.py`: every row runs, at a few elements, in the simulator; and where there is no GPU it says what to do."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import numod
+
+ROOT = Path(__file__).parents[2]
+if not (ROOT / "perf").is_dir():
+    pytest.skip("perf/ is in the repository only", allow_module_level=True)
+sys.path.insert(0, str(ROOT))
+try:
+    perf = importlib.import_module("perf.cuda")
+finally:
+    sys.path.remove(str(ROOT))
+
+
+@pytest.mark.skipif(numod.cuda.is_available(), reason="there is a device, or the simulator")
+def test_without_a_gpu_it_says_what_to_do(capsys: pytest.CaptureFixture) -> None:
+    assert perf.main([]) == 2
+    told = capsys.readouterr().out
+    assert "pip install '.[cuda]'" in told and "NUMBA_ENABLE_CUDASIM=1" in told
+
+
+@pytest.mark.cudasim
+@pytest.mark.skipif(not numod.cuda.is_available(), reason="needs NUMBA_ENABLE_CUDASIM=1")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_all_rows_are_right_and_stable(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert perf.main(["--tiny", "--runs", "2", "--json", str(tmp_path / "report.json")]) == 0
+    told = capsys.readouterr().out
+    assert "WRONG" not in told and "UNSTABLE" not in told and "measured: copy" in told
+    rows = json.loads((tmp_path / "report.json").read_text())["rows"]
+    assert set(rows) == {row.name for row in perf.ROWS} and all({"error", "unstable runs", "numod"} <= set(each) for each in rows.values())
+
+
+@pytest.mark.cudasim
+@pytest.mark.skipif(not numod.cuda.is_available(), reason="needs NUMBA_ENABLE_CUDASIM=1")
+def test_a_wrong_or_unstable_row_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    runs = iter(range(100))
+    wrong = perf.Row("wrong", lambda tiny: [perf.normal(3)], lambda torch, x: x + next(runs))
+    monkeypatch.setattr(perf, "ROWS", [wrong])
+    assert perf.main(["check", "races", "--tiny", "--runs", "3"]) == 1
+    told = capsys.readouterr().out
+    assert "WRONG" in told and "1 of 3 runs agree" in told
