@@ -7,6 +7,7 @@ kernels as Python. Kernels are grid-stride loops over flat buffers: neighbouring
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.metadata
 import importlib.util
 import re
@@ -170,7 +171,7 @@ def namespace() -> dict[str, object]:
     from numba import cuda
 
     integers = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp")
-    common = {"cuda": cuda, "device_function": cuda.jit(device=True), **_bit_views()}
+    common = {"cuda": cuda, "device_function": cuda.jit(device=True), "rounded_product": _rounded_product(), **_bit_views()}
     if config.cuda_simulator():
         types = {name: getattr(np, name) for name in (*integers, "float32", "float64")}
         return {**types, "uintp": int, "boolean": bool, **common}
@@ -178,6 +179,34 @@ def namespace() -> dict[str, object]:
 
     names = {name: getattr(types, name) for name in (*integers, "float32", "float64")}
     return {**names, "boolean": types.boolean, **common}
+
+
+@functools.cache
+def _rounded_product() -> Callable:
+    """rounded_product(x, y): x * y, which is never joined with a sum into one operation."""
+    if config.cuda_simulator():
+        return lambda x, y: x * y
+    from llvmlite import ir
+    from numba.core import cgutils
+
+    @_extending().intrinsic
+    def rounded_product(context: object, x: object, y: object) -> tuple:
+        def generate(context: object, builder: object, signature: object, values: list) -> object:
+            number = context.get_value_type(x)
+            multiply = ir.FunctionType(number, [number, number])
+            return builder.call(cgutils.get_or_insert_function(builder.module, multiply, f"llvm.nvvm.mul.rn.{'f' if x.bitwidth == 32 else 'd'}"), values)
+
+        return x(x, x), generate
+
+    return rounded_product
+
+
+def _extending() -> object:
+    """Where the package has what extends its compiler."""
+    try:
+        return importlib.import_module("numba.cuda.extending")
+    except ImportError:
+        return importlib.import_module("numba.extending")
 
 
 def _bit_views() -> dict[str, Callable]:

@@ -124,7 +124,7 @@ class _Fusion:
         (result,) = step.results
         tensors = [each for each in step.inputs if isinstance(each, Value)]
         layout = self.layouts[result]
-        if not tensors or layout.size == 0 or layout.device.backend.FLAT or any(self.layouts[each].device is not layout.device for each in tensors):
+        if not tensors or layout.size == 0 or any(self.layouts[each].device is not layout.device for each in tensors):
             return None
         arguments = tuple([self.layouts[each] if isinstance(each, Value) else type(each) for each in step.inputs])
         compute = step.op.types(arguments, step.parameters)[0]

@@ -1,0 +1,57 @@
+"""Compiled functions on a CUDA device, in the simulator: the values of eager ones, and chains of pointwise steps as one kernel."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import numod
+from numod import nn, optim
+from numod.nn import functional as F
+
+pytestmark = [
+    pytest.mark.cudasim,
+    pytest.mark.cuda,
+    pytest.mark.skipif(not numod.cuda.is_available(), reason="needs a GPU, or NUMBA_ENABLE_CUDASIM=1"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+def test_a_chain_is_one_kernel() -> None:
+    def chain(x: numod.Tensor, y: numod.Tensor) -> tuple[numod.Tensor, numod.Tensor]:
+        middle = (x * 2 + 1).tanh() * y
+        return middle, (middle - x).relu()
+
+    numod.manual_seed(0)
+    x, y = numod.randn(5, 7), numod.randn(7)
+    compiled = numod.compile(chain)
+    for turned in (False, True, False):
+        given = [each.cuda().t().contiguous().t() if turned else each.cuda() for each in (x, y)]
+        for found, expected in zip(compiled(*given), chain(x, y)):
+            assert found.is_cuda
+            np.testing.assert_allclose(found.cpu().numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+    assert "1 launches" in compiled.explain() and "mul_add_tanh" in compiled.explain()
+
+
+def test_a_training_step() -> None:
+    numod.manual_seed(0)
+    model, found = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Dropout(0.5), nn.Linear(3, 2)), []
+    x, y = numod.randn(5, 4), numod.tensor([0, 1, 1, 0, 1])
+    for device in ("cpu", "cuda"):
+        network = copy.deepcopy(model).to(device)
+        optimizer = optim.Adam(network.parameters(), lr=0.1)
+
+        @numod.compile
+        def step(x, y, network=network, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = F.nll_loss(network(x).log_softmax(1), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        numod.manual_seed(1)
+        found.append([step(x.to(device), y.to(device)).item() for _ in range(3)] + [each.detach().cpu().numpy() for each in network.parameters()])
+    for here, there in zip(*found):
+        np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
