@@ -165,7 +165,7 @@ class finfo(_Info):
     """Limits of a floating dtype: resolution, min, max, eps, smallest_normal, tiny."""
 
     _kinds, _other, _source = "f", "iinfo", staticmethod(np.finfo)
-    _fields = dict.fromkeys(("resolution", "min", "max", "eps", "smallest_normal", "tiny"), float)
+    _fields = {"resolution": lambda value: float(f"{value:.0e}"), **dict.fromkeys(("min", "max", "eps", "smallest_normal", "tiny"), float)}  # a power of 10
 
 
 class iinfo(_Info):

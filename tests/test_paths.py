@@ -94,3 +94,22 @@ def test_attention_runs_under_any_choice_of_kernels() -> None:
 def test_importing_numod_loads_none_of_it() -> None:
     code = "import sys, numod; print([each for each in sys.modules if each.startswith('numod.paths.')])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_options_that_choose_among_pytorchs_ways_are_taken(tmp_path) -> None:
+    x = numod.ones(2, dtype=numod.float64, requires_grad=True)
+    assert numod.autograd.gradcheck(lambda x: x**2, (x,), fast_mode=True, nondet_tol=1e-5, check_batched_grad=False)
+    assert numod.autograd.gradgradcheck(lambda x: x**3, (x,), gen_non_contig_grad_outputs=True, check_fwd_over_rev=False)
+    assert numod.func.jacrev(lambda x: x**2, chunk_size=1)(numod.ones(2)).tolist() == [[2, 0], [0, 2]]
+    with pytest.raises(ValueError, match="chunk_size"):
+        numod.func.jacrev(lambda x: x, chunk_size=0)
+    numod.save({"a": x.detach()}, tmp_path / "a.pth", pickle_protocol=4, _use_new_zipfile_serialization=True)
+    assert numod.load(tmp_path / "a.pth")["a"].tolist() == [1, 1]
+    assert [numod.finfo(each).resolution for each in (numod.float16, numod.bfloat16, numod.float32, numod.float64)] == [1e-3, 1e-2, 1e-6, 1e-15]
+
+
+def test_errors_in_pytorchs_words() -> None:
+    with pytest.raises(RuntimeError, match=r"assign a gradient of size '\[3\]' to a tensor of size '\[2\]'"):
+        numod.ones(2, requires_grad=True).grad = numod.ones(3)
+    with pytest.raises(IndexError, match="index out of range in self"):
+        nn.Embedding(3, 2)(numod.tensor([3]))

@@ -20,11 +20,14 @@ def _tensors(values: object) -> tuple[Tensor, ...]:
 
 
 def gradcheck(
-    func: Callable, inputs: Tensor | Sequence, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True
+    func: Callable, inputs: Tensor | Sequence, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
+    nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None,
 ) -> bool:
     """Whether the gradients of `func` with respect to its float64 inputs that require them agree with central differences.
 
-    Raises GradcheckError naming the input, the place and both values, or returns False without `raise_exception`.
+    Every element is compared; the options from `nondet_tol` on, which choose among PyTorch's checks, change nothing. Raises GradcheckError naming
+    the input, the place and both values, or returns False without `raise_exception`.
     """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     checked = [k for k, each in enumerate(inputs) if isinstance(each, Tensor) and each.requires_grad]
@@ -76,9 +79,11 @@ def _compare(func: Callable, inputs: tuple, number: int, position: int, eps: flo
 
 def gradgradcheck(
     func: Callable, inputs: Tensor | Sequence, grad_outputs: Tensor | Sequence | None = None, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-    raise_exception: bool = True,
+    gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
+    fast_mode: bool = False, masked: bool = False,
 ) -> bool:
-    """gradcheck of the gradient: second-order gradients against differences of first-order ones."""
+    """gradcheck of the gradient: second-order gradients against differences of first-order ones. Options that choose among PyTorch's checks change nothing."""
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [each for each in _tensors(func(*inputs)) if each.requires_grad]
     if grad_outputs is None:

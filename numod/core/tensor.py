@@ -204,9 +204,12 @@ class Tensor:
             if not isinstance(value, Tensor):
                 raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
             if value.shape != self.shape:
-                raise RuntimeError(f"assigned grad has data of a different size, {tuple(value.shape)}, than the tensor, {tuple(self.shape)}")
+                raise RuntimeError(
+                    f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. "
+                    "Please ensure that the gradient and the tensor are the same size"
+                )
             if value.dtype is not self.dtype or value.device is not self.device:
-                raise RuntimeError(f"assigned grad is {value.dtype} on {value.device}; the tensor is {self.dtype} on {self.device}")
+                raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype}' on {value.device} to a tensor with dtype '{self.dtype}' on {self.device}")
         self._grad = value
 
     @property

@@ -211,11 +211,14 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     return (*result, call.outside(call.aux)) if has_aux else result
 
 
-def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False) -> Callable:
+def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None, _preallocate_and_copy: bool = False) -> Callable:
     """The function of the same arguments that gives the derivatives of each output by each argument, (*output, *argument).
 
-    One backward pass for each element of the outputs. `argnums`, trees and `has_aux` as in `grad`; the outputs may be a tree too.
+    One backward pass for each element of the outputs, whatever `chunk_size` (ValueError below 1). `argnums`, trees and `has_aux` as in `grad`; the outputs may be a tree too.
     """
+
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:

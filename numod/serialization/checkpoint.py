@@ -18,12 +18,15 @@ _START_BYTES = 24  # that tell the format
 _TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 
 
-def save(obj: object, f: str | os.PathLike | BinaryIO, pickle_module: object = None) -> None:
+def save(
+    obj: object, f: str | os.PathLike | BinaryIO, pickle_module: object = None, pickle_protocol: int = 2, _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
     """Write tensors and plain data in nested dicts, lists and tuples to the path or binary file object `f`; `load` reads it back.
 
     A path that ends in .pt, .pth, .bin or .ckpt becomes a checkpoint that `torch.load` reads as well; any other a safetensors file, whose
     metadata describes what is nested (a dict of tensors alone is a plain one). Tensors that share memory do so after loading. A path appears
-    whole or not at all: a crash on the way leaves what was there before. Raises TypeError for modules and all else that is not data: save the
+    whole or not at all: a crash on the way leaves what was there before. There is one format of each kind, whatever `pickle_protocol`. Raises TypeError for modules and all else that is not data: save the
     `state_dict()`.
     """
     refuse_pickle_module(pickle_module)

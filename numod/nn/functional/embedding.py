@@ -23,7 +23,7 @@ def embedding(
     if not weight.ndim == 2:
         raise RuntimeError("'weight' must be 2-D")
     padding_idx = _row(padding_idx, weight.shape[0])
-    flat = f.check_bounds("embedding()", _indices(input), weight.shape[0], 0)
+    flat = f.check_bounds("index out of range in self, embedding()", _indices(input), weight.shape[0], 0)
     if max_norm is not None:
         _shorten(weight, flat, max_norm, norm_type)
     rows = f.index_select(weight, 0, flat)
