@@ -285,6 +285,7 @@ def literal(value: float | bool) -> str:
 
 
 BLOCK = 512  # elements summed in the compute dtype before they join the wide accumulator: the error grows with neither
+STREAMS = 8  # rows that a reduction over columns reads at once: so many are summed in the narrow type
 
 
 @dataclass(frozen=True)
@@ -329,7 +330,7 @@ def fold_rows(fold: Fold, inner: str, kept: int, reduced: int) -> tuple[str, str
 
 
 def fold_columns(fold: Fold, kept: int) -> tuple[str, str]:
-    """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache while rows stream by.
+    """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache while rows stream by, some at once.
 
     Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count, sizes and strides of
     the `kept` outer dimensions.
@@ -340,10 +341,14 @@ def fold_columns(fold: Fold, kept: int) -> tuple[str, str]:
     lines += _unravel("output", "i", [f"size{k}" for k in range(1, kept)], kept, " " * 8)
     lines += [f"        origin = {_dot('i', 'step', kept)}", "        for inner in range(start, stop):"]
     lines += [f"            scratch[uintp(output * n + inner)] = {_stored(_cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"]
-    lines += ["        for row in range(length):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
-    lines += [f"                total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
-    lines += [" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)]
-    lines += [f"                scratch[uintp(output * n + inner)] = {_stored('total', fold.wide, fold.wide)}", "        for inner in range(start, stop):"]
+    total = [f"                total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
+    store = [f"                scratch[uintp(output * n + inner)] = {_stored('total', fold.wide, fold.wide)}"]
+    lines += [f"        for row in range(0, length - {STREAMS - 1}, {STREAMS}):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
+    lines += [f"                part = {_cast(fold.dtype, literal(fold.identity))}"]
+    lines += [" " * 16 + line for stream in range(STREAMS) for line in _folded(fold, f"uintp(base + {stream} * walk + inner)", "part", fold.dtype)]
+    lines += [*total, *[" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)], *store]
+    lines += [f"        for row in range(length - length % {STREAMS}, length):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
+    lines += [*total, *[" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)], *store, "        for inner in range(start, stop):"]
     lines += [f"            total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
     lines += [" " * 12 + line for line in _finished(fold, "total", "out[uintp(output * n + inner)]")]
     types = [f"{each.storage.name}[]" for each in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)

@@ -17,6 +17,9 @@ from .op import Op, Plan, single_device
 from .softmax import split
 
 
+_PARTS = 16  # runs of indices that threads share
+
+
 def gather_kernel(x, index, out, outer, n, inner, m):
     """out (outer, m, inner) = x (outer, n, inner) at index (outer, m, inner) along n."""
     for task in parallel_range(outer * m * inner):
@@ -24,13 +27,23 @@ def gather_kernel(x, index, out, outer, n, inner, m):
         out[uintp(place)] = x[uintp(((place // (m * inner)) * n + index[uintp(place)]) * inner + place % inner)]
 
 
-def index_select_kernel(x, index, out, outer, n, inner, m):
-    """out (outer, m, inner) = x (outer, n, inner) at index (m) along n."""
-    for task in parallel_range(outer * m):
-        row = int64(task)
-        source = ((row // m) * n + index[uintp(row % m)]) * inner
-        for k in range(inner):
-            out[uintp(row * inner + k)] = x[uintp(source + k)]
+def gather_runs_kernel(x, index, out, outer, n, inner, m, parts):
+    """The same for a processor's threads, each with one of `parts` runs of m: no division for each element."""
+    for task in parallel_range(outer * parts):
+        row, part = int64(task) // parts, int64(task) % parts
+        for j in range(row * m + part * m // parts, row * m + (part + 1) * m // parts):
+            for k in range(inner):
+                out[uintp(j * inner + k)] = x[uintp((row * n + index[uintp(j * inner + k)]) * inner + k)]
+
+
+def index_select_kernel(x, index, out, outer, n, inner, m, parts):
+    """out (outer, m, inner) = x (outer, n, inner) at index (m) along n; each task has one of `parts` runs of m."""
+    for task in parallel_range(outer * parts):
+        row, part = int64(task) // parts, int64(task) % parts
+        for j in range(part * m // parts, (part + 1) * m // parts):
+            source, target = (row * n + index[uintp(j)]) * inner, (row * m + j) * inner
+            for k in range(inner):
+                out[uintp(target + k)] = x[uintp(source + k)]
 
 
 def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
@@ -102,9 +115,13 @@ class Read(Op):
             return Plan(out, lambda *_: None)
         outer, n, inner = split(x.shape, dim)
         m = index.shape[dim] if self.kernel is gather_kernel and index.ndim else prod(index.shape) if self.kernel is index_select_kernel else 1
-        array = f"{x.storage.name}[]"
-        launch = bind.launcher(x.device, self.name, bind.source_of(self.kernel), f"{array}, int64[], {array}, int64, int64, int64, int64", x.dtype, out.size)
-        return Plan(out, launch, (outer, n, inner, m))
+        flat, kernel = x.device.backend.FLAT, self.kernel
+        kernel = gather_runs_kernel if kernel is gather_kernel and not flat else kernel
+        numbers = (outer, n, inner, m) if kernel is gather_kernel else (outer, n, inner, m, m if flat else min(m, -(-_PARTS // outer)))
+        source = bind.source_of(kernel)
+        source = source.replace("):\n", "):\n    inner = int64(1)\n", 1) if inner == 1 and not flat else source  # else a loop for each element
+        signature = ", ".join([array := f"{x.storage.name}[]", "int64[]", array, *["int64"] * len(numbers)])
+        return Plan(out, bind.launcher(x.device, self.name, source, signature, x.dtype, out.size), numbers)
 
 
 class Write(Op):

@@ -12,8 +12,9 @@ from numod.kernel import bind, build
 
 WIDE = {"exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh}
 WIDE |= {"sin": np.sin, "cos": np.cos, "tan": np.tan}
+WIDE |= {"atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh}
 WIDE |= {"erf": np.vectorize(math.erf, [np.float64]), "erfc": np.vectorize(math.erfc, [np.float64])}
-MOST = {"exp": 1, "log": 1, "log1p": 1, "exp2": 1, "erf": 1, "erfc": 5, "sinh": 2.5, "tanh": 2.5, "tan": 4}  # units in the last place, 2 for those not named
+MOST = {"exp": 1, "log": 1, "log1p": 1, "exp2": 1, "erf": 1, "erfc": 5, "sinh": 2.5, "tanh": 2.5, "asin": 2.5, "tan": 4}  # units in the last place, 2 for those not named
 EDGES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.0, 5e-324, -5e-324, 1e-45, -1e-45, 1e-310, 1.2e-38, 3.4e38, -3.4e38, 1.7e308, -1.7e308]
 
 
@@ -66,6 +67,21 @@ def test_loops_are_vectors_without_calls(name, monkeypatch):
     (text,) = kernel.dispatcher.inspect_llvm().values()
     assert re.search(r"fmul.*<\d+ x float>", text)
     assert not re.search(rf"call .*@{name}f?\(", text)
+
+
+@pytest.mark.parametrize("dtype, wide", [(np.float32, np.float64), (np.float64, np.longdouble)])
+def test_atan2(dtype, wide):
+    if np.finfo(wide).nmant < 52 or (wide is np.longdouble and np.finfo(wide).nmant < 63):
+        pytest.skip("this machine has no wider float")
+    random = np.random.default_rng(8)
+    pairs = [(random.normal(0, 1, 20_000), random.normal(0, 1, 20_000)), (np.exp(random.uniform(-80, 80, 20_000)), -np.exp(random.uniform(-80, 80, 20_000)))]
+    pairs.append([each.ravel() for each in np.meshgrid(EDGES, EDGES)])
+    with np.errstate(all="ignore"):
+        y, x = (np.concatenate(each).astype(dtype) for each in zip(*pairs))
+        wanted = np.arctan2(y.astype(wide), x.astype(wide))
+    got = numod.atan2(numod.from_numpy(y), numod.from_numpy(x)).numpy()
+    assert errors(got, wanted).max() <= 2.01
+    assert (np.signbit(got) == np.signbit(wanted))[~np.isnan(wanted)].all()
 
 
 def test_power_of_float32_against_float64():

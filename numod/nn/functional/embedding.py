@@ -7,6 +7,7 @@ from ...autograd import no_grad
 from ...core import creation, functions as f
 from ...core.tensor import Tensor
 from ...ops import table as t
+from ...ops.indexing import index_select
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
@@ -26,10 +27,11 @@ def embedding(
     flat = f.check_bounds("index out of range in self, embedding()", _indices(input), weight.shape[0], 0)
     if max_norm is not None:
         _shorten(weight, flat, max_norm, norm_type)
-    rows = f.index_select(weight, 0, flat)
+    rows = index_select.apply((f.contiguous(weight), flat), (0,))
     if padding_idx is not None:
         rows = f.where((flat == padding_idx).unsqueeze(1), rows.detach(), rows)
-    return f.reshape(_by_frequency(rows, flat, weight.shape[0]) if scale_grad_by_freq else rows, (*input.shape, weight.shape[1]))
+    rows = _by_frequency(rows, flat, weight.shape[0]) if scale_grad_by_freq else rows
+    return rows if input.ndim == 1 else f.reshape(rows, (*input.shape, weight.shape[1]))
 
 
 def _row(index: int | None, count: int) -> int | None:
@@ -43,7 +45,8 @@ def _indices(input: Tensor) -> Tensor:  # noqa: A002
         raise TypeError(f"embedding(): argument 'indices' must be Tensor, not {type(input).__name__}")
     if input.dtype not in (dtypes.int64, dtypes.int32):
         raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got numod.{input.dtype.short}Tensor instead")
-    return f.reshape(input, -1).to(dtypes.int64)
+    flat = input if input.ndim == 1 else f.reshape(input, -1)
+    return flat if flat.dtype is dtypes.int64 else flat.to(dtypes.int64)
 
 
 @no_grad()
