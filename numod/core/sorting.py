@@ -56,7 +56,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if input.device.backend.FLAT or 4 * k > n:  # sorting all is as quick there
         return return_types.topk(contiguous(narrow(each, dim, 0, k)) for each in sort(input, dim, largest))
     values, indices = _along(sl.select, input, dim, (k, k - 1, bool(largest), sl.FIRST))
-    if sorted and k > 1:
+    if sorted and k > sl.ORDERED:
         values, order = sort(values, dim, largest)
         indices = apply(ix.gather, (indices, order), (dim,))
     return return_types.topk((values, indices))

@@ -46,9 +46,10 @@ def key_of_int64(x):
     return uint64(int64(x)) ^ uint64(0x8000000000000000)
 
 
-def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int) -> Callable:
-    """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype."""
+def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int, descending: bool = False) -> Callable:
+    """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype. `descending` turns its comparisons `>=`."""
     source = bind.source_of(kernel).replace("key_of(", f"key_of_{_name_of_key(x.dtype)}(")
+    source = source.replace(">=", "<=") if descending else source
     return bind.launcher(x.device, name, source, arrays + ", int64" * numbers, x.dtype, work)
 
 

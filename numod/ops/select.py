@@ -1,19 +1,24 @@
 """Selecting along the last dimension of a dense tensor, seen as (rows, n): the k-th, the k first, the median. Not sorting: that is `sort`.
 
 Digits of the keys (`keys`) are counted from the highest until the key at the wanted rank is known; then the elements are picked as they stand.
+A few first ones are kept in order instead, while the row is read past them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .. import dtypes
+from ..device import Layout
 from ..device.layout import layout
 from ..kernel.scalar import scalar
 from .keys import TASKS, digits, key_storage, keyed_launcher, scatter_back
 from .op import Op, Plan
 
 RANK, FIRST, MEDIAN, NANMEDIAN = range(4)  # what to select
+ORDERED = 32  # the first so many, or fewer, come in order
 _THREADS = 1024  # tasks on a GPU
 
 
@@ -41,6 +46,44 @@ def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, dig
                     indices[uintp(row * m + filled)] = k
                     values[uintp(row * m + filled)] = x[uintp(base + k)]
                     filled += 1
+
+
+def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip):
+    """values, indices (rows, m) = the m first of each row of x (rows, n), in order, equal ones as they stand. keys (tasks, m) is scratch, `flip` what reverses a key.
+
+    Most blocks hold nothing that passes the last of them, which vectors of comparisons find out.
+    """
+    for place in parallel_range(tasks):
+        task = int64(place)
+        for row in range(task, rows, tasks):
+            base, own, first = row * n, task * m, row * m
+            for k in range(m):
+                place_key(keys, indices, own, first, k, key_of(x[uintp(base + k)]) ^ uint64(flip), k)
+            limit = x[uintp(base + indices[uintp(first + m - 1)])]
+            for low in range(m, n, 64):
+                found = int64(0)
+                for k in range(low, min(low + 64, n)):
+                    found += int64(not (x[uintp(base + k)] >= limit))
+                if found > 0:
+                    for k in range(low, min(low + 64, n)):
+                        if not (x[uintp(base + k)] >= limit):
+                            key = key_of(x[uintp(base + k)]) ^ uint64(flip)
+                            if key < uint64(keys[uintp(own + m - 1)]):
+                                place_key(keys, indices, own, first, m - 1, key, k)
+                                limit = x[uintp(base + indices[uintp(first + m - 1)])]
+            for k in range(m):
+                values[uintp(first + k)] = x[uintp(base + indices[uintp(first + k)])]
+
+
+@scalar
+def place_key(keys, indices, own, first, hole, key, k):
+    """A key among those in order, of which the one at `hole` is free or lost."""
+    while hole > 0 and uint64(keys[uintp(own + hole - 1)]) > key:
+        keys[uintp(own + hole)] = keys[uintp(own + hole - 1)]
+        indices[uintp(first + hole)] = indices[uintp(first + hole - 1)]
+        hole -= 1
+    keys[uintp(own + hole)] = key
+    indices[uintp(first + hole)] = k
 
 
 @scalar
@@ -74,7 +117,10 @@ def key_at_rank(keys, counts, base, n, first, rank, digit, passes):
 
 
 class Select(Op):
-    """Of each row the elements parameter `aim` names, and where they are: (rows, n) -> (rows, m). Parameters `m`, `rank`, `descending`, `aim`."""
+    """Of each row the elements parameter `aim` names, and where they are: (rows, n) -> (rows, m). Parameters `m`, `rank`, `descending`, `aim`.
+
+    On the CPU up to ORDERED first ones come in order, others as they stand.
+    """
 
     inputs, parameters, outputs = ("x",), ("m", "rank", "descending", "aim"), ("values", "indices")
     gradients = {"x": scatter_back}
@@ -87,6 +133,8 @@ class Select(Op):
             return Plan(results, lambda *_: None)
         n = x.shape[-1]
         rows, flat, key = x.size // n, x.device.backend.FLAT, key_storage(x.dtype)
+        if aim == FIRST and m <= ORDERED and not flat:
+            return Plan(results, _first(x, rows, n, m, descending))
         tasks, (digit, passes) = min(rows, _THREADS if flat else TASKS), digits(x.dtype, 0 if flat else n)  # short digits: each thread has counts of its own
         arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], int64[]"
         run = keyed_launcher(x, "select", select_kernel, arrays, 9, x.size * 4 if rows > 1 else 1)
@@ -97,6 +145,17 @@ class Select(Op):
             run(x_data, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, int(descending), aim)
 
         return Plan(results, launch)
+
+
+def _first(x: Layout, rows: int, n: int, m: int, descending: bool) -> Callable:
+    tasks, key, empty = min(rows, TASKS), key_storage(x.dtype), x.device.empty
+    flip = 0 if not descending else -1 if key.itemsize == 8 else 0xFFFFFFFF
+    run = keyed_launcher(x, "first", first_kernel, f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[]", 5, x.size if rows > 1 else 1, descending)
+
+    def launch(x_data: object, values: object, indices: object) -> None:
+        run(x_data, values, indices, empty(tasks * m, key), rows, n, tasks, m, flip)
+
+    return launch
 
 
 select = Select("select")

@@ -59,7 +59,11 @@ def test_selecting(n, kind):
         np.testing.assert_array_equal(values.numpy()[:, 0], ordered[:, rank])
         np.testing.assert_array_equal(np.take_along_axis(x, indices.numpy(), -1), values.numpy())
     values, indices = apply(select.select, (y,), (3, 2, True, select.FIRST))
-    np.testing.assert_array_equal(indices.numpy(), np.sort(expected_order(x, True)[:, :3], -1))  # the first of equal ones, as they stand
+    np.testing.assert_array_equal(indices.numpy(), expected_order(x, True)[:, :3])
+    np.testing.assert_array_equal(np.take_along_axis(x, indices.numpy(), -1), values.numpy())
+    many = min(n, select.ORDERED + 1)
+    values, indices = apply(select.select, (y,), (many, many - 1, True, select.FIRST))
+    np.testing.assert_array_equal(np.sort(indices.numpy(), -1), np.sort(expected_order(x, True)[:, :many], -1))  # the first of equal ones
     np.testing.assert_array_equal(np.take_along_axis(x, indices.numpy(), -1), values.numpy())
 
 
@@ -75,3 +79,22 @@ def test_medians():
 def test_gradients(function):
     x = numod.tensor(np.random.default_rng(0).permutation(20).reshape(4, 5) / 7.0).requires_grad_()
     assert gradcheck(function, (x,)) and gradgradcheck(function, (x,))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.uint8])
+@pytest.mark.parametrize("n, k", [(9, 2), (300, 5), (1000, 32), (1000, 33)])
+def test_topk_in_order(n, k, dtype):
+    """Few and many, of rows that rise, fall, repeat themselves or have NaN; equal elements as they stand."""
+    rows = np.random.default_rng(n).standard_normal((5, n)) * 20 + 100
+    rows[1].sort()
+    rows[2] = np.sort(rows[2])[::-1]
+    rows[3] = np.round(rows[3] / 20)
+    rows = rows.astype(dtype)
+    if rows.dtype.kind == "f":
+        rows[4, ::2] = np.nan
+    for largest in (True, False):
+        values, indices = numod.from_numpy(rows).topk(k, largest=largest)
+        keys = np.where(np.isnan(rows), np.inf, rows.astype(np.float64))
+        order = np.argsort(-keys if largest else keys, axis=1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(indices.numpy(), order)
+        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(rows, order, 1))
