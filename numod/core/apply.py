@@ -75,9 +75,8 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     given = inputs
     for target in targets:
         before_write(target)
-    over = tuple([_position(target, inputs) for target in targets])
-    storages = [each._storage for each in inputs if isinstance(each, Tensor)]
-    if len(set(storages)) != len(storages) or None in over or targets[0]._storage.foreign:
+    over = (0,) if len(targets) == 1 and inputs and inputs[0] is targets[0] else tuple([_position(target, inputs) for target in targets])
+    if _may_overlap(inputs, targets, over):
         same = isinstance(op, Pointwise)
         inputs = tuple([each if k in over else _apart(each, targets, same) for k, each in enumerate(inputs)])
     layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
@@ -87,20 +86,39 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         if op.widens and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)]):
             return _apply_into_wide(op, given, targets, parameters)
         plan = op.plan(key, layouts, parameters, tuple(target._layout for target in targets), over)
+        plan.run = _maker(plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in over]))(plan.launch, *plan.constants)
     node = None
-    if state.grad_enabled and op.differentiable and targets[0]._layout.dtype.is_floating_point:
-        concerned = (*inputs, *targets, *[each._base for each in targets])
-        if any([isinstance(each, Tensor) and each.requires_grad for each in concerned]):
-            node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while its inputs have the history they had
-    tensors = [inputs[k] for k in plan.tensors]
-    tensors += [target for target, position in zip(targets, over) if position is None]
-    plan.launch(*_buffers(tensors), *[inputs[k] for k in plan.numbers], *plan.constants)
+    if state.grad_enabled and op.differentiable and targets[0]._layout.dtype.is_floating_point and _is_wanted(inputs, targets):
+        node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while its inputs have the history they had
+    plan.run(inputs, targets)
     for target in targets:
         target._storage.version += 1
     if node is not None:
         attach(node, targets[0])
     if listeners:
         _tell(op, inputs, parameters, targets, True)
+
+
+def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:
+    """Whether a gradient flows through a write."""
+    for each in inputs:
+        if getattr(each, "_requires_grad", False) or (getattr(each, "_base", None) is not None and each.requires_grad):
+            return True
+    for each in targets:
+        if each._requires_grad or (each._base is not None and (each.requires_grad or each._base.requires_grad)):
+            return True
+    return False
+
+
+def _may_overlap(inputs: tuple, targets: tuple[Tensor, ...], over: tuple) -> bool:
+    """Whether an input may lie in the memory of a target, other than as that target."""
+    if None in over or len(targets) > 1 or targets[0]._storage.foreign:
+        return True
+    (target,), (own,) = targets, over
+    for k, each in enumerate(inputs):
+        if k != own and isinstance(each, Tensor) and each._storage is target._storage:
+            return True
+    return False
 
 
 def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callable[[], tuple]) -> None:
@@ -179,32 +197,29 @@ def _runner(plan: Plan) -> Callable:
     """A function that allocates the results and launches."""
     results = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
     make = _maker(plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple))
-    return make(new, Tensor, Storage, plan.launch, *[part for each in results for part in (each, each.device.empty, each.size, each.storage)], *plan.constants)
+    return make(plan.launch, *plan.constants, new, Tensor, Storage, *[part for each in results for part in (each, each.device.empty, each.size, each.storage)])
 
 
 @cache
-def _maker(kinds: str, results: int, constants: int, several: bool) -> Callable:
+def _maker(kinds: str, results: int, constants: int, several: bool, into: tuple[bool, ...] | None = None) -> Callable:
     """What makes such functions, written out for inputs of these `kinds` ("t" a tensor, "n" a number, "-" neither): without loops or starred arguments.
 
-    They are called for every op, and this halves what Python adds to it.
+    They are called for every op, and this halves what Python adds to it. `into`: whether each target is written to beside the inputs, in place of results.
     """
-    inputs = [f"x{k}" for k in range(len(kinds))]
-    buffers = [f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data" for x, kind in zip(inputs, kinds) if kind == "t"]
+    inputs, targets = [f"x{k}" for k in range(len(kinds))], [f"y{k}" for k in range(len(into or ()))]
+    tensors = [x for x, kind in zip(inputs, kinds) if kind == "t"] + [y for y, apart in zip(targets, into or ()) if apart]
+    buffers = [f"{x}._storage.data[{x}._offset:] if {x}._offset else {x}._storage.data" for x in tensors]
     data, made, fixed = ([f"{letter}{k}" for k in range(count)] for letter, count in (("data", results), ("result", results), ("c", constants)))
-    arguments = [*buffers, *data, *[x for x, kind in zip(inputs, kinds) if kind == "n"], *fixed]
-    lines = [f"{' '.join(f'{x},' for x in inputs)} = inputs" if inputs else "", *[f"data{k} = empty{k}(size{k}, kind{k})" for k in range(results)], f"launch({', '.join(arguments)})"]
+    lines = [f"{''.join(f'{each}, ' for each in names)}= {source}" for names, source in ((inputs, "inputs"), (targets, "targets")) if names]
+    lines += [f"data{k} = empty{k}(size{k}, kind{k})" for k in range(results)]
+    lines.append(f"launch({', '.join([*buffers, *data, *[x for x, kind in zip(inputs, kinds) if kind == 'n'], *fixed])})")
     for k in range(results):
         lines += [f"result{k} = new(Tensor)", f"result{k}._layout = layout{k}", f"memory = result{k}._storage = new(Storage)", f"memory.data, memory.version = data{k}, 0"]
-    lines.append(f"return {' '.join(f'{each},' for each in made) if several else made[0]}")
-    given = ["new", "Tensor", "Storage", "launch", *[f"{name}{k}" for k in range(results) for name in ("layout", "empty", "size", "kind")], *fixed]
+    lines.append(f"return {''.join(f'{each}, ' for each in made) if several else ''.join(made)}")
+    given = ["launch", *fixed, *(["new", "Tensor", "Storage"] if results else []), *[f"{name}{k}" for k in range(results) for name in ("layout", "empty", "size", "kind")]]
     space: dict[str, Callable] = {}
-    exec(f"def make({', '.join(given)}):\n    def run(inputs):\n        " + "\n        ".join(lines) + "\n    return run", space)
+    exec(f"def make({', '.join(given)}):\n    def run({'inputs' if into is None else 'inputs, targets'}):\n        " + "\n        ".join(lines) + "\n    return run", space)
     return space["make"]
-
-
-def _buffers(tensors: list[Tensor]) -> list:
-    """Each tensor's buffer from its first element on."""
-    return [each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors]
 
 
 def _position(target: Tensor, inputs: tuple) -> int | None:

@@ -18,6 +18,7 @@ from ..dtypes import dtype as DType
 from ..formats import layout as Layout, memory_format as MemoryFormat, preserve_format, strided
 from ..ops import table as t
 from .apply import apply, state, tell_made
+from .resolve import flat, resolved
 from .tensor import Tensor, wrap
 
 _CPU = Device("cpu")
@@ -158,6 +159,11 @@ def _converted(array: np.ndarray, kind: DType) -> np.ndarray:
 
 def _shape(sizes: tuple, name: str) -> tuple[int, ...]:
     """Sizes given as numbers or as one sequence. Raises TypeError and RuntimeError as PyTorch does."""
+    return _checked_shape(name, *flat(sizes))
+
+
+@resolved
+def _checked_shape(name: str, *sizes: int) -> tuple[int, ...]:
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
         sizes = tuple(sizes[0])
     try:

@@ -7,10 +7,12 @@ import warnings
 import numpy as np
 
 from .. import dtypes
+from ..device import Layout
 from ..ops import view as v
 from .apply import apply
 from .creation import arange, as_tensor, tensor
 from .elementwise import copy_
+from .resolve import resolved
 from .selection import _places_of, check_bounds, index_add_, index_copy_, index_select
 from .shapes import expand, reshape, select, unsqueeze
 from .tensor import Tensor
@@ -22,8 +24,24 @@ def getitem(self: Tensor, index: object) -> Tensor:
         if not self.ndim:
             raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a Python number")
         return select(self, 0, index)
-    view, tensors = _basic(self, index)
+    items = index if index.__class__ is tuple else (index,)
+    view, tensors = _cut_out(self, items), None
+    if view is None or view is self:
+        view, tensors = _basic(self, index)
     return _gathered(view, tensors) if tensors else view
+
+
+def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
+    """The view that ints and slices make; None where there are others. The short way, for what most indices are."""
+    if len(items) > self._layout.ndim or not all([each.__class__ is int or each.__class__ is slice for each in items]):
+        return None
+    result, dim = self, 0
+    for each in items:
+        if each.__class__ is int:
+            result = select(result, dim, each)
+        else:
+            result, dim = _slice(result, dim, each), dim + 1
+    return result
 
 
 def setitem(self: Tensor, index: object, value: object) -> None:
@@ -65,7 +83,7 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
             result, tensors[dim] = unsqueeze(result, dim), arange(int(each), device=self.device)
             dim += 1
         elif isinstance(each, int):
-            result = _select(result, dim, each, self)
+            result = select(result, dim, each)
         elif isinstance(each, slice):
             result, dim = _slice(result, dim, each), dim + 1
         elif each.dtype is dtypes.bool_:
@@ -116,21 +134,21 @@ def _as_index(each: object, self: Tensor) -> object:
         raise (IndexError if isinstance(each, float) else TypeError)(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})") from None
 
 
-def _select(result: Tensor, dim: int, index: int, self: Tensor) -> Tensor:
-    n = result.shape[dim]
-    if not -n <= index < n:
-        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {n}")
-    return apply(v.select, (result,), (dim, index % n))
-
-
 def _slice(result: Tensor, dim: int, each: slice) -> Tensor:
-    bounds = [int(b) if isinstance(b, Tensor) else b for b in (each.start, each.stop, each.step)]
+    part = _part(result._layout, dim, each.start, each.stop, each.step)
+    return result if part is None else apply(v.slice_, (result,), part)
+
+
+@resolved
+def _part(own: Layout, dim: int, *bounds: int | None) -> tuple[int, int, int, int] | None:
+    """The parameters of a slice; None for all of the dimension."""
+    bounds = [int(b) if isinstance(b, Tensor) else b for b in bounds]
     if bounds[2] is not None and bounds[2] <= 0:
         raise ValueError("step must be greater than zero; use flip() for the reverse order")
-    start, stop, step = slice(*bounds).indices(result.shape[dim])
-    if start == 0 and step == 1 and stop == result.shape[dim]:
-        return result
-    return apply(v.slice_, (result,), (dim, start, max(0, -(-(stop - start) // step)), step))
+    start, stop, step = slice(*bounds).indices(own.shape[dim])
+    if start == 0 and step == 1 and stop == own.shape[dim]:
+        return None
+    return dim, start, max(0, -(-(stop - start) // step)), step
 
 
 def _masked(result: Tensor, dim: int, mask: Tensor) -> tuple[Tensor, Tensor]:

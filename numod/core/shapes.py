@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from math import prod
 
 from .. import dtypes
+from ..device import Layout
+from ..dtypes import dtype as DType
 from ..errors import normalize_dim, normalize_dims
 from ..ops import join, reduction as r, table as t, view as v
 from .apply import apply
 from .creation import full
+from .resolve import flat, resolved
 from .tensor import Tensor
 
 BOTH = """
@@ -23,8 +26,8 @@ METHODS = "view expand expand_as sum_to_size repeat"
 
 def view(input: Tensor, *shape: int) -> Tensor:  # noqa: A002
     """The same elements in another shape, without copying. Raises RuntimeError where the strides do not allow it."""
-    sizes = _resolved(input, shape)
-    if v.view_strides(input._layout, sizes) is None:
+    sizes, fits = _sizes(input._layout, *flat(shape))
+    if not fits:
         raise RuntimeError(
             f"view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces): "
             f"{tuple(input.shape)} with strides {input.stride()} as {sizes}. Use .reshape(...) instead."
@@ -34,14 +37,15 @@ def view(input: Tensor, *shape: int) -> Tensor:  # noqa: A002
 
 def reshape(input: Tensor, *shape: int) -> Tensor:  # noqa: A002
     """The same elements in another shape; a view where possible. One size may be -1."""
-    sizes = _resolved(input, shape)
-    if v.view_strides(input._layout, sizes) is None:
+    sizes, fits = _sizes(input._layout, *flat(shape))
+    if not fits:
         input = apply(t.row_major, (input,))  # noqa: A001
     return apply(v.reshape, (input,), (sizes,))
 
 
-def _resolved(input: Tensor, shape: tuple) -> tuple[int, ...]:  # noqa: A002
-    """A shape with -1 filled in. Raises RuntimeError where the number of elements differs."""
+@resolved
+def _sizes(own: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
+    """A shape with -1 filled in, and whether a view can have it. Raises RuntimeError where the number of elements differs."""
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
     try:
         sizes = tuple([n.__index__() for n in sizes])
@@ -52,29 +56,41 @@ def _resolved(input: Tensor, shape: tuple) -> tuple[int, ...]:  # noqa: A002
         if sizes.count(-1) > 1:
             raise RuntimeError("only one dimension can be inferred")
         if known == 0:
-            raise RuntimeError(f"cannot reshape tensor of {input.numel()} elements into shape {list(sizes)} because the unspecified dimension size -1 can be any value")
-        sizes = tuple(input.numel() // known if n == -1 else n for n in sizes)
-    if prod(sizes) != input.numel() or any(n < 0 for n in sizes):
-        raise RuntimeError(f"shape '{list(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else list(shape)}' is invalid for input of size {input.numel()}")
-    return sizes
+            raise RuntimeError(f"cannot reshape tensor of {own.size} elements into shape {list(sizes)} because the unspecified dimension size -1 can be any value")
+        sizes = tuple(own.size // known if n == -1 else n for n in sizes)
+    if prod(sizes) != own.size or any(n < 0 for n in sizes):
+        raise RuntimeError(f"shape '{list(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else list(shape)}' is invalid for input of size {own.size}")
+    return sizes, v.view_strides(own, sizes) is not None
 
 
 def permute(input: Tensor, *dims: int) -> Tensor:  # noqa: A002
     """Dimensions in the given order."""
+    return apply(v.permute, (input,), (_order(input._layout.ndim, *flat(dims)),))
+
+
+@resolved
+def _order(ndim: int, *dims: int) -> tuple[int, ...]:
     dims = tuple(dims[0]) if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
-    if len(dims) != input.ndim:
-        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. "
-                           f"input.dim() = {input.ndim} is not equal to len(dims) = {len(dims)}".replace("(sparse_coo)", ""))
-    return apply(v.permute, (input,), (normalize_dims(dims, input.ndim),))
+    if len(dims) != ndim:
+        raise RuntimeError(
+            f"permute: number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. "
+            f"input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
+        )
+    return normalize_dims(dims, ndim)
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:  # noqa: A002
     """Two dimensions exchanged."""
-    dim0, dim1 = normalize_dim(dim0, input.ndim), normalize_dim(dim1, input.ndim)
-    dims = list(range(input.ndim))
+    return apply(v.permute, (input,), (_exchanged(input._layout.ndim, dim0, dim1),))
+
+
+@resolved
+def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+    dim0, dim1 = normalize_dim(dim0, ndim), normalize_dim(dim1, ndim)
+    dims = list(range(ndim))
     if dims:
         dims[dim0], dims[dim1] = dim1, dim0
-    return apply(v.permute, (input,), (tuple(dims),))
+    return tuple(dims)
 
 
 def t_(input: Tensor) -> Tensor:  # noqa: A002
@@ -134,13 +150,19 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:  #
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:  # noqa: A002
     """Dimensions start_dim to end_dim (inclusive) as one."""
-    start, end = normalize_dim(start_dim, input.ndim), normalize_dim(end_dim, input.ndim)
+    shape = _flat(input._layout, start_dim, end_dim)
+    return input if shape is None else reshape(input, shape)
+
+
+@resolved
+def _flat(own: Layout, start_dim: int, end_dim: int) -> tuple[int, ...] | None:
+    """The shape with dimensions start_dim to end_dim as one; None where it stays as it is."""
+    start, end = normalize_dim(start_dim, own.ndim), normalize_dim(end_dim, own.ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
-    if input.ndim == 0:
-        return reshape(input, 1)
-    shape = input.shape
-    return input if start == end else reshape(input, (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :]))
+    if own.ndim == 0:
+        return (1,)
+    return None if start == end else (*own.shape[:start], prod(own.shape[start : end + 1]), *own.shape[end + 1 :])
 
 
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:  # noqa: A002
@@ -174,13 +196,18 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:  # noqa:
 
 def select(input: Tensor, dim: int, index: int) -> Tensor:  # noqa: A002
     """One element of a dimension, which disappears."""
-    if input.ndim == 0:
+    return apply(v.select, (input,), _place(input._layout, dim, index))
+
+
+@resolved
+def _place(own: Layout, dim: int, index: int) -> tuple[int, int]:
+    if own.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    dim = normalize_dim(dim, input.ndim)
-    n = input.shape[dim]
+    dim = normalize_dim(dim, own.ndim)
+    n = own.shape[dim]
     if not -n <= index < n:
         raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {n}")
-    return apply(v.select, (input,), (dim, index % n))
+    return dim, index % n
 
 
 def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:  # noqa: A002
@@ -240,14 +267,23 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     for each in tensors:
         if not isinstance(each, Tensor):
             raise TypeError(f"expected Tensor as element in argument 0, but got {type(each).__name__}")
+    dim, kept, converted, wanted = _joining(dim, *[each._layout for each in tensors])
+    if len(kept) < len(tensors) or converted:
+        tensors = tuple([tensors[k].to(wanted) if converted else tensors[k] for k in kept])
+    result = apply(join.cat, tensors, (dim,))
+    return result if result._layout.dtype is wanted else result.to(wanted)
+
+
+@resolved
+def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DType]:
+    """The dimension counted from the front, which tensors are joined, whether they have to be converted first, and the dtype of the result."""
+    for k, each in enumerate(layouts):
         if each.ndim == 0:
-            raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated; use stack()")
-    kept = tuple(each for each in tensors if each.shape != (0,)) or tensors[:1]
-    wanted = dtypes.result_type([each.dtype for each in tensors], [], [])  # those left out count for the dtype
-    if any(each.dtype is not wanted and each.dtype.compute is not each.dtype for each in kept):
-        kept = tuple(each.to(wanted) for each in kept)
-    result = apply(join.cat, kept, (normalize_dim(dim, kept[0].ndim),))
-    return result if result.dtype is wanted else result.to(wanted)
+            raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated; use stack()")
+    kept = tuple(k for k, each in enumerate(layouts) if each.shape != (0,)) or (0,)
+    wanted = dtypes.result_type([each.dtype for each in layouts], [], [])  # those left out count for the dtype
+    converted = any(layouts[k].dtype is not wanted and layouts[k].dtype.compute is not layouts[k].dtype for k in kept)
+    return normalize_dim(dim, layouts[kept[0]].ndim), kept, converted, wanted
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -255,11 +291,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = tuple(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
+    own = tensors[0]._layout
     for k, each in enumerate(tensors):
-        if each.shape != tensors[0].shape:
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 and {list(each.shape)} at entry {k}")
-    dim = normalize_dim(dim, tensors[0].ndim + 1)
-    return apply(join.cat, tuple(unsqueeze(each, dim) for each in tensors), (dim,))
+        if each._layout is not own and each.shape != own.shape:
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(own.shape)} at entry 0 and {list(each.shape)} at entry {k}")
+    return apply(join.stack, tensors, (normalize_dim(dim, own.ndim + 1),))
 
 
 def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:  # noqa: A002

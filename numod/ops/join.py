@@ -1,4 +1,4 @@
-"""Concatenation: each input is copied into its part of the result. Stacking is concatenation of unsqueezed inputs (`core.functions`)."""
+"""Concatenation: each input is copied into its part of the result. Stacking is concatenation of inputs with a dimension more."""
 
 from __future__ import annotations
 
@@ -49,6 +49,18 @@ class Cat(Op):
         return part
 
 
+class Stack(Cat):
+    """Tensors of one shape joined along a new dimension `dim`."""
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (dim,) = parameters
+        return super().prepare(tuple(layout((*x.shape[:dim], 1, *x.shape[dim:]), x.dtype, x.device, (*x.strides[:dim], 1, *x.strides[dim:])) for x in arguments), parameters)
+
+    def gradient_of(self, position: int) -> Callable:
+        """The slice of g that input `position` became."""
+        return lambda g, dim: g.select(dim, position)
+
+
 def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:
     loop = emit.Loop((emit.Input("x", source.dtype),), (emit.Output(Symbol("x"), part.dtype),), part.dtype.compute)
     return plan_loop(loop, "copy", source.device, [source], (part,), tuple(source.shape))
@@ -64,4 +76,4 @@ def _in_turn(parts: list) -> Callable:
     return launch
 
 
-cat = Cat("cat")
+cat, stack = Cat("cat"), Stack("stack")

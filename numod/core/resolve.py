@@ -1,0 +1,42 @@
+"""What a call means, worked out once: the checks of its arguments, and the parameters of its op, by layout and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+
+from ..device import Layout
+
+_LIMIT = 4096  # calls remembered per function; past it the oldest are worked out again
+
+
+def resolved(function: Callable) -> Callable:
+    """`function` of layouts, ints and names, remembered. Of anything else (lists, tensors) it is called every time."""
+    kept = lru_cache(_LIMIT, typed=True)(_of_constants(function))
+
+    @wraps(function)
+    def resolve(*arguments: object) -> object:
+        try:
+            return kept(*arguments)
+        except TypeError:
+            return function(*arguments)
+
+    return resolve
+
+
+def _of_constants(function: Callable) -> Callable:
+    def checked(*arguments: object) -> object:
+        if not all(map(_is_constant, arguments)):
+            raise TypeError("not to be remembered")
+        return function(*arguments)
+
+    return checked
+
+
+def flat(sizes: tuple) -> tuple:
+    """Sizes given one by one, also where they came as one tuple: a tuple of floats would be found under that of equal ints."""
+    return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple) else sizes
+
+
+def _is_constant(each: object) -> bool:
+    return each is None or isinstance(each, (int, str, Layout))
