@@ -7,13 +7,13 @@ import contextlib
 import importlib
 import io
 import os
-import runpy
 import sys
 import time
 from collections.abc import Callable, Iterator
 
 from . import __version__, config
 from .kernel import build, store
+from .profiler.script import run_script
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
@@ -134,20 +134,8 @@ def _warmup(options: argparse.Namespace) -> int:
 
 
 def _script(path: str, arguments: list[str], output: io.StringIO | None = None) -> int:
-    """Run a script as Python would; its exit code."""
-    if not os.path.isfile(path):
-        print(f"there is no file {path}", file=sys.stderr)
-        return 2
-    before = sys.argv, sys.path[0]
-    sys.argv, sys.path[0] = [path, *arguments], os.path.dirname(os.path.abspath(path))
-    try:
-        with contextlib.redirect_stdout(output) if output is not None else contextlib.nullcontext():
-            runpy.run_path(path, run_name="__main__")
-        return 0
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    finally:
-        sys.argv, sys.path[0] = before
+    """Run a script as Python would; its exit code. What it prints goes to `output` where one is given."""
+    return run_script(path, arguments, contextlib.redirect_stdout(output) if output is not None else contextlib.nullcontext())
 
 
 def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
@@ -165,22 +153,32 @@ def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
         return 2
     finally:
         sys.path.pop(0)
-    model = made if isinstance(made, Module) or not isinstance(made, Callable) else made()
-    if not isinstance(model, Module) or not shape:
-        print("warmup: expected FILE.py, or MODULE:NAME of a model and the shape of its input, such as mymodels:net 1 3 32 32", file=sys.stderr)
-        return 2
-    result = model(rand(*shape))
-    if getattr(result, "requires_grad", False):
-        result.sum().backward()
-    return 0
+    try:
+        model = made if isinstance(made, Module) or not isinstance(made, Callable) else made()
+        if not isinstance(model, Module) or not shape:
+            print("warmup: expected FILE.py, or MODULE:NAME of a model and the shape of its input, such as mymodels:net 1 3 32 32", file=sys.stderr)
+            return 2
+        result = model(rand(*shape))
+        if getattr(result, "requires_grad", False):
+            result.sum().backward()
+        return 0
+    except Exception as error:  # noqa: BLE001  whatever the model raises is its own
+        print(f"warmup: {target} with an input of {shape}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
 
 
 def _kernels(options: argparse.Namespace) -> int:
     code = _script(options.script, options.arguments)
+    if not os.path.isfile(options.script):
+        return code
     found = sorted(build.kernels(), key=lambda each: -each.seconds)
-    print(f"{'kernel':<44}{'form':<10}{'from':<10}{'ms':>8}{'source lines':>14}")
+    print(f"{'kernel':<44}{'form':<10}{'from':<10}{'ms':>8}{'source lines':>14}{'on the disk':>13}")
     for each in found:
-        print(f"{each.name[:43]:<44}{'parallel' if each.parallel else 'serial':<10}{'cache' if each.cached else 'compiled':<10}{1e3 * each.seconds:>8.1f}{each.source.count(chr(10)):>14}")
+        size = store.size_of(each)
+        print(
+            f"{each.name[:43]:<44}{'parallel' if each.parallel else 'serial':<10}{'cache' if each.cached else 'compiled':<10}{1e3 * each.seconds:>8.1f}"
+            f"{each.source.count(chr(10)):>14}{_size(size) if size else '-':>13}"
+        )
     done = build.statistics
     print(f"{len(found)} kernels: {done.compiled} compiled in {done.compile_seconds:.2f} s, {done.loaded} loaded in {done.load_seconds:.2f} s")
     return code

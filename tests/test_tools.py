@@ -95,3 +95,41 @@ def test_a_cache_that_is_off(folder, monkeypatch, capsys):
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
     assert main(["cache", "list"]) == 2 and "NUMOD_CACHE_DIR is empty" in capsys.readouterr().err
     assert store.entries() == []
+
+
+BAD = {
+    ("profile", "nowhere.py"): "there is no file nowhere.py",
+    ("profile", "--sort", "bogus", "good.py"): "cannot sort by 'bogus'; choose from self_cpu_time_total",
+    ("profile", "--output", "/nonexistent/x", "good.py"): "cannot write to /nonexistent",
+    ("warmup", "nomodule:net", "1"): "No module named 'nomodule'",
+    ("warmup", "numod.nn:Bogus", "1"): "has no attribute 'Bogus'",
+    ("warmup", "numod.nn:Identity"): "the shape of its input",
+    ("warmup", "numod.nn:Identity", "a"): "invalid literal",
+    ("cache", "pack", "/nonexistent/a.tar.gz"): "there is no folder /nonexistent",
+    ("cache", "unpack", "nowhere.tar.gz"): "nowhere.tar.gz",
+}
+
+
+@pytest.mark.parametrize("arguments", BAD, ids=" ".join)
+def test_bad_input_is_said_and_exits_with_2(folder, tmp_path, monkeypatch, capsys, arguments):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.py").write_text("pass")
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert BAD[arguments] in printed.err and "Traceback" not in printed.err and printed.err.count("\n") == 1 and not printed.out
+
+
+def test_a_model_that_fails_is_named(folder, capsys):
+    assert main(["warmup", "numod.nn:Linear", "4", "7"]) == 1
+    assert "warmup: numod.nn:Linear with an input of (4, 7): TypeError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["profile", "kernels", "warmup"])
+def test_a_script_that_fails_shows_its_own_traceback(folder, tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.py").write_text("import numod\nnumod.ones(2)\n1 / 0\n")
+    assert main([command, "bad.py"]) == 1
+    printed = capsys.readouterr()
+    lines = printed.err.splitlines()
+    assert lines[:2] == ["Traceback (most recent call last):", '  File "bad.py", line 3, in <module>'] and lines[-1] == "ZeroDivisionError: division by zero"
+    assert (tmp_path / "bad_profile.html").exists() == (command == "profile") == ("numod::fill" in printed.out)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .. import config
+from .build import Kernel
 
 SUFFIX = ".kernel"
 
@@ -42,6 +43,14 @@ def _entries(folder: str | None) -> Iterator[Entry]:
             yield Entry(each.path, each.name[: -len(SUFFIX)].rsplit("_", 2)[0], state.st_size, state.st_mtime)
 
 
+def size_of(kernel: Kernel) -> int:
+    """Bytes of a kernel's entry; 0 where it has none."""
+    try:
+        return os.path.getsize(os.path.join(config.cache_dir() or "", f"{kernel.name}_{kernel.key[16:]}{SUFFIX}"))
+    except OSError:
+        return 0
+
+
 def clear(folder: str | None = None) -> int:
     """Remove all entries; how many there were. Programs that run meanwhile keep what they loaded."""
     removed = 0
@@ -57,6 +66,8 @@ def clear(folder: str | None = None) -> int:
 def pack(archive: str, folder: str | None = None) -> int:
     """Write all entries into one archive; how many. It serves machines with the same processor and the same versions; others compile anew."""
     found, temporary = entries(folder), f"{archive}.{os.getpid()}.tmp"
+    if not os.path.isdir(os.path.dirname(os.path.abspath(archive))):
+        raise FileNotFoundError(f"there is no folder {os.path.dirname(os.path.abspath(archive))}")
     try:
         with tarfile.open(temporary, "w:gz") as target:
             for each in found:

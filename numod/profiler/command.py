@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
-import runpy
 import sys
 
-from .averages import time_text
+from .event import time_text
+
+
+_COLUMNS = (
+    "self_cpu_time_total", "cpu_time_total", "cpu_time", "count", "self_device_time_total", "device_time_total", "self_cpu_memory_usage", "cpu_memory_usage", "flops",
+    "bytes_moved",
+)  # fmt: skip
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
     """Register `profile`."""
     parser = commands.add_parser("profile", help="run a script and show where its time goes: a table, an HTML page, a trace for Perfetto")
     parser.add_argument("--output", metavar="NAME", help="names of the files: NAME.html and NAME.trace.json (default: the script's, here, with _profile)")
-    parser.add_argument("--sort", metavar="COLUMN", default="self_cpu_time_total", help="what the table is sorted by (default: %(default)s)")
+    parser.add_argument("--sort", metavar="COLUMN", default="self_cpu_time_total", help=f"what the table is sorted by: {', '.join(_COLUMNS)} (default: %(default)s)")
     parser.add_argument("--rows", metavar="N", type=int, default=15, help="rows of each table (default: %(default)s)")
     parser.add_argument("--perf-map", action="store_true", help="name compiled kernels for Linux perf: perf record -g python -m numod profile --perf-map ...")
     parser.add_argument("--jit-dump", action="store_true", help="write the kernels' code for perf inject --jit: perf record -k mono python -m numod profile --jit-dump ...")
@@ -29,19 +34,21 @@ def _run(options: argparse.Namespace) -> int:
     from .perf_map import write_perf_map
     from .profile import profile
     from .report import kinds, lines, modules
+    from .script import run_script
 
-    if not os.path.isfile(options.script):
-        print(f"profile: there is no file {options.script}", file=sys.stderr)
+    name = options.output or f"{os.path.splitext(os.path.basename(options.script))[0]}_profile"
+    problem = _problem(options.script, options.sort, os.path.dirname(os.path.abspath(name)))
+    if problem:
+        print(f"profile: {problem}", file=sys.stderr)
         return 2
     prof = profile(record_shapes=True, with_flops=True, profile_memory=True, with_stack=options.stack, with_jit=True)
     dump = JitDump() if options.jit_dump else None
-    code = _run_script(prof, options.script, options.arguments)
+    code = run_script(options.script, options.arguments, prof)
     events = prof.events()
     print(prof.key_averages().table(sort_by=options.sort, row_limit=options.rows))
     print(_table("module", "class", [(*row[:3], row[4], row[6]) for row in modules(events)], options.rows))
     print(_table("line", "function", [row[:5] for row in lines(events)], options.rows))
     print("  ".join(f"{kind} {time_text(time)}" for kind, time in kinds(events) if time) + "\n")
-    name = options.output or f"{os.path.splitext(os.path.basename(options.script))[0]}_profile"
     prof.export_html(f"{name}.html", title=f"{options.script}: where its time goes")
     prof.export_chrome_trace(f"{name}.trace.json")
     if options.perf_map:
@@ -51,6 +58,15 @@ def _run(options: argparse.Namespace) -> int:
         print(dump.path)
     print(f"{name}.html        open it in a browser\n{name}.trace.json  open it at https://ui.perfetto.dev")
     return code
+
+
+def _problem(script: str, column: str, folder: str) -> str:
+    """What is wrong with the options, before the script is run for nothing."""
+    if not os.path.isfile(script):
+        return f"there is no file {script}"
+    if column not in _COLUMNS:
+        return f"cannot sort by {column!r}; choose from {', '.join(_COLUMNS)}"
+    return "" if os.path.isdir(folder) and os.access(folder, os.W_OK) else f"cannot write to {folder}; give --output"
 
 
 def _table(what: str, kind: str, rows: list[tuple], limit: int) -> str:
@@ -64,18 +80,3 @@ def _table(what: str, kind: str, rows: list[tuple], limit: int) -> str:
 def _end(text: str, width: int) -> str:
     return text if len(text) <= width else "..." + text[3 - width :]
 
-
-def _run_script(prof: object, script: str, arguments: list[str]) -> int:
-    """The script's exit code. It finds its own arguments and, first on the path, its own folder."""
-    before = sys.argv, sys.path[0]
-    sys.argv, sys.path[0] = [script, *arguments], os.path.dirname(os.path.abspath(script))
-    try:
-        with prof:
-            runpy.run_path(script, run_name="__main__")
-        return 0
-    except SystemExit as end:
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    finally:
-        sys.argv, sys.path[0] = before
