@@ -23,6 +23,7 @@ function many(count) {
   for (const [size, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (count >= size) return (count / size).toFixed(2) + " " + unit;
   return String(count);
 }
+const unless0 = (text) => (value, row) => (value ? text(value, row) : "");
 const percent = (part, whole) => (whole ? (100 * part / whole).toFixed(1) : "0.0") + " %";
 
 // ---- elements
@@ -75,7 +76,7 @@ function overview() {
   const memory = data.averages.some((row) => row[5]), flops = data.averages.some((row) => row[6]);
   const columns = [["name", (row) => row[0]], ["self", (row) => row[2], time], ["self %", (row) => row[2], (us) => percent(us, whole)], ["total", (row) => row[3], time],
     ["calls", (row) => row[4]], ["mean", (row) => row[3] / row[4], time]];
-  if (memory) columns.push(["self memory", (row) => row[5], bytes]);
+  if (memory) columns.push(["self memory", (row) => row[5], unless0(bytes)]);
   if (flops) columns.push(["GFLOP/s", (row) => row[6] / row[3] / 1e3, (rate) => rate ? rate.toFixed(2) : ""]);
   const all = table(at("averages"), columns, data.averages, 1, 25);
   if (data.averages.length > 25) {
@@ -142,7 +143,8 @@ function chart(canvas, slices, describe, output) {
       context.moveTo(x, 0);
       context.lineTo(x, height);
       context.stroke();
-      context.fillText(time(t).replace(/\.?0+(?=[a-z])/, ""), x + 3, AXIS / 2);
+      const label = t ? time(t).replace(/(\.\d*?)0+(?=[a-z])/, "$1").replace(/\.(?=[a-z])/, "") : "0";
+      if (x + context.measureText(label).width + 3 < width) context.fillText(label, x + 3, AXIS / 2);
     }
   }
   function redraw() {
@@ -241,14 +243,15 @@ function modules() {
   const longest = Math.max(...data.modules.map((row) => row[3] + row[5]));
   const columns = [["module", (row) => row[0], (path, row) =>
     element("span", {style: `padding-left:${14 * (path.split(".").length - 1)}px`}, element("code", {}, path), ` ${row[1]}`)], ["calls", (row) => row[2]], ["forward", (row) => row[3], time], ["own", (row) => row[4], time], ["backward", (row) => row[5], time], ["", (row) => row[3] + row[5], (us) =>
-    element("span", {className: "bar", style: `width:${120 * us / longest}px`})], ["first calls", (row) => row[9], time], ["memory kept", (row) => row[7], bytes], ["operations", (row) => row[8], many]];
+    element("span", {className: "bars"}, element("span", {className: "bar", style: `width:${120 * us / longest}px`}))], ["first calls", (row) => row[9], unless0(time)],
+    ["memory kept", (row) => row[7], unless0(bytes)], ["operations", (row) => row[8], unless0(many)]];
   table(at("moduletree"), columns, data.modules, null);
 }
 
 function lines() {
   if (!data.lines.length) return at("lines").append(element("p", {className: "hint"}, "Not recorded: profile with with_stack=True."));
-  const columns = [["line", (row) => row[0]], ["function", (row) => row[1]], ["ops", (row) => row[2]], ["forward", (row) => row[3], time], ["backward", (row) => row[4], time],
-    ["both", (row) => row[3] + row[4], time], ["first calls", (row) => row[5], time]];
+  const columns = [["line", (row) => row[0], (place) => element("span", {title: place}, place.replace(/^.*[/\\]/, ""))], ["function", (row) => row[1]], ["ops", (row) => row[2]], ["forward", (row) => row[3], time], ["backward", (row) => row[4], time],
+    ["both", (row) => row[3] + row[4], time], ["first calls", (row) => row[5], unless0(time)]];
   table(at("linetable"), columns, data.lines, 5, 40);
 }
 
@@ -268,9 +271,17 @@ function roofline() {
   for (let k = Math.ceil(x0); k <= x1; k++) picture.append(svg("path", {class: "axis", d: `M${X(10 ** k)} ${T}V${H - B}`}), svg("text", {x: X(10 ** k), y: H - B + 16, "text-anchor": "middle"}, String(10 ** k)));
   for (let k = Math.ceil(y0); k <= y1; k++) picture.append(svg("path", {class: "axis", d: `M${L} ${Y(10 ** k)}H${W - R}`}), svg("text", {x: L - 6, y: Y(10 ** k) + 4, "text-anchor": "end"}, String(+(10 ** k).toPrecision(1))));
   picture.append(svg("text", {x: (W + L) / 2, y: H - 6, "text-anchor": "middle"}, "operations per byte"), svg("text", {x: L + 6, y: T + 2, "dominant-baseline": "hanging"}, "GFLOP/s"));
+  const taken = [];  // places of labels: none hides another
+  const free = (box) => !taken.some((b) => box[0] < b[0] + b[2] && b[0] < box[0] + box[2] && box[1] < b[1] + b[3] && b[1] < box[1] + box[3]) && taken.push(box);
   for (const [rate, name] of [[cache, "own caches"], [shared, "shared cache"], [memory, "memory"]]) {
-    const left = Math.max(10 ** x0, 10 ** y0 / rate), knee = peak / rate, middle = Math.sqrt(left * Math.max(knee, left));
-    picture.append(svg("path", {class: "roof", d: `M${X(left)} ${Y(left * rate)}L${X(knee)} ${Y(peak)}H${W - R}`}), svg("text", {x: X(middle) + 6, y: Y(middle * rate) + 14}, name));
+    const left = Math.max(10 ** x0, 10 ** y0 / rate), knee = peak / rate;
+    picture.append(svg("path", {class: "roof", d: `M${X(left)} ${Y(left * rate)}L${X(knee)} ${Y(peak)}H${W - R}`}));
+    for (let part = 0.04; part < 0.9; part += 0.08) {
+      const place = left * (Math.max(knee, left) / left) ** part, x = X(place) + 2, y = Y(place * rate) - 8;
+      if (!free([x, y - 12, 6.5 * name.length, 15])) continue;
+      picture.append(svg("text", {x, y, class: "soft"}, name));
+      break;
+    }
   }
   const longest = Math.max(...points.map((each) => each.time));
   points.forEach((each, k) => {
@@ -280,12 +291,10 @@ function roofline() {
     link.addEventListener("click", () => setTimeout(openKernel));
     picture.append(link);
   });
-  const taken = [];  // labels of the longest, where they hide no other
   for (const each of [...points].sort((a, b) => b.time - a.time).slice(0, 12)) {
     const x = X(each.flops / each.bytes), y = Y(each.gflops) - 12, left = x > W - 220, name = each.name.replace(/_[0-9a-f]{16}$/, "");
     const box = [left ? x - 6 * name.length - 12 : x + 12, y - 12, 6 * name.length, 15];
-    if (taken.some((b) => box[0] < b[0] + b[2] && b[0] < box[0] + box[2] && box[1] < b[1] + b[3] && b[1] < box[1] + box[3])) continue;
-    taken.push(box);
+    if (!free(box)) continue;
     picture.append(svg("text", {x: left ? x - 12 : x + 12, y, "text-anchor": left ? "end" : "start", style: "font-size:11px"}, name));
   }
   at("roof").append(picture);
@@ -377,8 +386,8 @@ function code(kernel, number) {
 }
 function kernelPages() {
   data.kernels.forEach((kernel, number) => {
-    const page = element("details", {id: `kernel-${number}`}, element("summary", {}, element("b", {}, kernel.name), `${kernel.calls} calls`, " ", time(kernel.time),
-      " ", kernel.flops ? `${kernel.gflops.toFixed(2)} GFLOP/s` : "", " ", kernel.roofline ? percent(kernel.roofline, 1) : ""));
+    const page = element("details", {id: `kernel-${number}`}, element("summary", {}, element("b", {}, kernel.name), ...[`${kernel.calls} calls`, kernel.calls ? time(kernel.time) : "",
+      kernel.flops ? `${kernel.gflops.toFixed(2)} GFLOP/s` : "", kernel.roofline ? `${percent(kernel.roofline, 1)} of roof` : ""].map((text) => element("span", {}, text))));
     page.addEventListener("toggle", () => {  // filled when first opened
       if (page.children.length > 1) return;
       const list = element("dl", {}, ...facts(kernel).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, String(value)))));
