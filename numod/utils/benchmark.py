@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import textwrap
 import timeit
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from ..device.threads import get_num_threads, set_num_threads
 
-__all__ = ["Compare", "Measurement", "TaskSpec", "Timer"]
+__all__ = ["Compare", "Language", "Measurement", "TaskSpec", "Timer"]
 
 _UNITS = ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
 
 
 def _unit(seconds: float) -> tuple[float, str]:
     return next(((scale, name) for scale, name in reversed(_UNITS) if seconds >= scale), _UNITS[0])
+
+
+class Language(Enum):
+    """What statements are written in; only Python's are timed."""
+
+    PYTHON = 0
+    CPP = 1
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,17 @@ class TaskSpec:
         """The label, or the statement in short."""
         first = self.label or (self.stmt if "\n" not in self.stmt else self.stmt.strip().splitlines()[0] + " ...")
         return first + (f": {self.sub_label}" if self.sub_label else "")
+
+    @property
+    def setup_str(self) -> str:
+        """The setup as `summarize` shows it; empty where there is none."""
+        if self.setup in ("", "pass"):
+            return ""
+        return f"setup:\n{textwrap.indent(self.setup, '  ')}" if "\n" in self.setup else f"setup: {self.setup}"
+
+    def summarize(self) -> str:
+        """Title, description and setup, a line each."""
+        return "\n".join(each for each in (self.title, self.description, self.setup_str) if each)
 
 
 @dataclass
@@ -71,6 +91,14 @@ class Measurement:
         return high - low
 
     @property
+    def significant_figures(self) -> int:
+        """How many figures of the median the noise leaves, 1 to 4: a 90 % interval of the middle half's mean, of at least 25 ns."""
+        n = len(self.raw_times)
+        middle = sorted(self.times)[n // 4 : -(-3 * n // 4)]
+        interval = max(1.645 * statistics.pstdev(middle) / math.sqrt(len(middle)), 25e-9)
+        return min(max(math.floor(math.log10(self.median / interval)), 1), 4)
+
+    @property
     def has_warnings(self) -> bool:
         """Whether the quartiles lie so far apart that the median says little."""
         return self.iqr > 0.1 * self.median
@@ -97,12 +125,7 @@ class Measurement:
 
     def __repr__(self) -> str:
         scale, unit = _unit(self.median)
-        lines = [f"<numod.utils.benchmark.Measurement object at {id(self):#x}>", self.title]
-        if self.task_spec.description:
-            lines.append(self.task_spec.description)
-        if self.task_spec.setup not in ("", "pass"):
-            setup = self.task_spec.setup.strip()
-            lines.append("setup:" + (f"\n{textwrap.indent(setup, '  ')}" if "\n" in setup else f" {setup}"))
+        lines = [f"<numod.utils.benchmark.Measurement object at {id(self):#x}>", self.task_spec.summarize()]
         n, threads = len(self.raw_times), self.task_spec.num_threads
         if n == 1:
             lines.append(f"  {self.median / scale:.2f} {unit}")
@@ -123,9 +146,11 @@ class Timer:
 
     def __init__(
         self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Callable[[], float] = timeit.default_timer, globals: dict[str, Any] | None = None,  # noqa: A002
-        label: str | None = None, sub_label: str | None = None, description: str | None = None, env: str | None = None, num_threads: int = 1, language: str = "python",
+        label: str | None = None, sub_label: str | None = None, description: str | None = None, env: str | None = None, num_threads: int = 1, language: str | Language = Language.PYTHON,
     ) -> None:
-        if str(language).lower() not in ("python", "py"):
+        if not isinstance(stmt, str):
+            raise ValueError(f"Currently only a `str` stmt is supported, got {type(stmt).__name__}")
+        if language is not Language.PYTHON and str(language).lower() not in ("python", "py"):
             raise ValueError(f"Timer times Python statements, not {language!r}")
         if global_setup:
             raise ValueError(f"global_setup is only for C++, got {global_setup!r}; put it into setup")
@@ -145,6 +170,10 @@ class Timer:
         """`number` runs as one block."""
         self._timeit(max(number // 100, 2))
         return Measurement(number, [self._timeit(number)], self._task_spec)
+
+    def repeat(self, repeat: int = -1, number: int = -1) -> None:
+        """Not there: times of whole repeats say less than those of blocks."""
+        raise NotImplementedError("Timer.repeat: use blocked_autorange, whose Measurement has the times of all blocks")
 
     def autorange(self, callback: Callable[[int, float], Any] | None = None) -> Measurement:
         """One block of as many runs as take 0.2 seconds."""
@@ -244,7 +273,10 @@ class Compare:
         if found is None:
             return " " * width
         value = found.median / scale
-        figures = 1 if not self._trim or found.iqr == 0 else max(0, min(3, -int(f"{found.iqr / scale:e}".split("e")[1])))
+        figures = 1
+        if self._trim:
+            places = found.significant_figures - 1 - math.floor(math.log10(value))
+            value, figures = round(value, places), max(places, 0)
         text = f"{value:.{figures}f}" + ("*" if self._warn and found.has_warnings else "")
         text = text.center(width)
         if not self._colorize:

@@ -6,7 +6,7 @@ import pytest
 
 import numod
 from numod.utils import benchmark
-from numod.utils.benchmark import Compare, Measurement, TaskSpec, Timer
+from numod.utils.benchmark import Compare, Language, Measurement, TaskSpec, Timer
 
 
 def clock(step: float):
@@ -90,6 +90,35 @@ def test_the_same_numbers_as_pytorch():
     del torch
     times = [3.0, 1.0, 2.0, 7.0, 5.0]
     mine, theirs = Measurement(2, times, TaskSpec("x", "pass")), Theirs(2, times, TheirTask("x", "pass"))
-    for name in ("mean", "median", "iqr", "times", "has_warnings", "title", "as_row_name"):
+    for name in ("mean", "median", "iqr", "times", "has_warnings", "significant_figures", "title", "as_row_name"):
         assert getattr(mine, name) == pytest.approx(getattr(theirs, name)) if name in ("mean", "median", "iqr", "times") else getattr(mine, name) == getattr(theirs, name), name
     assert set(benchmark.__all__) <= set(dir(__import__("torch.utils.benchmark", fromlist=["x"]))) | {"TaskSpec"}
+
+
+def test_figures_that_the_noise_leaves() -> None:
+    task = TaskSpec("x", "pass")
+    assert Measurement(1, [1e-3] * 8, task).significant_figures == 4  # no noise but the clock's 25 ns
+    assert Measurement(1, [1e-6] * 8, task).significant_figures == 1
+    times = [1.0, 1.1, 0.9, 1.2, 0.8, 1.05, 0.95, 1.0]
+    middle = sorted(times)[2:6]
+    mean = sum(middle) / 4
+    interval = 1.645 * (sum((each - mean) ** 2 for each in middle) / 4) ** 0.5 / 2
+    assert 10 < 1 / interval < 100 and Measurement(1, times, task).significant_figures == 1
+    table = Compare([Measurement(1, [1.234567e-3] * 8, TaskSpec("x", "pass", label="L", description="D"))])
+    table.trim_significant_figures()
+    assert "1.235" in str(table)
+
+
+def test_what_a_task_is() -> None:
+    task = TaskSpec("x * 2", "x = 1\ny = 2", label="double", sub_label="small", description="plain")
+    assert task.summarize() == "double: small\nplain\nsetup:\n  x = 1\n  y = 2" and TaskSpec("x", "pass").setup_str == ""
+    assert repr(Measurement(1, [1.0], task)).splitlines()[1:3] == ["double: small", "plain"]
+
+
+def test_what_is_no_statement() -> None:
+    with pytest.raises(ValueError, match="only a `str` stmt"):
+        Timer(lambda: 1)
+    with pytest.raises(ValueError, match="Python statements"):
+        Timer("x", language=Language.CPP)
+    with pytest.raises(NotImplementedError, match="blocked_autorange"):
+        Timer("1", language=Language.PYTHON).repeat()
