@@ -67,7 +67,7 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
 def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     """The view that the basic parts make, and the index tensors left, by dimension of that view."""
     items = list(index) if isinstance(index, tuple) or _is_list_of_indices(index) else [index]
-    items = [_as_index(each, self) for each in items]
+    items = _numbers_apart([_as_index(each, self) for each in items])
     used = sum(map(_dimensions_used, items))
     if used > self.ndim:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim}")
@@ -95,6 +95,14 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     if result is self and not tensors:
         result = self.view(self.shape)
     return result, tensors
+
+
+def _numbers_apart(items: list) -> list:
+    """The items with zero-dimensional integer tensors as ints, where that matters: apart from index tensors with dimensions, which then stay in their place."""
+    places = [k for k, each in enumerate(items) if isinstance(each, Tensor)]
+    if len(places) < 2 or places[-1] - places[0] < len(places) or all(items[k].ndim for k in places):
+        return items
+    return [int(each._observe()) if isinstance(each, Tensor) and not each.ndim and each.dtype is not dtypes.bool_ else each for each in items]
 
 
 def _is_list_of_indices(index: object) -> bool:
@@ -243,4 +251,10 @@ def places(self: Tensor, shape: tuple, strides: tuple, offset: int) -> Tensor:
     return total.expand(shape)
 
 
+def _delitem(self: Tensor, index: object) -> None:
+    """Refused."""
+    raise TypeError("Tensor does not support deleting items")
+
+
+Tensor.__delitem__ = _delitem
 Tensor.__getitem__, Tensor.__setitem__, Tensor.index_put_, Tensor._places = getitem, setitem, index_put_, places

@@ -372,3 +372,11 @@ def test_errors(name):
     call, exception, message = ERRORS[name]
     with pytest.raises(exception, match=message):
         call()
+
+
+def test_a_tensor_of_no_dimensions_counts_as_a_number() -> None:
+    x, one, pair = numod.arange(24).reshape(2, 3, 4), numod.tensor(1), numod.tensor([0, 2])
+    for mine, number in ((x[one, :, pair], x[1, :, pair]), (x[one, None, pair], x[1, None, pair]), (x[pair[:1], :, one], x[[0], :, 1]), (x[one, pair], x[1, pair]), (x[one, :, one], x[1, :, 1])):
+        assert mine.shape == number.shape and numod.equal(mine, number)
+    x[one, :, pair] = numod.tensor([[1, 2], [3, 4], [5, 6]])
+    assert x[1, :, pair].tolist() == [[1, 2], [3, 4], [5, 6]]
