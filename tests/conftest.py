@@ -34,6 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for first, *others in variants.values():
         for item in (first, *others[-1:]):
             item.add_marker(pytest.mark.cudasim)
+            for each in ("RuntimeWarning", "DeprecationWarning"):  # NumPy's scalars warn where machine integers wrap
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{each}"))
 
 
 @pytest.fixture(autouse=True)

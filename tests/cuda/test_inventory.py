@@ -1,0 +1,43 @@
+"""Every op is known to have a kernel for a GPU, to be composed of ops that have, or to say that it has none: nothing goes to the host in silence."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+import numod
+from numod import dtypes, ops
+from numod.device.layout import layout
+from numod.ops import attention, op, recurrent_layer
+from numod.ops.factorization import Factorization
+
+for _module in pkgutil.iter_modules(ops.__path__):
+    importlib.import_module(f"{ops.__name__}.{_module.name}")
+
+KERNELS = """ArgExtremum Average Begins Cat Cdist CdistGradient Cell ChannelNorm ChannelNormGradient Closing Convolution CrossEntropy CrossEntropyGradient CrossEntropyTotal
+Ctc CtcGradient GammaGradient Linear LongestRun Matmul MaxPool Nonzero PlaceGradient Pointwise Read Reduction RowNorm RowNormGradient Running RunningExtremum Runs
+Sample ScatterReduce Searchsorted Select Softmax Sort Update Write""".split()
+COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
+ALWAYS = "Move View Fused Closed".split()  # no kernel of their own
+GPU = numod.device("cuda:0")
+
+
+def test_every_op_is_accounted_for() -> None:
+    found = {type(each).__name__ for each in op._ops if type(each).__module__.startswith(("numod.ops", "numod.core"))}
+    assert found - {*KERNELS, *COMPOSED, *ALWAYS, "Factorization"} == set()
+
+
+@pytest.mark.parametrize("name", sorted(each.name for each in op._ops if isinstance(each, Factorization)))
+def test_what_has_no_kernel_says_so(name: str) -> None:
+    factorization = next(each for each in op._ops if each.name == name and isinstance(each, Factorization))
+    matrix = layout((3, 3), dtypes.float64, GPU)
+    with pytest.raises(NotImplementedError, match=rf"linalg.{name}: there is no kernel for cuda:0; move the matrix with .cpu\(\) first"):
+        factorization.prepare((matrix,) * len(factorization.inputs), (False,) * len(factorization.parameters))
+
+
+def test_composed_ops_are_composed_there() -> None:
+    meta = numod.zeros(2, 512, 64, device="meta")
+    assert not recurrent_layer.runs(meta)
+    assert not attention.suits(meta._layout, 2, 512, 64) and attention.suits(numod.zeros(2, 512, 64)._layout, 2, 512, 64)
