@@ -329,6 +329,35 @@ def fold_rows(fold: Fold, inner: str, kept: int, reduced: int) -> tuple[str, str
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
+def fold_team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
+    """The same for a block of GPU threads per output and chunk, along an innermost dimension of step 1: neighbouring threads read neighbouring elements.
+
+    Each thread combines every `threads`-th element in `wide`; then half of the threads combine their totals with the other half's, in shared memory,
+    until one is left. The order depends on `threads` alone, so the result is the same in every run. Arguments are those of `fold_rows`.
+    """
+    names = ["outs", "n", "chunk", "chunks", "count", "rows", *[f"size{k}" for k in range(1, kept)], *[f"length{k}" for k in range(1, reduced)]]
+    names += [f"step{k}" for k in range(kept)] + [f"walk{k}" for k in range(reduced)]
+    lines = [f"def kernel(x, out, {', '.join(names)}):", f"    shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)", "    thread = int64(cuda.threadIdx.x)"]
+    lines += ["    for task in range(int64(cuda.blockIdx.x), outs * chunks, int64(cuda.gridDim.x)):", "        start = (task % chunks) * chunk"]
+    lines += ["        stop = min(start + chunk, n)", "        output = task // chunks"]
+    lines += _unravel("output", "i", [f"size{k}" for k in range(1, kept)], kept, " " * 8)
+    lines += [f"        origin = {_dot('i', 'step', kept)}", f"        total = {_cast(fold.wide, literal(fold.identity))}"]
+    lines += ["        for row in range(rows):"]
+    lines += _unravel("row", "j", [f"length{k}" for k in range(1, reduced)], reduced, " " * 12)
+    lines += [f"            base = origin + {_dot('j', 'walk', reduced)}", f"            for inner in range(start + thread, stop, {threads}):"]
+    lines += [" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)]
+    lines += [f"        shared[thread] = {_stored('total', fold.wide, fold.wide)}", "        cuda.syncthreads()"]
+    width = threads // 2
+    while width:
+        other = _read(f"shared[thread + {width}]", fold.wide)
+        lines += [f"        if thread < {width}:", *(" " * 12 + line for line in _combined(fold, "total", other, fold.wide))]
+        lines += [f"            shared[thread] = {_stored('total', fold.wide, fold.wide)}", "        cuda.syncthreads()"]
+        width //= 2
+    lines += ["        if thread == 0:", *(" " * 12 + line for line in _finished(fold, "total", "out[uintp(task)]"))]
+    types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
+    return "\n".join(lines) + "\n", ", ".join(types)
+
+
 def fold_columns(fold: Fold, kept: int) -> tuple[str, str]:
     """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache while rows stream by, some at once.
 

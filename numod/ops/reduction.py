@@ -113,19 +113,21 @@ def _plan(fold: emit.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Lay
     columns = len(length) == 1 and walk[0] > 1 and kept_steps[-1] == 1 and kept[-1] >= 4 and x.size >= _COLUMNS and not x.device.backend.FLAT
     if columns:
         return _columns(fold, name, x, kept, kept_steps, length[0], walk[0], count)
-    chunks = min(_CHUNKS, length[-1] // (_SPLIT // _CHUNKS)) if len(length) == 1 and outs < _CHUNKS and count >= _SPLIT else 1
+    most = x.device.backend.CHUNKS if x.device.backend.FLAT else _CHUNKS
+    chunks = min(most, length[-1] // (_SPLIT // _CHUNKS)) if len(length) == 1 and outs < _CHUNKS and count >= _SPLIT else 1
     if chunks == 1:
         return _rows(fold, name, x, kept, kept_steps, length, walk, outs, 1, count)
     return _two_stages(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count)
 
 
 def _rows(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
-    inner = emit.classes_of(walk[-1:])
-    source, signature = emit.fold_rows(fold, inner, len(kept), len(length) - 1)
+    inner, backend = emit.classes_of(walk[-1:]), x.device.backend
     chunk = -(-length[-1] // chunks)
+    team = (outs * chunks, backend.TEAM) if backend.FLAT and inner == "1" and chunk >= backend.TEAM else None
+    source, signature = emit.fold_rows(fold, inner, len(kept), len(length) - 1) if team is None else emit.fold_team(fold, len(kept), len(length) - 1, backend.TEAM)
     constants = (outs, length[-1], chunk, chunks, count, prod(length[:-1]), *kept[1:], *length[1:-1], *kept_steps, *walk[:-1])
     constants += (walk[-1],) if inner == "s" else ()
-    launch = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION)
+    launch = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION, team)
     return launch, constants
 
 

@@ -67,6 +67,21 @@ def test_reductions_over_all_and_several_dimensions() -> None:
     same(numod.arange(70001, device="cuda").sum(), numod.arange(70001).sum())
 
 
+@pytest.mark.parametrize("kind", [numod.float32, numod.float16, numod.int64, numod.bool], ids=str)
+@pytest.mark.parametrize(("shape", "dims"), [((7, 9), (1,)), ((3, 5, 13), (0, 2)), ((3, 4, 2, 11), (1, 3)), ((101,), (0,))])
+def test_reductions_by_teams_of_threads(shape: tuple, dims: tuple, kind: numod.dtype) -> None:
+    x = (numod.randn(*shape) * 3).to(kind)
+    for name in ("sum", "amax", "amin", "any", "all"):
+        same(getattr(x.cuda(), name)(dim=dims), getattr(x, name)(dim=dims), 2e-3 if kind is numod.float16 else 1e-5)
+
+
+def test_teams_keep_what_is_not_a_number() -> None:
+    x = numod.randn(5, 40)
+    x[2, 17], x[3, 1] = float("nan"), float("inf")
+    for name in ("amax", "amin", "sum", "norm"):
+        same(getattr(x.cuda(), name)(dim=1), getattr(x, name)(dim=1))
+
+
 @pytest.mark.parametrize("shapes", [((7, 5), (5, 3)), ((2, 7, 5), (5, 3)), ((2, 1, 7, 5), (4, 5, 2)), ((5,), (5, 3)), ((7, 5), (5,)), ((5,), (5,))])
 def test_matmul(shapes: tuple) -> None:
     a, b = (numod.randn(*shape) for shape in shapes)
