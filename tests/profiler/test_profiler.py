@@ -507,6 +507,25 @@ def test_a_chrome_trace_has_nested_slices_flows_and_memory(profiled: profile, tm
     assert convolution["args"]["Module"] == "net.layer1.conv" and convolution["args"]["Input Dims"] == [[4, 1, 8, 8], [2, 1, 3, 3]]
 
 
+def test_a_traces_slices_nest_on_every_thread(profiled: profile, tmp_path: Path) -> None:
+    profiled.export_chrome_trace(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    named = {each["tid"] for each in events if each["ph"] == "M" and each["name"] == "thread_name"}
+    open_: dict[int, list[dict]] = {}
+    for each in sorted((each for each in events if each["ph"] == "X"), key=lambda each: (each["ts"], -each["dur"])):
+        stack = open_.setdefault(each["tid"], [])
+        while stack and stack[-1]["ts"] + stack[-1]["dur"] <= each["ts"]:
+            stack.pop()
+        assert not stack or each["ts"] + each["dur"] <= stack[-1]["ts"] + stack[-1]["dur"] + 2e-3, (stack[-1]["name"], each["name"])
+        stack.append(each)
+    assert set(open_) == named
+    places = {(each["tid"], each["ts"]) for each in events if each["ph"] == "X"}
+    assert all((each["tid"], each["ts"]) in places for each in events if each["ph"] in "sf")  # an arrow begins and ends where a slice does
+    for name in {each["name"] for each in events if each["ph"] == "C"}:
+        moments = [each["ts"] for each in events if each["ph"] == "C" and each["name"] == name]
+        assert moments == sorted(moments)
+
+
 def test_traces_for_tensorboard_and_stacks(profiled: profile, tmp_path: Path) -> None:
     tensorboard_trace_handler(str(tmp_path / "log"), "worker", use_gzip=True)(profiled)
     (path,) = (tmp_path / "log").iterdir()
