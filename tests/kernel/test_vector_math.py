@@ -69,6 +69,21 @@ def test_loops_are_vectors_without_calls(name, monkeypatch):
     assert not re.search(rf"call .*@{name}f?\(", text)
 
 
+@pytest.mark.parametrize("dtype, most", [(np.float32, 5), (np.float64, 6)])
+def test_erfinv(dtype, most):
+    """By how far erf of the result, or erfc near one, is from the argument, in units of the result's last place."""
+    random = np.random.default_rng(9)
+    x = np.concatenate([random.uniform(-1, 1, 5000), 10 ** random.uniform(-30, 0, 2000), 1 - 10 ** random.uniform(-18, 0, 2000)]).astype(dtype)
+    x = x[np.abs(x) < 1]
+    got = numod.erfinv(numod.from_numpy(x)).numpy()
+    y = got.astype(np.float64)
+    rest = [math.erf(b) - a if abs(a) < 0.5 else math.copysign(1, a) * ((1 - abs(a)) - math.erfc(abs(b))) for a, b in zip(x.astype(np.float64), y)]
+    assert (np.abs(rest) * (math.sqrt(math.pi) / 2) * np.exp(y * y) / np.spacing(np.abs(got))).max() <= most
+    ends = numod.tensor([1.0, -1.0, 1.5, math.nan, 0.0, -0.0], dtype=numod.dtypes.from_numpy(dtype)).erfinv().numpy()
+    np.testing.assert_array_equal(ends, np.array([np.inf, -np.inf, np.nan, np.nan, 0, 0]))
+    assert np.signbit(ends[5])
+
+
 @pytest.mark.parametrize("dtype, wide", [(np.float32, np.float64), (np.float64, np.longdouble)])
 def test_atan2(dtype, wide):
     if np.finfo(wide).nmant < 52 or (wide is np.longdouble and np.finfo(wide).nmant < 63):
