@@ -18,12 +18,13 @@ for _module in pkgutil.iter_modules(ops.__path__):
 
 KERNELS = """ArgExtremum Average Begins Cat Cdist CdistGradient Cell ChannelNorm ChannelNormGradient Closing Convolution CrossEntropy CrossEntropyGradient CrossEntropyTotal
 Ctc CtcGradient GammaGradient Linear LongestRun Matmul MaxPool Nonzero PlaceGradient Pointwise Read Reduction RowNorm RowNormGradient Running RunningExtremum Runs
-Sample ScatterReduce Searchsorted Select Softmax Sort Update Write""".split()
+Sample ScatterReduce Searchsorted Select Softmax Sort Stack Update Write""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 ALWAYS = "Move View Fused Closed".split()  # no kernel of their own
 GPU = numod.device("cuda:0")
 
 
+@pytest.mark.ptx
 def test_every_op_is_accounted_for() -> None:
     found = {type(each).__name__ for each in op._ops if type(each).__module__.startswith(("numod.ops", "numod.core"))}
     assert found - {*KERNELS, *COMPOSED, *ALWAYS, "Factorization"} == set()
