@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from ..core import Tensor, changes
 from ..core.apply import tell_dropped
+from ..graph import compile as compile_function
 from . import calling, registry, state
 from .conversion import Convertible
 from .hooks import *  # noqa: F403  PyTorch has the registration of global hooks here
@@ -31,6 +32,7 @@ class Module(Hookable, Convertible):
     """
 
     training: bool
+    dump_patches: bool = False  # of PyTorch's past; nothing reads it
     call_super_init: bool = False  # whether Module.__init__ passes its arguments on to the next class, for multiple inheritance
     _version: int = 1  # written to `_metadata`, for `_load_from_state_dict` to know how old a state dict is
 
@@ -56,6 +58,10 @@ class Module(Hookable, Convertible):
         if Hooks.in_use and calling.watch_calls(self):
             return calling.call(self, args, kwargs)
         return self.forward(*args, **kwargs)
+
+    def compile(self, **kwargs: Any) -> None:
+        """Compile `forward`, in place, as `numod.compile` does with these arguments; names and state stay."""
+        self.__dict__["forward"] = compile_function(self.forward, **kwargs)
 
     # ---- attributes --------------------------------------------------------------------------------------------------
 

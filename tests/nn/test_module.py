@@ -701,3 +701,20 @@ def test_an_attribute_error_inside_a_property_is_shown_as_itself():
     with pytest.raises(AttributeError, match="'Linear' object has no attribute 'no_such_thing'"):
         _ = Broken().ratio
     assert not hasattr(Broken(), "ratio")
+
+
+def test_a_module_compiles_its_forward_in_place() -> None:
+    model = numod.nn.Sequential(numod.nn.Linear(4, 3), numod.nn.Tanh())
+    names, x = list(model.state_dict()), numod.randn(2, 4)
+    expected = model(x)
+    model.compile(fullgraph=True)
+    assert numod.allclose(model(x), expected, atol=1e-6) and list(model.state_dict()) == names
+    with numod.no_grad():
+        model[0].weight.mul_(2)
+    assert numod.allclose(model(x), model[1](model[0](x)), atol=1e-6)
+    other = copy.deepcopy(model)
+    with numod.no_grad():
+        other[0].weight.zero_()
+    assert not numod.equal(other(x), model(x)) and numod.equal(pickle.loads(pickle.dumps(model))(x), model(x))
+    model.register_forward_hook(lambda module, arguments, result: result * 0)
+    assert not model(x).any()
