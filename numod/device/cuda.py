@@ -258,6 +258,8 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)  # helpers are compiled for the current device: there is none
     try:
         text = cuda.compile_ptx(function, numba_types(signature), cc=capability)[0]
+    except ImportError as error:  # Numba's, for a compiler or its library that is missing
+        raise RuntimeError(f"CUDA kernels cannot be compiled here: {error}. Install the compiler with `pip install 'numod[cuda]'`") from error
     finally:
         dispatcher.get_current_device = before
     # a compiler newer than the driver writes a version that the driver refuses, though nothing in the text is new

@@ -29,7 +29,8 @@ _FUNCTIONS = {
     "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
     "cuEventCreate": (POINTER(c_void_p), c_uint), "cuEventDestroy_v2": (c_void_p,), "cuEventRecord": (c_void_p, c_void_p), "cuEventQuery": (c_void_p,),
     "cuEventSynchronize": (c_void_p,), "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
-    "cuModuleLoadDataEx": (POINTER(c_void_p), c_char_p, c_uint, POINTER(c_int), POINTER(c_void_p)), "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
+    "cuModuleLoadDataEx": (POINTER(c_void_p), c_char_p, c_uint, POINTER(c_int), POINTER(c_void_p)),
+    "cuModuleGetFunction": (POINTER(c_void_p), c_void_p, c_char_p),
     "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p), "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
 }  # fmt: skip
 OUT_OF_MEMORY, NOT_READY = 2, 600
@@ -302,8 +303,9 @@ class Function:
         block = ctypes.create_string_buffer(layout.size)
         places = (c_void_p * (layout.size // 8))(*range(ctypes.addressof(block), ctypes.addressof(block) + layout.size, 8))
         known = {
-            "pack": layout.pack_into, "block": block, "start": self.driver._functions["cuLaunchKernel"], "handle": self.handle, "places": ctypes.addressof(places),
-            "kept": places, "lock": threading.Lock(), "current": current, "here": self.driver.here, "activate": self.driver.activate, "refused": functools.partial(_refused, self.driver),
+            "pack": layout.pack_into, "block": block, "start": self.driver._functions["cuLaunchKernel"], "handle": self.handle,
+            "places": ctypes.addressof(places), "kept": places, "lock": threading.Lock(), "current": current,
+            "here": self.driver.here, "activate": self.driver.activate, "refused": functools.partial(_refused, self.driver),
         }
         names = ", ".join(f"a{k}" for k in range(len(self.signature)))
         text = (
@@ -316,7 +318,10 @@ class Function:
 
 
 def words(signature: list[str]) -> tuple[struct.Struct, str]:
-    """How arguments a0, a1 … lie in a block of 8-byte words, and the text of the values to pack. Numba's array: meminfo, parent, size, itemsize, data, shape, stride."""
+    """How arguments a0, a1 … lie in a block of 8-byte words, and the text of the values to pack.
+
+    Numba's flat array: meminfo, parent, size, itemsize, data, shape, stride.
+    """
     form, values = "=", []
     for k, kind in enumerate(signature):
         if kind.endswith("[]"):
@@ -324,7 +329,7 @@ def words(signature: list[str]) -> tuple[struct.Struct, str]:
             form += "qqqqQqq"
             values += ["0", "0", f"a{k}.size", str(step), f"a{k}.address", f"a{k}.size", str(step)]
         else:
-            form += "d" if kind == "float64" else "q"
+            form += {"int64": "q", "float64": "d"}[kind]
             values.append(f"a{k}")
     return struct.Struct(form), ", ".join(values)
 
