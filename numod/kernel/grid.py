@@ -56,23 +56,24 @@ def spread_images(
                         first = min(max(0, -(start // s_w)), grid_w)
                         last = max(first, min(grid_w, (width - 1 - start) // s_w + 1))
                         at = own + (((c * s_d + r_d) * s_h + r_h) * variants + r) * grid_d * grid_h * stack * grid_w
-                        for line in range(grid_d * grid_h if start < 1 << 40 else 0):
-                            j_d, j_h = line // grid_h, line % grid_h
+                        for j_d in range(grid_d if start < 1 << 40 else 0):
                             d = (j_d + low_d) * s_d + r_d
-                            inside = (d >= 0) & (d < depth) & (j_h >= top) & (j_h < bottom)
-                            source = base + ((c * depth + d) * height + (j_h + low_h) * s_h + r_h) * width + start
-                            for n in range(stack):
-                                end = last if inside & (n < count) else 0
-                                if s_w == 1:
-                                    copy_line1(x, source + n * image_step, first, end, grid, at + (line * stack + n) * grid_w, grid_w)
-                                elif s_w == 2:
-                                    copy_line2(x, source + n * image_step, first, end, grid, at + (line * stack + n) * grid_w, grid_w)
-                                elif s_w == 4:
-                                    copy_line4(x, source + n * image_step, first, end, grid, at + (line * stack + n) * grid_w, grid_w)
-                                else:
-                                    for j in range(grid_w):
-                                        value = x[uintp(source + n * image_step + j * s_w)] if (j >= first) & (j < end) else 0
-                                        grid[uintp(at + (line * stack + n) * grid_w + j)] = value
+                            slab = (d >= 0) & (d < depth)
+                            for j_h in range(grid_h):
+                                source = base + ((c * depth + d) * height + (j_h + low_h) * s_h + r_h) * width + start
+                                lines = count if slab & (j_h >= top) & (j_h < bottom) else 0
+                                for n in range(stack):
+                                    end = last if n < lines else 0
+                                    if s_w == 1:
+                                        copy_line1(x, source, first, end, grid, at, grid_w)
+                                    elif s_w == 2:
+                                        copy_line2(x, source, first, end, grid, at, grid_w)
+                                    elif s_w == 4:
+                                        copy_line4(x, source, first, end, grid, at, grid_w)
+                                    else:
+                                        for j in range(grid_w):
+                                            grid[uintp(at + j)] = x[uintp(source + j * s_w)] if (j >= first) & (j < end) else 0
+                                    source, at = source + image_step, at + grid_w
 
 
 @scalar
@@ -122,8 +123,10 @@ def multiply_grid(
     end = grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns)
     for row in range(0, rows, tile_rows):
         start = a_at + row * depth
-        for position in range(0, end, 3 * lanes):
-            stop = min(end, position + 3 * lanes)
+        position = 0
+        while position < end:
+            left = end - position
+            stop = position + min(left, 2 * lanes if (left > 3 * lanes) & (left <= 4 * lanes) else 3 * lanes)  # two and two are faster than three and one
             if stop - position > 2 * lanes:
                 shifted3(a, start, depth, 1, grid, own + position, 0, table, table_at, tile, tile_at, 3 * lanes, depth, 0)
             elif stop - position > lanes:
@@ -134,6 +137,7 @@ def multiply_grid(
                 tile, tile_at, 3 * lanes, min(tile_rows, rows - row), position, stop, out, out_at + row * row_step, image_step, row_step, slab_step, line_step, column_step,
                 count, slabs, lines, columns, grid_h, stack, grid_w,
             )  # fmt: skip
+            position = stop
 
 
 @scalar
