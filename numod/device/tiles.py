@@ -53,7 +53,8 @@ def functions() -> dict[str, Callable]:
     elements behind its own, row k of b k * b_step behind its own, row i of c begins at c_at + i * c_row; `keep` adds to what c holds. `edge` tiles read
     and write only `held` rows, and `last` elements of a row's last vector (where `host().masks` is false they read all of b's).
     shiftedN(a, a_at, a_row, a_step, b, b_at, b_step, table, table_at, c, c_at, c_row, depth, keep), where all are arrays, finds row k of b at
-    b_at + table[table_at + k], spreadN row i of a at a_at + table[table_at + i]. shifted_line is one row of LINE vectors.
+    b_at + table[table_at + k], spreadN row i of a at a_at + table[table_at + i]. lineN is shiftedN of one row; in the place of c_row it is told how many
+    elements of the last vector to write.
 
     copy_line1(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_line2 and copy_line4 take x[x_at + 2 * j]
     and x[x_at + 4 * j].
@@ -67,7 +68,7 @@ def functions() -> dict[str, Callable]:
         found |= {f"{kind}{vectors}": _indirect(rows, vectors, kind) for kind in ("shifted", "spread")}
         found |= {f"{kind}{vectors}": _tile(rows, vectors, kind == "edge") for kind in ("tile", "edge")}
     found |= {"turn_block": _turn(), "turn_edge": _turn_edge()}
-    return {**found, "shifted_line": _indirect(1, LINE, "shifted")}
+    return {**found, **{f"line{vectors}": _indirect(1, vectors, "shifted") for vectors in (1, 2, 4, LINE)}}
 
 
 def _copy(stride: int) -> Callable:
@@ -201,6 +202,7 @@ def _declared(module: object, name: str, result: object, arguments: list) -> obj
 
 
 def _indirect(rows: int, vectors: int, kind: str) -> Callable:
+    from llvmlite import ir
     from numba import types
     from numba.extending import intrinsic
 
@@ -215,7 +217,8 @@ def _indirect(rows: int, vectors: int, kind: str) -> Callable:
             for name in "abc":
                 named[name] = builder.gep(named[name], [named.pop(f"{name}_at")])
             named["table"] = builder.gep(named["table"], [named.pop("table_at")])
-            emit(builder, context.get_value_type(a.dtype), host().lanes(a.dtype.bitwidth // 8), rows, vectors, kind, **named)
+            limits = {"held": ir.Constant(ir.IntType(64), 1), "last": named["c_row"], "masks": False} if rows == 1 else {}
+            emit(builder, context.get_value_type(a.dtype), host().lanes(a.dtype.bitwidth // 8), rows, vectors, kind, **named, **limits)
             return context.get_dummy_value()
 
         return types.void(a, at, at, at, b, at, at, table, at, c, at, at, at, at), generate

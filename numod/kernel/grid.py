@@ -145,16 +145,39 @@ def multiply_grid_lines(
     a, a_at, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
     count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, tile, tile_at, tile_rows, lanes,
 ):  # fmt: skip
-    """The same for few rows: a row at a time, of which many vectors are in flight."""
+    """The same for few rows, a row at a time: few products, of a line of the output each, or many, with as many vectors in flight as a tile holds."""
     end = grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns)
     for row in range(rows):
-        for position in range(0, end, 8 * lanes):
-            stop = min(end, position + 8 * lanes)
-            shifted_line(a, a_at + row * depth, 0, 1, grid, own + position, 0, table, table_at, tile, tile_at, 0, depth, 0)
-            keep_tile(
-                tile, tile_at, 0, 1, position, stop, out, out_at + row * row_step, image_step, row_step, slab_step, line_step, column_step,
-                count, slabs, lines, columns, grid_h, stack, grid_w,
-            )  # fmt: skip
+        left, base = a_at + row * depth, out_at + row * row_step
+        if column_step == 1 and depth <= 32 and 2 * columns > lanes:
+            for slab in range(slabs):
+                for line in range(lines):
+                    for image in range(count):
+                        source = own + ((slab * grid_h + line) * stack + image) * grid_w
+                        target = base + image * image_step + slab * slab_step + line * line_step
+                        w = 0
+                        while w < columns:
+                            more = columns - w
+                            if more > 7 * lanes:
+                                line8(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, min(lanes, more - 7 * lanes), depth, 0)
+                                w += 8 * lanes
+                            elif more > 3 * lanes:
+                                line4(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, min(lanes, more - 3 * lanes), depth, 0)
+                                w += 4 * lanes
+                            elif more > lanes:
+                                line2(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, min(lanes, more - lanes), depth, 0)
+                                w += 2 * lanes
+                            else:
+                                line1(a, left, 0, 1, grid, source + w, 0, table, table_at, out, target + w, more, depth, 0)
+                                w += lanes
+        else:
+            for position in range(0, end, 8 * lanes):
+                stop = min(end, position + 8 * lanes)
+                line8(a, left, 0, 1, grid, own + position, 0, table, table_at, tile, tile_at, lanes, depth, 0)
+                keep_tile(
+                    tile, tile_at, 0, 1, position, stop, out, base, image_step, row_step, slab_step, line_step, column_step,
+                    count, slabs, lines, columns, grid_h, stack, grid_w,
+                )  # fmt: skip
 
 
 @scalar

@@ -270,11 +270,19 @@ def weight_lines(g, x, out, given, grid, table, columns, PLACES):
                 for feature in range(features):
                     base = ((image * groups + group) * features + feature) * out_d * out_h * out_w
                     spread_outputs(g, base, groups * features * out_d * out_h * out_w, given, mine, first, count, out_d, lines, out_h, out_w, grid_h, stack, grid_w, end)
-                    for tap in range(taps):
-                        start, total = own + table[tap], g.dtype.type(0)
+                    for tap in range(0, taps, 3):  # three at a time, so that g is read once for them
+                        second, third = min(tap + 1, taps - 1), min(tap + 2, taps - 1)
+                        s0, s1, s2 = own + table[tap], own + table[second], own + table[third]
+                        t0, t1, t2 = g.dtype.type(0), g.dtype.type(0), g.dtype.type(0)
                         for k in range(end):
-                            total += given[uintp(mine + k)] * grid[uintp(start + k)]
-                        out[uintp((group * features + feature) * taps + tap)] += total
+                            value = given[uintp(mine + k)]
+                            t0 += value * grid[uintp(s0 + k)]
+                            t1 += value * grid[uintp(s1 + k)]
+                            t2 += value * grid[uintp(s2 + k)]
+                        base = (group * features + feature) * taps
+                        out[uintp(base + tap)] += t0
+                        out[uintp(base + second)] += t1 if second > tap else g.dtype.type(0)
+                        out[uintp(base + third)] += t2 if third > second else g.dtype.type(0)
             for element in range(group * features * taps, (group + 1) * features * taps):
                 if not isfinite(out[uintp(element)]):
                     out[uintp(element)] = correlate(g, x, element, GEOMETRY)
