@@ -14,6 +14,7 @@ from ..ops.pointwise import broadcast_shapes
 from .apply import apply_into
 from .creation import _shape, constant, factory, tensor
 from .elementwise import write_result
+from .reductions import all_ as all_of
 from .searching import searchsorted
 from .tensor import Tensor
 
@@ -194,8 +195,14 @@ def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DTy
 
 
 def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:  # noqa: A002
-    """1 with the probability the element gives, else 0."""
+    """1 with the probability the element gives, else 0. Raises RuntimeError for one outside [0, 1]."""
+    if input.numel() and not input.is_meta and not _within(input):
+        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but some elements are outside")
     return t.bernoulli(input, *(generator or default_generator).draw(input.numel()))
+
+
+def _within(chances: Tensor) -> bool:
+    return bool(all_of((chances >= 0) & (chances <= 1))._observe())
 
 
 def _fill(self: Tensor, op: object, numbers: tuple, generator: Generator | None) -> Tensor:
@@ -226,8 +233,12 @@ def random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: G
     return _fill(self, t.randint, (low, high - low), generator)
 
 
-def bernoulli_(self: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fill with 1 with probability `p`, else 0."""
+def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Fill with 1 with probability `p`, a number or one for each element, else 0. Raises RuntimeError for one outside [0, 1]."""
+    if isinstance(p, Tensor):
+        return self.copy_(bernoulli(p.expand(self.shape), generator=generator))
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     seed, offset = (generator or default_generator).draw(self.numel())
     apply_into(t.bernoulli, (float(p), seed, offset), (self,), (self.dtype, self.device, tuple(self.shape)))
     return self

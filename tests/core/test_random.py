@@ -330,3 +330,12 @@ def test_dropout_of_everything_has_a_gradient_of_zero():
 def test_two_dropouts_differ(seeded):
     x = numod.ones(100)
     assert F.dropout(x, 0.5).tolist() != F.dropout(x, 0.5).tolist()
+
+
+def test_chances_are_between_0_and_1():
+    for wrong in (numod.tensor([0.5, 2.0]), numod.tensor([-0.1]), numod.tensor([float("nan")])):
+        with pytest.raises(RuntimeError, match="Expected p_in >= 0"):
+            numod.bernoulli(wrong)
+    with pytest.raises(RuntimeError, match=r"expects p to be in \[0, 1\], but got p=2"):
+        numod.ones(2).bernoulli_(2)
+    assert numod.ones(3, 2).bernoulli_(numod.tensor([0.0, 1.0])).tolist() == [[0, 1]] * 3 and numod.bernoulli(numod.ones(0)).shape == (0,)
