@@ -6,7 +6,8 @@ import functools
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -209,12 +210,13 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
         chunks.install()
     from numba import njit
 
-    dispatcher = njit(parallel=parallel, nogil=not alone, fastmath=set(fastmath), error_model="numpy", boundscheck=False, no_cfunc_wrapper=True)(function)
+    dispatcher = njit(parallel=parallel, nogil=not alone, fastmath=set(fastmath), error_model="numpy", boundscheck=False, no_cfunc_wrapper=True, _nrt=parallel)(function)
     dispatcher._cache = cache
     if lines:
         dispatcher._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
-    entry = dispatcher.compile(numba_types(signature))
+    with _helpers_unfinished(function.__name__, parallel):
+        entry = dispatcher.compile(numba_types(signature))
     cache.keep(dispatcher)
     return entry
 
@@ -237,6 +239,52 @@ def _line_builder() -> type:
                 function.attributes.add("noinline")
 
     return LineBuilder
+
+
+@contextmanager
+def _helpers_unfinished(name: str, parallel: bool) -> Iterator[None]:
+    """While `name` is compiled, the functions it calls stay as they are written: they are optimised in it, and not for themselves as well.
+
+    Numba would optimise each of them, make machine code that nobody runs, and optimise all again where they are called: half of the time.
+    """
+    from numba.core import compiler_lock, registry
+    from numba.core.codegen import JITCodeLibrary
+
+    codegen = registry.cpu_target.target_context.codegen()
+    if parallel or codegen._library_class is not JITCodeLibrary:
+        yield
+        return
+    with compiler_lock.global_compiler_lock:
+        usual, set_environment = codegen._library_class, codegen.set_env
+        codegen._library_class = _helper_library(name)
+        codegen.set_env = lambda key, environment: codegen._engine.get_global_value_address(key) and set_environment(key, environment)
+        try:
+            yield
+        finally:
+            codegen._library_class = usual
+            del codegen.set_env
+
+
+def _helper_library(name: str) -> type:
+    """Numba's libraries of code, where only that of the function `name` is optimised and becomes machine code."""
+    from numba.core.codegen import JITCodeLibrary
+
+    class Library(JITCodeLibrary):
+        def _optimize_functions(self, module: object) -> None:
+            module.data_layout = self._codegen._data_layout
+
+        def _optimize_final_module(self) -> None:
+            if name in self.name:
+                super()._optimize_final_module()
+
+        def _finalize_final_module(self) -> None:
+            if name in self.name:
+                super()._finalize_final_module()
+            else:
+                self._finalize_dynamic_globals()
+                self._finalized = True
+
+    return Library
 
 
 def _prepare() -> None:

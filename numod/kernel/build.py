@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from .. import config
 
-VERSION = "1"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
+VERSION = "2"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
