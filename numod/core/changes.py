@@ -5,11 +5,18 @@ Who keeps such things calls `note`; who relies on them compares `count`, and loo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 count = 0
 everywhere: list[dict] = []  # what all modules look into, such as the hooks of all modules
 
 
-def note() -> None:
-    """Something that a recorded program may rely on has changed."""
+watchers: list[Callable[[str], None]] = []  # told of every note, and of what is assigned
+
+
+def note(name: str = "") -> None:
+    """Something that a recorded program may rely on has changed: the attribute `name` of a module, say."""
     global count
     count += 1
+    for watch in watchers:
+        watch(name)

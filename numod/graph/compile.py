@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import re
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Any
 from ..autograd.engine import grad
 from ..autograd.tape import edge_to
 from ..core import apply as waist
+from ..core import changes
 from ..core.apply import state
 from ..core.creation import ones
 from ..core.random import Draw, default_generator
@@ -131,7 +133,7 @@ class Compiled:
                 print(self.explain())
         elif change is not None and _subject(change) == self.last_change:
             raise RuntimeError(
-                f"compile: {change} whenever {self.name} runs, which a compiled function cannot repeat; write tensors in place, and keep other state outside"
+                f"compile: {change} whenever it runs, which a compiled function cannot repeat; write tensors in place, or return them, and keep other state outside"
             )
         self.last_change = change and _subject(change)
         return outputs
@@ -167,7 +169,16 @@ class Compiled:
 
 def _subject(change: str) -> str:
     """What changed, without its values."""
-    return change.partition(" was ")[0].partition("[")[0]
+    return re.split(r" was |\[", change)[0]
+
+
+def _where(change: str, recorder: Recorder, function: Callable) -> str:
+    """The line that assigned an attribute; for other things, where the function begins."""
+    line = recorder.lines.get(_subject(change).partition(" ")[0].rpartition(".")[2])
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    if line is not None or code is None:
+        return f"at {line}" if line is not None else ""
+    return f"in {code.co_name}, {os.path.basename(code.co_filename)}:{code.co_firstlineno},"
 
 
 class CompiledForward(Compiled):
@@ -228,6 +239,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     owned = Gradients(function, before, tensors)
     stream, histories, settings = _stream(), [each.grad_fn for each in tensors], _settings(before)
     waist.listeners.append(recorder)
+    changes.watchers.append(recorder.assigned)
     try:
         outputs = function(*arguments, **named)
         if recorder.refused:
@@ -237,6 +249,9 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
         joint = None if change or recorder.made_state else _differentiate(recorder, tensors, outputs)
     finally:
         waist.listeners.remove(recorder)
+        changes.watchers.remove(recorder.assigned)
+    if change and not recorder.made_state:
+        change = f"{change} {_where(change, recorder, function)}"
     if change or recorder.made_state or recorder.confused:
         return outputs, None, None if recorder.made_state or recorder.confused else change
     _refuse_hooks(before)
@@ -424,6 +439,13 @@ class _Same:
 
 def _recording() -> bool:
     return any(isinstance(each, Recorder) and each.thread == get_ident() for each in waist.listeners)
+
+
+def compile_in_place(module: Any, *args: Any, **options: Any) -> None:
+    """Make a module run compiled from here on, itself: another class over the same attributes."""
+    plain = object.__new__(type(module))
+    object.__setattr__(plain, "__dict__", module.__dict__)
+    object.__setattr__(module, "__class__", type(compile(plain, *args, **options)))
 
 
 def _compiled_module(module: Any, settings: tuple) -> Any:

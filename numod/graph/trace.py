@@ -149,6 +149,7 @@ class Recorder:
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
         self.patient, self.refused = False, None  # whether a refusal can wait until the function has ended, since it may raise itself; the first one
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
+        self.lines: dict[str, str] = {}  # where attributes of modules were assigned
         self.made_state = False  # whether an optimizer began its state in the recorded step
         for each in inputs:
             self.add_input(each)
@@ -202,6 +203,11 @@ class Recorder:
         original = tensor.detach()._alias()
         original._storage = Storage(tensor._storage.data.copy())
         self(table.copy, (original,), (tensor.dtype,), (tensor,), False)
+
+    def assigned(self, name: str) -> None:
+        """An attribute of a module is assigned."""
+        if name and get_ident() == self.thread:
+            self.lines[name] = _line()
 
     def holds(self, tensor: Tensor) -> bool:
         """Whether a tensor that existed before takes part."""

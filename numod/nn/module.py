@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from ..core import Tensor, changes
 from ..core.apply import tell_dropped
-from ..graph import compile as compile_function
+from ..graph.compile import compile_in_place
 from . import calling, registry, state
 from .conversion import Convertible
 from .hooks import *  # noqa: F403  PyTorch has the registration of global hooks here
@@ -59,14 +59,14 @@ class Module(Hookable, Convertible):
             return calling.call(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
-    def compile(self, **kwargs: Any) -> None:
-        """Compile `forward`, in place, as `numod.compile` does with these arguments; names and state stay."""
-        self.__dict__["forward"] = compile_function(self.forward, **kwargs)
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile this module's `forward` in place, with the arguments of `numod.compile`."""
+        compile_in_place(self, *args, **kwargs)
 
     # ---- attributes --------------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
-        changes.note()
+        changes.note(name)
         own = self.__dict__
         if "_modules" not in own:
             if isinstance(value, (Parameter, Buffer, Module)):

@@ -1,0 +1,180 @@
+"""What a compiled function cannot repeat is an error that names the user's line; what it can repeat is done as the function would do it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import numod
+from numod import nn
+
+FILE = "test_footguns.py"
+
+
+def line_of(function: Callable, part: str) -> str:
+    """ "file:number" of the line in a function's text that has `part` in it."""
+    import inspect
+
+    lines, first = inspect.getsourcelines(function)
+    return f"{FILE}:{first + next(k for k, each in enumerate(lines) if part in each)}"
+
+
+class Counting(nn.Module):
+    """Counts its calls in Python."""
+
+    calls = 0
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        self.calls += 1
+        return x * 2
+
+
+class Remembering(nn.Module):
+    """Keeps what it computed."""
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        self.last = x * 2
+        return self.last + 1
+
+
+class Stateful(nn.Module):
+    """Replaces a buffer, where it should write to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", numod.zeros(3))
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        self.state = self.state * 0.5 + x
+        return self.state
+
+
+@pytest.mark.parametrize(("kind", "part"), [(Counting, "self.calls +="), (Remembering, "self.last ="), (Stateful, "self.state = self")])
+def test_attributes_that_change_at_every_call_are_refused_at_their_line(kind: type, part: str) -> None:
+    compiled = numod.compile(kind())
+    with pytest.raises(RuntimeError, match="cannot repeat") as caught:
+        for _ in range(3):
+            compiled(numod.ones(3))
+    assert line_of(kind.forward, part) in str(caught.value)
+
+
+def test_lists_that_grow_are_refused_by_name_and_function() -> None:
+    log: list[int] = []
+
+    def growing(x: numod.Tensor) -> numod.Tensor:
+        log.append(1)
+        return x * 2
+
+    compiled = numod.compile(growing)
+    with pytest.raises(RuntimeError, match=rf"len\(log\) was 1, is 2 in growing, {FILE}:\d+"):
+        for _ in range(3):
+            compiled(numod.ones(3))
+
+
+def test_an_attribute_that_is_the_same_every_time_is_none_of_the_programs_business() -> None:
+    class Marking(nn.Module):
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            self.mode = "plain"
+            return x * 3
+
+    module = Marking()
+    compiled = numod.compile(module)
+    for k in range(4):
+        assert compiled(numod.full((2,), float(k))).tolist() == [3.0 * k] * 2
+    assert module.mode == "plain"
+
+
+@pytest.mark.parametrize("name", ["weight_norm", "spectral_norm"])
+@pytest.mark.parametrize("where", ["utils", "parametrizations"])
+def test_reparametrised_weights_train_as_eager_does(name: str, where: str) -> None:
+    def train(compiled: bool) -> list[np.ndarray]:
+        numod.manual_seed(3)
+        layer = nn.Linear(3, 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            layer = getattr(nn.utils if where == "utils" else nn.utils.parametrizations, name)(layer)
+        optimizer = numod.optim.SGD(layer.parameters(), lr=0.1)
+        x = numod.randn(4, 3)
+        model = numod.compile(layer) if compiled else layer
+        losses = []
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = model(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+    np.testing.assert_allclose(train(True), train(False), rtol=1e-4)
+
+
+def test_packed_sequences_are_refused_at_their_line() -> None:
+    layer = nn.LSTM(3, 4)
+    packed = nn.utils.rnn.pack_sequence([numod.randn(4, 3), numod.randn(2, 3)])
+    with pytest.raises(RuntimeError, match=rf"{FILE}:\d+ reads a tensor's value in Python"):
+        numod.compile(layer)(packed)
+
+
+def test_compiled_functions_inside_one_another_are_one_program() -> None:
+    inner = numod.compile(lambda x: x * 2)
+    outer = numod.compile(lambda x: inner(x) + 1)
+    x = numod.ones(2)
+    for _ in range(3):
+        assert outer(x).tolist() == [3.0, 3.0]
+        assert inner(x).tolist() == [2.0, 2.0]
+
+
+def test_a_call_that_raises_half_way_leaves_what_eager_leaves() -> None:
+    fail = [False]
+
+    def make() -> tuple[nn.Parameter, Callable]:
+        weight = nn.Parameter(numod.ones(3))
+        optimizer = numod.optim.SGD([weight], lr=0.1, momentum=0.5)
+
+        def step(x: numod.Tensor) -> numod.Tensor:
+            optimizer.zero_grad()
+            loss = (weight * x).sum()
+            loss.backward()
+            if fail[0]:
+                raise ValueError("half-way")
+            optimizer.step()
+            return loss
+
+        return weight, step
+
+    (mine, step), (theirs, eager) = make(), make()
+    compiled = numod.compile(step)
+    for k, fails in enumerate([False] * 3 + [True] + [False] * 2):
+        fail[0] = fails
+        for each in (compiled, eager):
+            try:
+                each(numod.full((3,), float(k + 1)))
+            except ValueError:
+                assert fails
+        assert mine.tolist() == theirs.tolist() and mine.grad.tolist() == theirs.grad.tolist()
+
+
+def test_a_module_compiles_itself_in_place() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    x = numod.randn(2, 3)
+    before, names = model(x), list(model.state_dict())
+    seen: list[int] = []
+    assert model.compile() is None and isinstance(model, nn.Sequential) and type(model).__name__ == "Sequential"
+    model.register_forward_hook(lambda *_: seen.append(1))
+    for _ in range(3):
+        np.testing.assert_allclose(model(x).detach().numpy(), before.detach().numpy(), rtol=1e-5)
+    assert len(seen) == 3 and list(model.state_dict()) == names and "return" in model.explain()
+    model._forward_hooks.clear()
+    twin, loaded = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+    with numod.no_grad():
+        model[0].weight.zero_()
+    for other in (twin, loaded):
+        np.testing.assert_allclose(other(x).detach().numpy(), before.detach().numpy(), rtol=1e-5)
+    model.train(False)
+    assert not model.training and not model[1].training and sys.getrefcount(model) < 10
