@@ -247,22 +247,32 @@ def _helpers_unfinished(name: str, parallel: bool) -> Iterator[None]:
 
     Numba would optimise each of them, make machine code that nobody runs, and optimise all again where they are called: half of the time.
     """
-    from numba.core import compiler_lock, registry
-    from numba.core.codegen import JITCodeLibrary
+    from numba.core import compiler_lock
 
-    codegen = registry.cpu_target.target_context.codegen()
-    if parallel or codegen._library_class is not JITCodeLibrary:
-        yield
-        return
     with compiler_lock.global_compiler_lock:
-        usual, set_environment = codegen._library_class, codegen.set_env
-        codegen._library_class = _helper_library(name)
-        codegen.set_env = lambda key, environment: codegen._engine.get_global_value_address(key) and set_environment(key, environment)
+        codegen = _codegen()
+        if not parallel:
+            usual = codegen.set_env
+            codegen._library_class = _helper_library(name)
+            codegen.set_env = lambda key, environment: codegen._engine.get_global_value_address(key) and usual(key, environment)
         try:
             yield
         finally:
-            codegen._library_class = usual
-            del codegen.set_env
+            _forget_helpers()
+
+
+def _codegen() -> object:
+    """What makes Numba's libraries of code for this processor."""
+    from numba.core import registry
+
+    return registry.cpu_target.target_context.codegen()
+
+
+def _forget_helpers() -> None:
+    """Have Numba finish the code of every function again."""
+    own = vars(_codegen())
+    own.pop("_library_class", None)
+    own.pop("set_env", None)
 
 
 def _helper_library(name: str) -> type:
@@ -305,6 +315,7 @@ def _enter_child() -> None:
     from numba.core import compiler_lock
 
     compiler_lock.global_compiler_lock._lock = threading.RLock()
+    _forget_helpers()  # a thread of the parent may have been compiling
     _renumber()
 
 
