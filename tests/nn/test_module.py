@@ -715,6 +715,6 @@ def test_a_module_compiles_its_forward_in_place() -> None:
     other = copy.deepcopy(model)
     with numod.no_grad():
         other[0].weight.zero_()
-    assert not numod.equal(other(x), model(x)) and numod.equal(pickle.loads(pickle.dumps(model))(x), model(x))
+    assert not numod.equal(other(x), model(x)) and numod.allclose(pickle.loads(pickle.dumps(model))(x), model(x), atol=1e-6)
     model.register_forward_hook(lambda module, arguments, result: result * 0)
     assert not model(x).any()
