@@ -88,4 +88,4 @@ class Pace:
     budget: float = 2.0
 
 
-QUICK = Pace(0.004, 25, 1, 0.5)
+QUICK = Pace(0.004, 25, 3, 0.5)
