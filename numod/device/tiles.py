@@ -135,9 +135,7 @@ def _turn() -> Callable:
     @intrinsic
     def turn_block(context, x, x_at, x_step, out, out_at, out_step):  # noqa: ANN001, ANN202
         def generate(context, builder, signature, values):  # noqa: ANN001, ANN202
-            x_data, out_data = (context.make_array(signature.args[k])(context, builder, values[k]).data for k in (0, 3))
-            source, target = builder.gep(x_data, [values[1]]), builder.gep(out_data, [values[4]])
-            emit_turn(builder, context.get_value_type(x.dtype), host().lanes(x.dtype.bitwidth // 8), source, values[2], target, values[5])
+            _call_turn(context, builder, signature, values, False)
             return context.get_dummy_value()
 
         return types.void(x, at, at, out, at, at), generate
@@ -154,14 +152,30 @@ def _turn_edge() -> Callable:
     @intrinsic
     def turn_edge(context, x, x_at, x_step, out, out_at, out_step, held):  # noqa: ANN001, ANN202
         def generate(context, builder, signature, values):  # noqa: ANN001, ANN202
-            x_data, out_data = (context.make_array(signature.args[k])(context, builder, values[k]).data for k in (0, 3))
-            source, target = builder.gep(x_data, [values[1]]), builder.gep(out_data, [values[4]])
-            emit_turn(builder, context.get_value_type(x.dtype), host().lanes(x.dtype.bitwidth // 8), source, values[2], target, values[5], values[6])
+            _call_turn(context, builder, signature, values, True)
             return context.get_dummy_value()
 
         return types.void(x, at, at, out, at, at, at), generate
 
     return turn_edge
+
+
+def _call_turn(context: object, builder: object, signature: object, values: list, edge: bool) -> None:
+    """Call a function of its own, as of a tile: its many shuffles are compiled once in a program."""
+    from llvmlite import ir
+
+    real, integer = context.get_value_type(signature.args[0].dtype), ir.IntType(64)
+    lanes, pointer = host().lanes(signature.args[0].dtype.bitwidth // 8), real.as_pointer()
+    kinds = [pointer, integer, pointer, integer, *([integer] if edge else [])]
+    function = _declared(builder.module, f"numod_turn_{'edge' if edge else 'block'}_{lanes}_{real}", ir.VoidType(), kinds)
+    if function.is_declaration:
+        function.linkage = "linkonce_odr"
+        function.attributes.add("noinline")
+        inside = ir.IRBuilder(function.append_basic_block())
+        emit_turn(inside, real, lanes, *function.args)
+        inside.ret_void()
+    places = [builder.gep(context.make_array(signature.args[k])(context, builder, values[k]).data, [values[k + 1]]) for k in (0, 3)]
+    builder.call(function, [places[0], values[2], places[1], values[5], *values[6:]])
 
 
 def emit_turn(builder, real, lanes, source, step, target, target_step, held=None):  # noqa: ANN001, ANN201

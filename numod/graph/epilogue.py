@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace as changed
 
 from ..device import Layout
-from ..kernel import emit
+from ..kernel import bind, emit
 from ..ops import matmul
 from ..ops.op import Op, Plan
 from .effects import Boundary, Effects, copied, described, leaving, pure, used
@@ -112,10 +112,11 @@ def _written(program: Program, product: Step, loop: Step, place: int, views: lis
     op = Finished(product.op, loop.op, place, out, kept)
     inputs = (*product.inputs, *loop.inputs[:place], *loop.inputs[place + 1 :])
     step = Step(op, inputs, product.parameters, (*(product.results if kept else ()), *loop.results), False, loop.where)
-    try:
-        op.prepare(described(step, program.layouts), step.parameters)
-    except ValueError:
-        return None
+    with bind.unbuilt():
+        try:
+            op.prepare(described(step, program.layouts), step.parameters)
+        except ValueError:
+            return None
     gone = {id(each) for each in (product, *views)}
     steps = [each for each in program.steps[:end] if id(each) not in gone] + [step] + (views if kept else []) + program.steps[end + 1 :]
     return copied(program, steps)

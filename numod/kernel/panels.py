@@ -53,3 +53,16 @@ def multiply_tile(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held
         edge2(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, wide - lanes)
     else:
         edge1(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held, wide)
+
+
+@scalar
+def multiply_strip(a, a_at, a_row, a_step, b, b_at, b_row, packed, own, own_a, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b, rows, lanes, size):
+    """The tiles of one height across a block: out (held rows, width) = or += a (held, depth; packed here if wished) @ b (depth, width; in panels if packed)."""
+    if pack_a:
+        pack_rows(a, a_at, a_row, a_step, depth, held, packed, own_a, rows)
+        left, left_row, left_step = address_of(packed) + own_a * size, 1, rows
+    else:
+        left, left_row, left_step = address_of(a) + a_at * size, a_row, a_step
+    for j in range(0, width, panel):
+        right, right_step = (address_of(packed) + (own + j * depth) * size, panel) if pack_b else (address_of(b) + (b_at + j) * size, b_row)
+        multiply_tile(left, left_row, left_step, right, right_step, out, target + j, columns, depth, keep, held, min(panel, width - j), rows, lanes)

@@ -138,15 +138,11 @@ def product_tiles(
                     for i in range(top, bottom, TILE_ROWS):
                         held = min(TILE_ROWS, bottom - i)
                         a_at = batch * a_batch + i * a_row + k * a_column
-                        if pack_a:
-                            pack_rows(a, a_at, a_row, a_column, depth, held, packed, own_a, TILE_ROWS)
-                            left, left_row, left_step = address_of(packed) + own_a * SIZE, 1, TILE_ROWS
-                        else:
-                            left, left_row, left_step = address_of(a) + a_at * SIZE, a_row, a_column
-                        for j in range(0, width, panel):
-                            right, right_step = (address_of(packed) + (own + j * depth) * SIZE, panel) if pack_b else (address_of(b) + (b_at + j) * SIZE, b_row)
-                            target, wide = base + i * columns + first + j, min(panel, width - j)
-                            multiply_tile(left, left_row, left_step, right, right_step, out, target, columns, depth, keep, held, wide, TILE_ROWS, LANES)
+                        target = base + i * columns + first
+                        multiply_strip(
+                            a, a_at, a_row, a_column, b, b_at, b_row, packed, own, own_a, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b,
+                            TILE_ROWS, LANES, SIZE,
+                        )  # fmt: skip
                         if k + depth == inner and bias.size > 0:
                             for row in range(i, i + held):
                                 for j in range(first, first + width):
