@@ -130,7 +130,7 @@ def test_structured_ops(compiled: list[str]) -> None:
     softmax.softmax.prepare((on_gpu(7, 5),), (1,))
     softmax.log_softmax.prepare((on_gpu(7, 5),), (1,))
     softmax.cross_entropy.prepare((on_gpu(7, 5), vector), (-100,))
-    softmax.cross_entropy_gradient.prepare((on_gpu(7), on_gpu(7, 5), vector), (-100,))
+    softmax.cross_entropy_gradient.prepare((on_gpu(7), on_gpu(7, 5), vector, vector), (-100, False))
     for op in (indexing.gather, indexing.index_select):
         op.prepare((on_gpu(7, 5), index if op is indexing.gather else vector), (0,))
     for op in (indexing.scatter, indexing.scatter_add, indexing.index_add, indexing.index_copy):
