@@ -26,6 +26,9 @@ CASES = {  # name: (distribution, limits of its values)
 }  # fmt: skip
 
 
+OPEN = {("VonMises", "entropy"), ("VonMises", "cdf"), ("FisherSnedecor", "entropy"), ("FisherSnedecor", "cdf"), ("Beta", "cdf")}  # PyTorch has none of them either
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_density(name: str) -> None:
     d, limits = CASES[name]
@@ -39,10 +42,9 @@ def test_density(name: str) -> None:
     else:
         np.testing.assert_allclose(1 - d.variance.item(), (density * (x - d.mean).cos()).sum().item(), rtol=1e-5)
     for what, value in (("entropy", -(density * d.log_prob(x)).sum()), ("cdf", density[:10000].sum())):
-        try:
-            found = d.entropy() if what == "entropy" else d.cdf(x[10000] - width / 2)
-        except NotImplementedError:
+        if (name, what) in OPEN:
             continue
+        found = d.entropy() if what == "entropy" else d.cdf(x[10000] - width / 2)
         np.testing.assert_allclose(found.item(), value.item(), atol=2e-3, err_msg=what)
 
 
