@@ -197,7 +197,8 @@ def _runner(plan: Plan) -> Callable:
     """A function that allocates the results and launches."""
     results = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
     make = _maker(plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple))
-    return make(plan.launch, *plan.constants, new, Tensor, Storage, *[part for each in results for part in (each, each.device.empty, each.size, each.storage)])
+    memory = [part for each in results for part in (each, each.device.allocator(each.size * each.storage.itemsize), each.size, each.storage)]
+    return make(plan.launch, *plan.constants, new, Tensor, Storage, *memory)
 
 
 @cache

@@ -155,7 +155,8 @@ def share_memory_(self: Tensor) -> Tensor:
 
 def is_shared(self: Tensor) -> bool:
     """Whether the memory is shared with forked processes; that of a CUDA device always is."""
-    return self.is_cuda or isinstance(getattr(self._storage.data.base, "obj", self._storage.data.base), mmap)
+    memory = self._storage.data.base
+    return self.is_cuda or type(getattr(memory, "obj", memory)) is mmap  # no subclass: that is `device.host_memory`'s
 
 
 def apply_view(self: Tensor, op: View, parameters: tuple) -> Tensor:

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from . import chunks, threads, tiles
+from . import chunks, host_memory, threads, tiles
 from .signature import numba_types
 
-empty = np.empty
+empty = host_memory.empty
 LOOP, PARALLEL_LOOP, FLAT = "range({0})", "prange({0})", False
 ROUNDING = "numpy"  # where kernels take floor, ceil and trunc from: functions from float to float
 MATH = "math"  # where they take the rest from

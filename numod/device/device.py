@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from types import ModuleType
 
-from . import cpu
+from . import cpu, host_memory
 
 _TYPES = ("cpu", "cuda", "meta")
 _known: dict[tuple[str, int | None], Device] = {}
@@ -53,6 +53,10 @@ class Device:
         if self._backend is None:
             self._backend = cpu if self.type == "cpu" else importlib.import_module(f"{__package__}.{self.type}")
         return self._backend
+
+    def allocator(self, size: int) -> Callable:
+        """What makes buffers of `size` bytes, called with a count and a storage dtype."""
+        return host_memory.allocator(size) if self.type == "cpu" else self.empty
 
     def _empty_elsewhere(self, count: int, storage_dtype: object) -> object:
         return self.backend.empty(count, storage_dtype)

@@ -1,0 +1,138 @@
+"""Memory of large tensors that is used again: never while anybody can still reach it, and never more than was once needed."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import numod
+from numod.device import host_memory
+from numod.device.host_memory import LARGE, Pool, rounded
+
+pytestmark = pytest.mark.skipif(host_memory.pool is None, reason="no private mappings on this system")
+FLOAT, COUNT = np.dtype(np.float32), LARGE // 4
+
+
+def address(array: np.ndarray) -> int:
+    return array.ctypes.data
+
+
+def test_memory_of_a_dead_buffer_is_used_again() -> None:
+    pool = Pool(1 << 30)
+    first = pool.empty(COUNT, FLOAT)
+    place = address(first)
+    del first
+    assert pool.idle == rounded(LARGE) and pool.used == 0
+    assert address(pool.empty(COUNT - 5, FLOAT)) == place  # another size of the same class
+
+
+def test_a_view_keeps_the_memory() -> None:
+    pool = Pool(1 << 30)
+    buffer = pool.empty(COUNT, FLOAT)
+    buffer.fill(1)
+    view = buffer[5:].reshape(-1)[::3].view(np.int32)[1:]
+    del buffer
+    other = pool.empty(COUNT, FLOAT)
+    other.fill(2)
+    assert (view.view(np.float32) == 1).all() and pool.used == 2 * rounded(LARGE)
+    del view
+    assert pool.idle == rounded(LARGE)
+
+
+@pytest.mark.parametrize("take", [lambda t: t.numpy()[3:], lambda t: np.from_dlpack(t)[3:], lambda t: memoryview(t.numpy())[3:], lambda t: t.view(-1, 2)[2:].detach()])
+def test_what_a_tensor_hands_out_keeps_its_memory(take) -> None:
+    tensor = numod.full((COUNT,), 3.0) * 1.0
+    held = take(tensor)
+    del tensor
+    for _ in range(3):
+        numod.full((COUNT,), 4.0) * 1.0
+    assert (np.asarray(held) == 3).all()
+
+
+def test_results_of_operations_are_used_again() -> None:
+    x = numod.ones(COUNT)
+    place = (x + 1).data_ptr()
+    assert (x * 3).data_ptr() == place
+
+
+def test_blocks_in_use_and_idle_ones_never_exceed_what_was_once_in_use() -> None:
+    pool, generator, held = Pool(1 << 40), np.random.default_rng(0), []
+    for _ in range(300):
+        held.append(pool.empty(int(generator.integers(COUNT, 8 * COUNT)), FLOAT))
+        while len(held) > generator.integers(1, 12):
+            held.pop(int(generator.integers(len(held))))
+        assert pool.used + pool.idle <= pool.peak
+    held.clear()
+    assert pool.used == 0
+
+
+def test_at_most_the_limit_lies_idle() -> None:
+    pool = Pool(3 * rounded(LARGE))
+    held = [pool.empty(COUNT, FLOAT) for _ in range(8)]
+    held.clear()
+    assert pool.idle == 3 * rounded(LARGE)
+    pool.release()
+    assert pool.idle == 0
+
+
+def test_memory_can_be_given_back() -> None:
+    del (numod.ones(COUNT) + 1)._storage
+    numod.cpu.empty_cache()
+    assert host_memory.pool.idle == 0
+
+
+@pytest.mark.parametrize("size", [LARGE, LARGE + 1, (1 << 22) - 1, 5_000_000, 1 << 30])
+def test_a_block_has_room_and_wastes_less_than_an_eighth(size: int) -> None:
+    assert size <= rounded(size) < size * 1.125 + mmap.PAGESIZE and rounded(size) % mmap.PAGESIZE == 0
+
+
+def test_no_room_is_a_memory_error_and_costs_nothing() -> None:
+    pool = Pool(1 << 30)
+    with pytest.raises(MemoryError):
+        pool.empty(1 << 60, np.dtype(np.uint8))
+    assert pool.used == 0 and pool.empty(COUNT, FLOAT).size == COUNT
+
+
+def test_a_call_in_the_midst_of_another_gets_memory_of_its_own() -> None:
+    pool = Pool(1 << 30)
+    buffer = pool.empty(COUNT, FLOAT)
+    with pool._lock:
+        assert pool.empty(COUNT, FLOAT).size == COUNT  # not the pool's
+        del buffer  # left behind for the next who holds the lock
+    assert pool.used == rounded(LARGE)
+    pool.release()
+    assert pool.used == 0
+
+
+def test_threads_never_share_a_block() -> None:
+    pool, wrong = Pool(1 << 30), []
+
+    def work(mark: int) -> None:
+        for _ in range(200):
+            one, two = pool.empty(COUNT, FLOAT), pool.empty(COUNT, FLOAT)
+            one[::4096], two[::4096] = mark, -mark
+            if not ((one[::4096] == mark).all() and (two[::4096] == -mark).all()):
+                wrong.append(mark)
+
+    threads = [threading.Thread(target=work, args=(k + 1,)) for k in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    pool.release()
+    assert not wrong and pool.used == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_writes_to_a_copy() -> None:
+    tensor = numod.ones(COUNT) * 1.0
+    child = os.fork()
+    if child == 0:
+        tensor.zero_()
+        os._exit(0 if (numod.ones(COUNT) * 2.0).sum().item() == 2.0 * COUNT else 1)
+    assert os.waitpid(child, 0)[1] == 0 and tensor.sum().item() == COUNT
+    assert not tensor.is_shared() and tensor.share_memory_().is_shared()
