@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 VECTORS = 3  # of a full tile's width: with 8 rows 24 sums in 32 registers, with 4 rows 12 in 16
 LINE = 8  # vectors of a tile of one row
+HEIGHTS = (1, 2, 4, 8)  # rows of tiles for few rows
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ def functions() -> dict[str, Callable]:
     b_at + table[table_at + k], spreadN row i of a at a_at + table[table_at + i]. lineN is shiftedN of one row; in the place of c_row it is told how many
     elements of the last vector to write.
 
+    tileRxN(a, a_at, a_row, b, b_at, c, c_at, c_row, depth), where all are arrays, is a tile of R rows, of a as it lies and of b in a panel of this width.
+
     copy_line1(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_line2 and copy_line4 take x[x_at + 2 * j]
     and x[x_at + 4 * j].
 
@@ -68,7 +71,21 @@ def functions() -> dict[str, Callable]:
         found |= {f"{kind}{vectors}": _indirect(rows, vectors, kind) for kind in ("shifted", "spread")}
         found |= {f"{kind}{vectors}": _tile(rows, vectors, kind == "edge") for kind in ("tile", "edge")}
     found |= {"turn_block": _turn(), "turn_edge": _turn_edge()}
+    found |= {f"tile{rows}x{vectors}": _few(rows, vectors) for rows in HEIGHTS for vectors in range(1, widest(rows) + 1)}
     return {**found, **{f"line{vectors}": _indirect(1, vectors, "shifted") for vectors in (1, 2, 4, LINE)}}
+
+
+def widest(rows: int) -> int:
+    """Vectors of a row of the widest tile of `rows` rows."""
+    return min(LINE, VECTORS * host().rows // rows)
+
+
+def panel(columns: int, lanes: int, vectors: int = VECTORS) -> tuple[int, int]:
+    """The width of panels of equal width, at most `vectors` registers, and what they take together, for so many columns."""
+    needed = -(-columns // lanes)
+    panels = -(-needed // vectors)
+    width = -(-needed // panels) * lanes
+    return width, panels * width
 
 
 def _copy(stride: int) -> Callable:
@@ -240,6 +257,27 @@ def _indirect(rows: int, vectors: int, kind: str) -> Callable:
     return tile
 
 
+def _few(rows: int, vectors: int) -> Callable:
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    at = types.int64
+
+    @intrinsic
+    def tile(context, a, a_at, a_row, b, b_at, c, c_at, c_row, depth):  # noqa: ANN001, ANN202
+        def generate(context, builder, signature, values):  # noqa: ANN001, ANN202
+            a_data, b_data, c_data = (builder.gep(context.make_array(signature.args[k])(context, builder, values[k]).data, [values[k + 1]]) for k in (0, 3, 5))
+            real, lanes = context.get_value_type(a.dtype), host().lanes(a.dtype.bitwidth // 8)
+            zero, one, step = (ir.Constant(ir.IntType(64), each) for each in (0, 1, vectors * lanes))
+            emit(builder, real, lanes, rows, vectors, "tile", a_data, values[2], one, b_data, step, c_data, values[7], values[8], zero)
+            return context.get_dummy_value()
+
+        return types.void(a, at, at, b, at, c, at, at, at), generate
+
+    return tile
+
+
 def _tile(rows: int, vectors: int, edge: bool) -> Callable:
     from numba import types
     from numba.extending import intrinsic
@@ -287,7 +325,7 @@ def emit(  # noqa: ANN201
 
     integer, vector = ir.IntType(64), ir.VectorType(real, lanes)
     zero, one = ir.Constant(integer, 0), ir.Constant(integer, 1)
-    access = _Access(builder, vector, None if held is None else last)
+    access = Access(builder, vector, None if held is None else last)
 
     def entry(position: object) -> object:
         return builder.load(builder.gep(table, [position]))
@@ -343,7 +381,7 @@ def emit(  # noqa: ANN201
     builder.position_at_end(done)
 
 
-class _Access:
+class Access:
     """Loads and stores of vectors, whole or, where told so, of the first `count` lanes."""
 
     def __init__(self, builder: object, vector: object, count: object) -> None:

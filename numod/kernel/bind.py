@@ -130,21 +130,24 @@ def headed(text: str, backend: object) -> str:
     return header + text
 
 
-def _vectorised(backend: object) -> dict[str, Callable]:
-    """The functions that this target's kernels take from `vector_math`."""
-    if not backend.VECTORISED:
-        return {}
-    from .vector_math import formulas  # with it comes llvmlite, which is not loaded before a kernel is built
+def _vectorised(backend: object) -> dict[str, object]:
+    """The functions that this target's kernels take from `vector_math` and `lines`."""
+    return _formulas() if backend.VECTORISED else {}
 
-    return formulas
+
+@cache
+def _formulas() -> dict[str, object]:
+    from . import lines, vector_math  # with them comes llvmlite, which is not loaded before a kernel is built
+
+    return {**vector_math.formulas, **lines.formulas}
 
 
 @cache
 def _version_of_vectors() -> str:
     """A digest of the code that writes their instructions, which a kernel's text does not show."""
-    from . import instructions, vector_math
+    from . import instructions, lines, vector_math
 
-    return hashlib.sha256("".join(map(inspect.getsource, (instructions, vector_math))).encode()).hexdigest()[:16]
+    return hashlib.sha256("".join(map(inspect.getsource, (instructions, lines, vector_math))).encode()).hexdigest()[:16]
 
 
 def _real(dtype: DType) -> str:

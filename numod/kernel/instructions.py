@@ -13,7 +13,7 @@ _MANTISSA = {32: 23, 64: 52}
 
 
 class Number:
-    """A float, an integer or a truth value of a kernel being written; operators add instructions to it. Integers are signed."""
+    """A float, an integer or a truth value of a kernel being written, or a vector of them; operators add instructions to it. Integers are signed."""
 
     __slots__ = ("builder", "raw")
 
@@ -21,9 +21,14 @@ class Number:
         self.builder, self.raw = builder, raw
 
     @property
+    def element(self) -> ir.Type:
+        """Its type, or that of a vector's elements."""
+        return self.raw.type.element if isinstance(self.raw.type, ir.VectorType) else self.raw.type
+
+    @property
     def width(self) -> int:
         """Bits of a float or an integer."""
-        return 32 if isinstance(self.raw.type, ir.FloatType) else 64 if isinstance(self.raw.type, ir.DoubleType) else self.raw.type.width
+        return 32 if isinstance(self.element, ir.FloatType) else 64 if isinstance(self.element, ir.DoubleType) else self.element.width
 
     @property
     def mantissa(self) -> int:
@@ -33,7 +38,7 @@ class Number:
     @property
     def is_float(self) -> bool:
         """Whether this is no integer and no truth value."""
-        return not isinstance(self.raw.type, ir.IntType)
+        return not isinstance(self.element, ir.IntType)
 
     def __add__(self, other: Operand) -> Number:
         return self._arithmetic("fadd", "add", other)
@@ -119,7 +124,13 @@ def like(model: Number, value: Operand) -> Number:
         return value
     if not model.is_float and value >= 1 << (model.width - 1):
         value -= 1 << model.width
-    return Number(model.builder, ir.Constant(model.raw.type, float(value) if model.is_float else value))
+    value = float(value) if model.is_float else value
+    return Number(model.builder, ir.Constant(model.raw.type, [value] * model.raw.type.count if isinstance(model.raw.type, ir.VectorType) else value))
+
+
+def _of(element: ir.Type, model: Number) -> ir.Type:
+    """This type, or a vector of as many as `model` has."""
+    return ir.VectorType(element, model.raw.type.count) if isinstance(model.raw.type, ir.VectorType) else element
 
 
 def choose(model: Number, single: object, double: object) -> object:
@@ -135,7 +146,8 @@ def where(condition: Number, x: Operand, y: Operand) -> Number:
 
 def library(name: str, *arguments: Number) -> Number:
     """The function that LLVM has under this name. Other than `fmuladd`, the C library's: loops with it are not vectors."""
-    first, name = arguments[0], f"llvm.{name}.f{arguments[0].width}"
+    first = arguments[0]
+    name = f"llvm.{name}.{f'v{first.raw.type.count}' if isinstance(first.raw.type, ir.VectorType) else ''}f{first.width}"
     module = first.builder.module
     function = module.globals.get(name) or ir.Function(module, ir.FunctionType(first.raw.type, [each.raw.type for each in arguments]), name)
     return Number(first.builder, first.builder.call(function, [each.raw for each in arguments]))
@@ -157,22 +169,22 @@ def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
 
 def bits(x: Number) -> Number:
     """The bits of a float as an integer."""
-    return Number(x.builder, x.builder.bitcast(x.raw, ir.IntType(x.width)))
+    return Number(x.builder, x.builder.bitcast(x.raw, _of(ir.IntType(x.width), x)))
 
 
 def number(bits: Number) -> Number:
     """The float of these bits."""
-    return Number(bits.builder, bits.builder.bitcast(bits.raw, ir.FloatType() if bits.width == 32 else ir.DoubleType()))
+    return Number(bits.builder, bits.builder.bitcast(bits.raw, _of(ir.FloatType() if bits.width == 32 else ir.DoubleType(), bits)))
 
 
 def widened(x: Number) -> Number:
     """A float32 as float64."""
-    return Number(x.builder, x.builder.fpext(x.raw, ir.DoubleType()))
+    return Number(x.builder, x.builder.fpext(x.raw, _of(ir.DoubleType(), x)))
 
 
 def narrowed(x: Number) -> Number:
     """The float32 nearest to a float64, or the lower half of a 64-bit integer."""
-    return Number(x.builder, x.builder.fptrunc(x.raw, ir.FloatType()) if x.is_float else x.builder.trunc(x.raw, ir.IntType(32)))
+    return Number(x.builder, x.builder.fptrunc(x.raw, _of(ir.FloatType(), x)) if x.is_float else x.builder.trunc(x.raw, _of(ir.IntType(32), x)))
 
 
 def _sign(x: Number) -> int:

@@ -122,6 +122,14 @@ def tanh(x: Number) -> Number:
 
 
 @vector
+def sigmoid_of(x: Number) -> Number:
+    r, code = _reduced(at_least(-absolute(x), choose(x, -87.0, -708.0)), _bias(x))
+    scale = _power_of_two(code, x)
+    part = multiply_add(_excess(r), scale, scale)
+    return where(x >= 0.0, 1.0, part) / (1.0 + part)
+
+
+@vector
 def sinh(x: Number) -> Number:
     a = absolute(x)
     t = _expm1(at_most(a, choose(x, 89.5, 710.6)), 2)

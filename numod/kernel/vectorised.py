@@ -1,4 +1,4 @@
-"""The formulas of `vector_math` under their names, as functions that kernels import. The arguments are float32, or they are taken as float64."""
+"""The formulas of `vector_math` and `lines` under their names, as functions that kernels import. Numbers are float32, or they are taken as float64."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from ..device import tiles
+from . import lines
 from .instructions import Number
 from .vector_math import formulas
 
@@ -37,5 +39,22 @@ def _of_two(formula: Callable) -> Callable:
     return intrinsic(function)
 
 
+def _of_lines(each: lines.Lines) -> Callable:
+    def function(context, *arguments):  # noqa: ANN001, ANN202
+        def generate(context: object, builder: ir.IRBuilder, signature: object, values: list) -> ir.Value:
+            arrays = [context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args[:-1:2], values[::2])]
+            starts = [builder.gep(array.data, [at]) for array, at in zip(arrays, values[1::2])]
+            lines.emit(builder, each, tiles.host().lanes(signature.args[0].dtype.bitwidth // 8), starts, values[-1])
+            return context.get_dummy_value()
+
+        return types.void(*[kind for array in arguments[:-1:2] for kind in (array, types.int64)], types.int64), generate
+
+    names = ["context", *[text for name in (*each.reads, *each.writes) for text in (name, f"{name}_at")], "n"]  # Numba folds arguments by a function's signature
+    function.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names])
+    return intrinsic(function)
+
+
+for _name, _lines in lines.formulas.items():
+    globals()[_name] = _of_lines(_lines)
 for _name, _formula in formulas.items():
     globals()[_name] = (_of_one if len(inspect.signature(_formula).parameters) == 1 else _of_two)(_formula)

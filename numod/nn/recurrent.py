@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from ..autograd import is_grad_enabled
 from ..core import Tensor, cat, empty, full, functions as f, tensor, zeros
 from ..dtypes import int64
 from ..ops import recurrent as op, recurrent_layer as whole
@@ -192,7 +193,9 @@ class RNNBase(Module):
         elif biases[0] is not None:
             biases = (biases[0] + biases[1],)
         gates = f.contiguous(F.linear(x, weights["weight_ih"], biases[0]))
-        made = _LAYERS[self.mode].apply((gates, *inputs, *map(f.contiguous, start), counts), (tuple(sizes), reverse))
+        inputs = (gates, *inputs, *map(f.contiguous, start))
+        keeps = (is_grad_enabled() and any(each.requires_grad for each in inputs),) if self.mode in ("LSTM", "GRU") else ()
+        made = _LAYERS[self.mode].apply((*inputs, counts), (tuple(sizes), reverse, *keeps))
         return made[0], tuple(_ends(each, sizes, reverse) for each in made[: len(start)])
 
     def _weights(self, suffix: str) -> dict[str, Tensor]:
@@ -230,8 +233,8 @@ def _ends(states: Tensor, sizes: list[int], reverse: bool) -> Tensor:
     after, ends, at = [*sizes[1:], 0], [], sum(sizes)
     for n, going_on in zip(reversed(sizes), reversed(after)):
         at -= n
-        ends.append(states[at + going_on : at + n])
-    ends = [each for each in ends if each.shape[0]]
+        if n > going_on:
+            ends.append(states[at + going_on : at + n])
     return ends[0] if len(ends) == 1 else cat(ends, 0)
 
 

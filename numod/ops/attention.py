@@ -69,7 +69,7 @@ class _Blocked(Op):
         lead = (1,) * (LEADS + 2 - query.ndim) + tuple(query.shape[:-2])
         lanes, workers = tiles.host().lanes(storage.itemsize), min(_WORKERS, tasks)
         block = min(_KEYS, -(-count // 48) * 48)  # whole panels on every processor
-        panels = _panel(width, lanes), _panel(depth, lanes)
+        panels = tiles.panel(width, lanes), tiles.panel(depth, lanes)
         masked = 0 if not isinstance(mask, Layout) else 1 if mask.dtype is dtypes.bool_ else 2
         steps = [step for each in (query, key, value, mask) for step in _steps(each)]
         scale, causal, dropped = parameters
@@ -125,14 +125,6 @@ class AttentionGradient(_Blocked):
             return depth * block, width * block, block * padded_depth, _ROWS * padded_depth, _ROWS * padded, _ROWS * block, _ROWS * block, length
 
         return self._blocks(kernels.attention_gradient_kernel, arguments, 4, results, prod(lead), parts, parameters)
-
-
-def _panel(size: int, lanes: int) -> tuple[int, int]:
-    """The width of panels of equal width, a tile's at most, and what they take together, for so many columns."""
-    vectors = -(-size // lanes)
-    panels = -(-vectors // tiles.VECTORS)
-    panel = -(-vectors // panels) * lanes
-    return panel, panels * panel
 
 
 def _steps(x: Layout | type) -> tuple[int, ...]:

@@ -52,6 +52,22 @@ def test_a_tile_at_the_edge_reads_and_writes_no_further(dtype, vectors, held, la
     np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", tiles.HEIGHTS)
+def test_a_tile_of_few_rows_is_a_product(dtype, rows):
+    vectors, depth, rng = tiles.widest(rows), 19, np.random.default_rng(0)
+    columns = vectors * tiles.host().lanes(SIZE[dtype])
+    a, b, c = (rng.standard_normal(shape).astype(dtype) for shape in ((rows, depth + 2), (depth, columns), (rows, columns + 1)))
+    expected = np.concatenate([a[:, 1:-1] @ b, c[:, columns:]], 1)
+    _run(f"tile{rows}x{vectors}(x0, 1, {depth + 2}, x1, 0, x2, 0, {columns + 1}, {depth})", "few", f"{dtype}[], {dtype}[], {dtype}[]", (a.ravel(), b.ravel(), c.reshape(-1)))
+    np.testing.assert_allclose(c, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_panels_are_of_equal_width_and_hold_all_columns():
+    assert [tiles.panel(columns, 16) for columns in (1, 48, 64, 512)] == [(16, 16), (48, 48), (32, 64), (48, 528)]
+    assert tiles.panel(96, 16, 8) == (96, 96)
+
+
 @pytest.mark.parametrize("stride", [1, 2, 4])
 @pytest.mark.parametrize(("first", "last", "n"), [(0, 50, 50), (3, 20, 37), (5, 5, 9), (0, 0, 0), (1, 2, 16)])
 def test_a_line_is_copied_between_zeros_and_not_beyond(stride, first, last, n):

@@ -91,7 +91,7 @@ def test_compiled_is_eager(name: str, dynamic: bool) -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_many_sequences_are_multiplied_by_blas_and_few_by_loops(name: str) -> None:
+def test_many_sequences_and_few_agree(name: str) -> None:
     layer, x = made(name), numod.randn(3, 40, 3).double()
     weights = list(layer.parameters())
     many = layer(x)[0]
@@ -110,6 +110,29 @@ def results(layer: nn.Module, x: numod.Tensor, states: tuple) -> list[np.ndarray
     layer.zero_grad()
     total.backward()
     return [each.detach().numpy() for each in (out, *last, *(leaf.grad for leaf in leaves), *(each.grad for each in layer.parameters()))]
+
+
+def test_threads_share_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = made("LSTM"), numod.randn(3, 40, 3).double()
+    packed = pack_padded_sequence(x, [3] * 20 + [2] * 15 + [1] * 5)
+    alone = [layer(each)[0] for each in (x, packed)]
+    grads = [numod.autograd.grad(each.square().sum(), list(layer.parameters())) for each in (alone[0], alone[1].data)]
+    monkeypatch.setattr(recurrent_layer.threads, "get_num_threads", lambda: 2)  # so many workers, whoever runs them
+    shared = [layer(each)[0] for each in (x, packed)]
+    for one, many, expected in zip((alone[0], alone[1].data), (shared[0], shared[1].data), grads):
+        np.testing.assert_allclose(many.detach().numpy(), one.detach().numpy(), atol=1e-14)
+        for a, b in zip(numod.autograd.grad(many.square().sum(), list(layer.parameters())), expected):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-12)
+
+
+def test_gates_that_nobody_kept_are_computed_again() -> None:
+    x, weight, start, counts = numod.randn(6, 4, dtype=numod.float64), numod.randn(4, 1, dtype=numod.float64), numod.zeros(2, 1, dtype=numod.float64), numod.tensor([2, 2, 2])
+    found = []
+    for keeps in (True, False):
+        leaf = x.clone().requires_grad_()
+        recurrent_layer.lstm_layer.apply((leaf, weight, start, start, counts), ((2, 2, 2), False, keeps))[0].sum().backward()
+        found.append(leaf.grad.numpy())
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])

@@ -1,0 +1,149 @@
+"""Gates of recurrent layers over lines of memory, a register of lanes at a time: lines too short, and of too many arrays, for the loop vectoriser.
+
+A line holds `n` elements; `x=4` are four of them, n apart. All lines are read before any is written, so that a state may be written over itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from ..device import tiles
+from .instructions import Number, multiply_add, where
+from .vector_math import sigmoid_of, tanh
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A formula of Numbers, or lists of them, and how many lines of each argument it `reads` and `writes`."""
+
+    formula: Callable
+    reads: dict[str, int]
+    writes: dict[str, int]
+
+
+formulas: dict[str, Lines] = {}
+
+
+def lines(**reads: int) -> Callable:
+    """Give kernels a function of arrays and places that computes what this `to` that: name(x, x_at, ..., out, out_at, ..., n)."""
+
+    def to(**writes: int) -> Callable:
+        def note(formula: Callable) -> Callable:
+            formulas[formula.__name__] = Lines(formula, reads, writes)
+            return formula
+
+        return note
+
+    return to
+
+
+@lines(x=4, y=4, cell=1)(gates=4, new_cell=1, c=1, h=1, state=1)
+def lstm_gates(x: list, y: list, cell: Number) -> tuple:
+    i, f, g, o = (a + b for a, b in zip(x, y))
+    i, f, g, o = sigmoid_of(i), sigmoid_of(f), tanh(g), sigmoid_of(o)
+    cell = multiply_add(f, cell, i * g)
+    h = o * tanh(cell)
+    return [i, f, g, o], cell, cell, h, h
+
+
+@lines(given_h=1, given_c=1, d_h=1, d_c=1, gates=4, c=1, c_before=1)(d_x=4, slopes=4, new_d_c=1)
+def lstm_slopes(given_h: Number, given_c: Number, d_h: Number, d_c: Number, gates: list, c: Number, c_before: Number) -> tuple:
+    (i, f, g, o), level, of_h = gates, tanh(c), given_h + d_h
+    of_c = multiply_add(of_h * o, 1.0 - level * level, given_c + d_c)
+    d_x = [of_c * g * i * (1.0 - i), of_c * c_before * f * (1.0 - f), of_c * i * (1.0 - g * g), of_h * level * o * (1.0 - o)]
+    return d_x, d_x, of_c * f
+
+
+@lines(x=3, y=3, bias=3, state=1)(gates=4, h=1, new_state=1)
+def gru_gates(x: list, y: list, bias: list, state: Number) -> tuple:
+    y = [a + b for a, b in zip(y, bias)]
+    r, z = sigmoid_of(x[0] + y[0]), sigmoid_of(x[1] + y[1])
+    new = tanh(multiply_add(r, y[2], x[2]))
+    h = multiply_add(z, state - new, new)
+    return [r, z, new, y[2]], h, h
+
+
+@lines(given=1, d_h=1, direct=1, gates=4, h_before=1)(d_x=3, d_y=3, slopes=3, new_direct=1)
+def gru_slopes(given: Number, d_h: Number, direct: Number, gates: list, h_before: Number) -> tuple:
+    (r, z, new, y), g = gates, given + d_h + direct
+    d_new = g * (1.0 - z) * (1.0 - new * new)
+    d_r, d_z = d_new * y * r * (1.0 - r), g * (h_before - new) * z * (1.0 - z)
+    d_y = [d_r, d_z, d_new * r]
+    return [d_r, d_z, d_new], d_y, d_y, g * z
+
+
+@lines(x=1, y=1)(h=1, state=1)
+def rnn_gates(x: Number, y: Number) -> tuple:
+    h = tanh(x + y)
+    return h, h
+
+
+@lines(x=1, y=1)(h=1, state=1)
+def rnn_relu_gates(x: Number, y: Number) -> tuple:
+    h = where(x + y < 0.0, 0.0, x + y)
+    return h, h
+
+
+@lines(given=1, d_h=1, h=1)(d_x=1, slopes=1)
+def rnn_slopes(given: Number, d_h: Number, h: Number) -> tuple:
+    d_x = (given + d_h) * (1.0 - h * h)
+    return d_x, d_x
+
+
+@lines(given=1, d_h=1, h=1)(d_x=1, slopes=1)
+def rnn_relu_slopes(given: Number, d_h: Number, h: Number) -> tuple:
+    d_x = where(h > 0.0, given + d_h, 0.0)
+    return d_x, d_x
+
+
+def emit(builder: ir.IRBuilder, each: Lines, lanes: int, starts: list[ir.Value], n: ir.Value) -> None:
+    """Write the loop over n elements; `starts` are the lines' first elements, those read before those written."""
+    integer, vector = ir.IntType(64), ir.VectorType(starts[0].type.pointee, lanes)
+    zero, step = ir.Constant(integer, 0), ir.Constant(integer, lanes)
+    before, loop, after = builder.block, builder.append_basic_block("lines"), builder.append_basic_block("read")
+    builder.cbranch(builder.icmp_signed(">", n, zero), loop, after)
+    builder.position_at_end(loop)
+    k = builder.phi(integer)
+    rest = builder.sub(n, k)
+    whole, access, part = builder.icmp_signed(">=", rest, step), tiles.Access(builder, vector, None), tiles.Access(builder, vector, rest)
+    counts = [*each.reads.values(), *each.writes.values()]
+    places = [
+        builder.bitcast(builder.gep(start, [builder.add(k, builder.mul(n, ir.Constant(integer, number)))]), vector.as_pointer())
+        for start, count in zip(starts, counts) for number in range(count)
+    ]  # fmt: skip
+    read = sum(each.reads.values())
+    values = _either(builder, whole, lambda: [access.load(place, False) for place in places[:read]], lambda: [part.load(place, True) for place in places[:read]])
+    numbers = iter([Number(builder, value) for value in values])
+    results = each.formula(*[next(numbers) if count == 1 else [next(numbers) for _ in range(count)] for count in each.reads.values()])
+    made = [value.raw for result in results for value in (result if isinstance(result, list) else [result])]
+
+    def store(how: tiles.Access, masked: bool) -> list:
+        for value, place in zip(made, places[read:]):
+            how.store(value, place, masked)
+        return []
+
+    _either(builder, whole, lambda: store(access, False), lambda: store(part, True))
+    following = builder.add(k, step)
+    k.add_incoming(zero, before)
+    k.add_incoming(following, builder.block)
+    builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
+    builder.position_at_end(after)
+
+
+def _either(builder: ir.IRBuilder, condition: ir.Value, yes: Callable, no: Callable) -> list:
+    """The values of one of two branches."""
+    with builder.if_else(condition) as (then, otherwise):
+        with then:
+            first, first_block = yes(), builder.block
+        with otherwise:
+            second, second_block = no(), builder.block
+    merged = []
+    for a, b in zip(first, second):
+        value = builder.phi(a.type)
+        value.add_incoming(a, first_block)
+        value.add_incoming(b, second_block)
+        merged.append(value)
+    return merged

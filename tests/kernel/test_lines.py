@@ -1,0 +1,77 @@
+"""Gates over lines of memory beside NumPy: whole registers, the rest of one, and states written over themselves; nothing is written beyond."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from numod.device import cpu
+from numod.kernel import build, lines
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm_gates(x, y, cell):
+    i, f, g, o = x + y
+    new = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
+    h = sigmoid(o) * np.tanh(new)
+    return [sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)], new, new, h, h
+
+
+def lstm_slopes(given_h, given_c, d_h, d_c, gates, c, c_before):
+    (i, f, g, o), level, of_h = gates, np.tanh(c), given_h + d_h
+    of_c = given_c + d_c + of_h * o * (1 - level**2)
+    d_x = [of_c * g * i * (1 - i), of_c * c_before * f * (1 - f), of_c * i * (1 - g**2), of_h * level * o * (1 - o)]
+    return d_x, d_x, of_c * f
+
+
+def gru_gates(x, y, bias, state):
+    y = y + bias
+    r, z = sigmoid(x[0] + y[0]), sigmoid(x[1] + y[1])
+    new = np.tanh(x[2] + r * y[2])
+    h = (1 - z) * new + z * state
+    return [r, z, new, y[2]], h, h
+
+
+def gru_slopes(given, d_h, direct, gates, h_before):
+    (r, z, new, y), g = gates, given + d_h + direct
+    d_new = g * (1 - z) * (1 - new**2)
+    d_r, d_z = d_new * y * r * (1 - r), g * (h_before - new) * z * (1 - z)
+    return [d_r, d_z, d_new], [d_r, d_z, d_new * r], [d_r, d_z, d_new * r], g * z
+
+
+REFERENCES = {
+    "lstm_gates": lstm_gates, "lstm_slopes": lstm_slopes, "gru_gates": gru_gates, "gru_slopes": gru_slopes,
+    "rnn_gates": lambda x, y: (np.tanh(x + y),) * 2, "rnn_relu_gates": lambda x, y: (np.maximum(x + y, 0),) * 2,
+    "rnn_slopes": lambda given, d_h, h: ((given + d_h) * (1 - h**2),) * 2, "rnn_relu_slopes": lambda given, d_h, h: ((given + d_h) * (h > 0),) * 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", lines.formulas)
+def test_lines_are_the_formulas_of_numpy(name, dtype):
+    each = lines.formulas[name]
+    names = [*each.reads, *each.writes]
+    text = f"def kernel({', '.join(names)}, n):\n    {name}({', '.join(f'{one}, 1' for one in names)}, n)\n"
+    run = build.build(cpu, "lines", f"from numod.kernel.vectorised import {name}\n{text}", ", ".join([f"{dtype}[]"] * len(names) + ["int64"])).launch
+    for n in (0, 1, 5, 16, 37):
+        given = [np.random.default_rng(k).standard_normal((count, n) if count > 1 else n).astype(dtype) for k, count in enumerate(each.reads.values())]
+        arrays = [np.concatenate([[0], one.ravel(), [7]]).astype(dtype) for one in given] + [np.full(count * n + 2, 7, dtype) for count in each.writes.values()]
+        over = {"lstm_gates": ("cell", "new_cell"), "gru_gates": ("state", "new_state"), "gru_slopes": ("direct", "new_direct"), "lstm_slopes": ("d_c", "new_d_c")}.get(name)
+        if over:
+            arrays[names.index(over[1])] = arrays[names.index(over[0])]
+        run(*arrays, n)
+        for expected, found in zip(REFERENCES[name](*given), arrays[len(given) :], strict=True):
+            np.testing.assert_allclose(found[1:-1], np.asarray(expected).ravel(), rtol=2e-5 if dtype == "float32" else 1e-12, atol=1e-6 if dtype == "float32" else 1e-13)
+            assert found[-1] == 7
+
+
+def test_gates_far_out_are_0_and_1_and_nan_stays():
+    x = np.array([-1e38, -100.0, -88.0, -0.0, 0.0, 88.0, 1e38, np.inf, -np.inf, np.nan], "float32")
+    out = np.empty_like(x)
+    text = "from numod.kernel.vectorised import sigmoid_of\ndef kernel(x, out):\n    for k in range(x.size):\n        out[k] = sigmoid_of(x[k])\n"
+    build.build(cpu, "sigmoid", text, "float32[], float32[]").launch(x, out)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(out, sigmoid(x.astype("float64")), rtol=3e-7, atol=2e-38)
