@@ -15,14 +15,15 @@ _STAGES = {  # of Numba's library of a function: the stages that are LLVM's
 }
 
 
-def watch_compiler(exchange: Exchange, note: Callable, clock: Callable) -> None:
-    """Note every kernel built (compiled, or loaded from the disk), and inside it the passes of Numba and LLVM."""
-    state = {"listening": False}
+def watch_compiler(exchange: Exchange, note: Callable, clock: Callable, passes: bool) -> None:
+    """Note every kernel built (compiled, or loaded from the disk), and inside it, where asked, the passes of Numba and LLVM."""
+    waiting = passes
 
     def watch_make(plain: Callable) -> Callable:
         def make(backend: object, kernel: build.Kernel, *rest: object) -> build.Kernel:
-            if not state["listening"]:
-                state["listening"] = True
+            nonlocal waiting
+            if waiting:
+                waiting = False
                 _watch_numba(exchange, note, clock)
             start = clock()
             try:

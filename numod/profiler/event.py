@@ -161,8 +161,14 @@ def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memo
 
 def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memory]]:
     open_: dict[int, list[Event]] = {}
+    made: dict[int, int] = {}  # by thread, the number of the node that the op made which ends next
     memory, events = [], []
     for start, end, thread, category, subject, detail in zip(*[iter(notes)] * 6):
+        if category == "made":
+            made[thread] = detail
+            continue
+        if category == "op":
+            detail = made.pop(thread, None)
         event = Event(start, end, thread, category, subject, detail)
         stack = open_.setdefault(thread, [])
         children, later = event.cpu_children, []
@@ -173,11 +179,13 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
         stack += [event, *reversed(later)]
         if category == "memory":
             memory.append(Memory(start, subject))
-        else:
-            events.append(event)
+            continue
+        events.append(event)
+        if event.call and event.call.sizes:
+            memory.append(Memory(end, sum(event.call.sizes)))
     costs: dict[int, tuple[int, int, int]] = {}
     for event in events:  # inner ones come before
-        event.memory_delta = sum(each.subject for each in event.cpu_children if each.category == "memory")
+        event.memory_delta = sum([each.subject for each in event.cpu_children if each.category == "memory"]) + (sum(event.call.sizes) if event.call else 0)
         event.cpu_children = [each for each in event.cpu_children if each.category != "memory"]
         for each in event.cpu_children:
             each.cpu_parent = event
@@ -214,7 +222,7 @@ def _link(events: list[Event], roots: dict[Module, str]) -> None:
         if event.category == "module":
             event.module = _path(event, roots, names)
         elif event.category == "op" and event.detail is not None:
-            made[event.detail] = event  # inner ops come later, and are the ones that made the node
+            made[event.detail] = event
         elif event.category == "node":
             event.forward = made.get(event.detail)
             event.module = event.forward.module if event.forward else event.module

@@ -22,6 +22,11 @@ class Exchange:
         self._undo.append(lambda: setattr(owner, name, original))
         setattr(owner, name, make(original))
 
+    def add(self, owner: type, name: str, function: Callable) -> None:
+        """Give `owner` a method that it does not have."""
+        setattr(owner, name, function)
+        self._undo.append(lambda: delattr(owner, name))
+
     def recode(self, function: FunctionType, body: FunctionType, **names: object) -> None:
         """Give `function`, whoever holds it, the code of `body` with the same parameters, or any. In it `plain` is the original, `names` what they are given as.
 

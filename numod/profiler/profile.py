@@ -79,7 +79,7 @@ class profile:  # noqa: N801  PyTorch's name
     """Record what runs in the block: ops, gradients, kernels, compilations, modules, optimizer steps.
 
     `record_shapes`: inputs' shapes; `with_flops`: operations and bytes by them; `profile_memory`: buffers made and freed; `with_stack`: the
-    user's lines; `with_modules`: modules' slices and paths; `with_jit`: the time inside compiled kernels. `schedule` maps a step's number to a
+    user's lines; `with_modules`: modules' slices and paths; `with_jit`: the time inside compiled kernels, and of the compiler's passes. `schedule` maps a step's number to a
     ProfilerAction, `step()` ends a step; `on_trace_ready(self)` is called at the end of each recorded cycle. Raises RuntimeError where another is on.
     """
 

@@ -1,8 +1,9 @@
 """The recorder: keeps what a watch notes, as cheaply as a call from Python allows. Not what the notes mean.
 
-A note that is a tuple of Python numbers costs a fifth of a microsecond, half of it for the numbers and for fresh memory. So the two functions
-that run at every op are native, of a page of LLVM's text: `clock()` gives nanoseconds, and `note(start, category, subject, detail, end=now)`
-writes six words. The clock is `time.perf_counter_ns`'s. Python's lock is held throughout; there is one recorder in a process.
+A note that is a tuple of Python numbers costs a fifth of a microsecond, half of it for the numbers and for fresh memory, and a walk over Python's
+frames several. So the functions that run at every op are native, of a page of LLVM's text: `clock()` gives nanoseconds, `note(start, category,
+subject, detail, end=now)` writes six words, and `place()` tells one stack of calls from another. The clock is `time.perf_counter_ns`'s.
+Python's lock is held throughout; there is one recorder in a process.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ declare i64 @PyThread_get_thread_ident()
 declare ptr @PyMem_RawRealloc(ptr, i64)
 declare void @PyMem_RawFree(ptr)
 declare ptr @PyErr_NoMemory()
+declare void @Py_DecRef(ptr)
+declare ptr @PyEval_GetFrame()
+declare ptr @PyFrame_GetBack(ptr)
+declare ptr @PyFrame_GetCode(ptr)
+declare i32 @PyFrame_GetLasti(ptr)
 declare ptr @PyList_New(i64)
 declare i32 @PyList_SetItem(ptr, i64, ptr)
 
@@ -103,6 +109,32 @@ finish:
   ret ptr @_Py_NoneStruct
 }
 
+define ptr @place(ptr %self, ptr %nothing) {
+  %innermost = call ptr @PyEval_GetFrame()
+  call void @Py_IncRef(ptr %innermost)
+  br label %frame
+frame:
+  %at = phi ptr [ %innermost, %0 ], [ %outer, %frame ]
+  %sum = phi i64 [ 0, %0 ], [ %turned, %frame ]
+  %code = call ptr @PyFrame_GetCode(ptr %at)
+  call void @Py_DecRef(ptr %code)  ; its frame keeps it
+  %address = ptrtoint ptr %code to i64
+  %instruction = call i32 @PyFrame_GetLasti(ptr %at)
+  %line = sext i32 %instruction to i64
+  %with_code = add i64 %sum, %address
+  %spread = mul i64 %with_code, -7046029254386353131  ; 2^64 over the golden ratio: every bit of the sum moves the upper half
+  %with_line = add i64 %spread, %line
+  %turned = call i64 @llvm.fshl.i64(i64 %with_line, i64 %with_line, i64 32)
+  %outer = call ptr @PyFrame_GetBack(ptr %at)
+  call void @Py_DecRef(ptr %at)
+  %outermost = icmp eq ptr %outer, null
+  br i1 %outermost, label %done, label %frame
+done:
+  %boxed = call ptr @PyLong_FromLongLong(i64 %turned)
+  ret ptr %boxed
+}
+declare i64 @llvm.fshl.i64(i64, i64, i64)
+
 define ptr @take(ptr %self, ptr %nothing) {
   %count = load i64, ptr @count
   %notes = load ptr, ptr @notes
@@ -141,11 +173,16 @@ _NO_ARGUMENTS, _FAST = 0x4, 0x80  # how Python calls a native function: METH_NOA
 
 
 class Recorder(NamedTuple):
-    """`clock()`: now, in ns. `note(start, category, subject, detail)`: keeps a note that ends now. `take()`: all notes since, six places each, in one list."""
+    """`clock()`: now, in ns. `note(start, category, subject, detail)`: keeps a note that ends now. `take()`: all notes since, six places each, in one list.
+
+    `place()`: a number for the stack of the caller's frames, each with its code and the instruction that it is at. Another stack has another number,
+    as long as no code object of either has gone.
+    """
 
     clock: Callable[[], int]
     note: Callable[..., None]
     take: Callable[[], list]
+    place: Callable[[], int]
 
 
 class _Definition(ctypes.Structure):
@@ -159,7 +196,7 @@ def recorder() -> Recorder:
     """This process's recorder; the first call takes ten milliseconds, and as long again to import LLVM."""
     engine = native.build(_TEXT)
     _kept.append(engine)
-    return Recorder(*(_function(engine, name, convention) for name, convention in (("clock", _NO_ARGUMENTS), ("note", _FAST), ("take", _NO_ARGUMENTS))))
+    return Recorder(*(_function(engine, name, convention) for name, convention in (("clock", _NO_ARGUMENTS), ("note", _FAST), ("take", _NO_ARGUMENTS), ("place", _NO_ARGUMENTS))))
 
 
 _kept: list[object] = []  # what owns the native code, and its definitions

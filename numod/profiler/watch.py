@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import gc
 import sys
-import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
+from inspect import isgeneratorfunction
 from typing import NamedTuple
 
 from ..autograd import engine
+from ..autograd import function as functions
 from ..autograd.tape import Node
 from ..core import apply as waist
 from ..core.tensor import Tensor
+from ..device import Storage
 from ..graph.compile import Compiled
 from ..nn.hooks import Hooks
 from ..nn.module import Module
@@ -48,19 +50,16 @@ class Options(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What is known of an op's call: layouts of its inputs (types of numbers), parameters, layouts of its results, the lines of code that led to it."""
+    """What is known of an op's call: layouts of its inputs (types of numbers), parameters, layouts of its results, the lines of code that led to it,
+    bytes of the buffers that it made. `op` is a text where the user's own `autograd.Function` was called.
+    """
 
-    op: Op
+    op: Op | str
     inputs: tuple = ()
     parameters: tuple = ()
     results: tuple = ()
     stack: tuple[str, ...] = ()
-
-
-class _Watched(weakref.ref):
-    """A reference to a storage that knows what it was."""
-
-    __slots__ = ("number", "size")
+    sizes: tuple[int, ...] = ()
 
 
 class Watch:
@@ -68,12 +67,13 @@ class Watch:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.clock, self.note, self.take = recorder()
+        self.clock, self.note, self.take, self._place = recorder()
         self.roots: dict[Module, str] = {}  # the modules called, with the names of those that were called by no other
         self._exchange = Exchange()
         self._launches = Launches(self.note, self.clock)
-        self._calls: dict[Call, Call] = {}  # one object for all that are alike: a program repeats itself
-        self._references: dict[int, _Watched] = {}  # to the storages whose end is noted
+        self._calls: dict[tuple, Call] = {}  # one object for all that are alike: a program repeats itself
+        self._stacks: dict[int, tuple[tuple[str, ...], list]] = {}  # lines of code by place, with the code objects, which must not go
+        self._sizes: dict[int, int] = {}  # of the storages that were made meanwhile and are still there, by id
 
     def start(self) -> None:
         """Begin to note."""
@@ -81,9 +81,15 @@ class Watch:
         around = partial(_around, note, self.clock)
         tools = {"clock": self.clock, "note": note}
         if self.options.details:
-            tools["describe"] = self._describe
+            tools["describe"] = self._describer()
         for function, body in _DETAILED if self.options.details else _BARE:
             exchange.recode(function, body, **tools)
+        if self.options.memory:
+            exchange.add(Storage, "__del__", self._watch_storage())
+        exchange.replace(waist, "record", lambda plain: _around_record(plain, note))
+        exchange.replace(waist, "attach", lambda plain: _around_attach(plain, note))
+        exchange.replace(functions, "_recorded", lambda plain: _around_recorded(plain, note))
+        exchange.replace(functions.Function, "apply", self._watch_function)
         exchange.replace(engine, "_walk", lambda plain: around(plain, "backward", "backward"))
         for kind in _with_own(Node, "backward"):
             exchange.replace(kind, "backward", lambda plain: _around_node(plain, note, self.clock))
@@ -92,12 +98,12 @@ class Watch:
                 exchange.replace(kind, name, lambda plain, name=name: around(plain, "optimizer", _title(f"Optimizer.{name}", name)))
         for kind in (Pass, WorkerPass):
             exchange.replace(kind, "__next__", lambda plain: around(plain, "data", _title("enumerate(DataLoader)", "__next__")))
-        exchange.replace(Tensor, "item", lambda plain: around(plain, "item", "numod::item"))
-        exchange.replace(Op, "plan", lambda plain: around(plain, "plan", "plan"))
+        exchange.recode(Tensor.item, _method, category="item", subject="numod::item", **tools)  # other code, as a class that is changed is slow for a while
+        exchange.recode(Op.plan, _method, category="plan", subject="plan", **tools)
         if self.options.modules:
             exchange.replace(Module, "__call__", self._watch_module)
         exchange.replace(Compiled, "__call__", lambda slot: _CompiledCall(slot, self._launches, note, self.clock))
-        watch_compiler(exchange, note, self.clock)
+        watch_compiler(exchange, note, self.clock, self.options.kernels)
         self._watch_collector()
         if self.options.kernels:
             self._launches.start(exchange)
@@ -106,7 +112,6 @@ class Watch:
         """Put everything back."""
         self._exchange.undo()
         self._launches.stop()
-        self._references.clear()
 
     def _watch_collector(self) -> None:
         """Python's garbage collections, which else would seem to be the time of whatever they interrupt."""
@@ -137,30 +142,64 @@ class Watch:
 
         return __call__
 
-    def _describe(self, op: object, inputs: tuple, parameters: tuple, results: tuple, made: bool = True) -> Call:
-        options = self.options
-        if options.memory and made and not op.is_view:
-            for each in results:
-                self._note_memory(each._storage)
-        if options.shapes:
-            inputs, results = tuple([getattr(each, "_layout", each.__class__) for each in inputs]), tuple([each._layout for each in results])
-        else:
-            inputs = results = parameters = ()
-        call = Call(op, inputs, parameters, results, _lines(sys._getframe(2)) if options.stack else ())
-        return self._calls.setdefault(call, call)
+    def _watch_function(self, plain: classmethod) -> classmethod:
+        """The user's own `autograd.Function`s: slices under their names."""
+        note, clock, run = self.note, self.clock, plain.__func__
 
-    def _note_memory(self, storage: object) -> None:
-        """Note that a buffer was made, and when it goes."""
-        if id(storage) not in self._references:
-            watched = self._references[id(storage)] = _Watched(storage, self._note_gone)
-            watched.number, watched.size = id(storage), storage.nbytes()
-            now = self.clock()
-            self.note(now, "memory", watched.size, None, now)
+        def apply(cls: type, *arguments: object) -> object:
+            start = clock()
+            result = run(cls, *arguments)
+            end = clock()
+            note(start, "op", Call(cls.__name__, stack=self._lines() if self.options.stack else ()), None, end)
+            return result
 
-    def _note_gone(self, watched: _Watched) -> None:
-        if self._references.pop(watched.number, None) is not None:
-            now = self.clock()
-            self.note(now, "memory", -watched.size, None, now)
+        return classmethod(apply)
+
+    def _describer(self) -> Callable:
+        """What makes an op's Call. It runs for every op: all that it needs is at hand."""
+        calls, sizes, place, stack = self._calls, self._sizes, self._place, self.options.stack
+
+        def describe(op: Op, inputs: tuple, parameters: tuple, results: tuple, made: bool = True) -> Call:
+            key = op, made, place() if stack else 0, parameters, *[getattr(each, "_layout", each.__class__) for each in inputs]
+            call = calls.get(key)
+            if call is None:
+                call = calls[key] = self._call(key, results)
+            if call.sizes:
+                for each, size in zip(results, call.sizes):
+                    sizes[id(each._storage)] = size
+            return call
+
+        return describe
+
+    def _call(self, key: tuple, results: tuple) -> Call:
+        """The Call of all that have this key: it settles the results, too, and which buffers are made (not a view's, nor those that inner ops have made)."""
+        op, made, _, parameters, *inputs = key
+        known = (tuple(inputs), parameters, tuple([each._layout for each in results])) if self.options.shapes else ((), (), ())
+        fresh = self.options.memory and made and not op.is_view and not any(id(each._storage) in self._sizes for each in results)
+        return Call(op, *known, self._lines() if self.options.stack else (), tuple([each._storage.nbytes() for each in results]) if fresh else ())
+
+    def _lines(self) -> tuple[str, ...]:
+        """The lines of the user's code that are being run, innermost first: `file(line): function`."""
+        place = self._place()
+        if place not in self._stacks:
+            frame, frames = sys._getframe(1), []
+            while frame is not None:
+                frames.append((frame.f_code, frame.f_lineno))
+                frame = frame.f_back
+            users = [(code, line) for code, line in frames if not code.co_filename.startswith((_PACKAGE, "<"))]
+            self._stacks[place] = tuple([f"{code.co_filename}({line}): {code.co_name}" for code, line in users]), frames
+        return self._stacks[place][0]
+
+    def _watch_storage(self) -> Callable:
+        """What a storage runs when it goes."""
+        sizes, note, clock = self._sizes, self.note, self.clock
+
+        def gone(storage: Storage) -> None:
+            size = sizes.pop(id(storage), None)
+            if size is not None:
+                note(clock(), "memory", -size, None)
+
+        return gone
 
 
 def _around(note: Callable, clock: Callable, plain: Callable, category: str, subject: Callable | str) -> Callable:
@@ -176,16 +215,56 @@ def _around(note: Callable, clock: Callable, plain: Callable, category: str, sub
     return watched
 
 
+def _around_record(plain: Callable, note: Callable) -> Callable:
+    """What gives results their node of the tape: a note of the node's number, without a time, belongs to the op that ends next on this thread."""
+
+    def record(op: Op, inputs: tuple, layouts: tuple, parameters: tuple, result: Tensor | tuple) -> None:
+        plain(op, inputs, layouts, parameters, result)
+        node = (result[0] if op.outputs else result)._node
+        if node is not None:
+            note(0, "made", None, node.sequence, 0)
+
+    return record
+
+
+def _around_attach(plain: Callable, note: Callable) -> Callable:
+    """The same for what was written in place; through a view, the node of the whole is meant."""
+
+    def attach(node: Node, target: Tensor) -> None:
+        plain(node, target)
+        owner = target if target._base is None else target._base
+        note(0, "made", None, owner._node.sequence, 0)
+
+    return attach
+
+
+def _around_recorded(plain: Callable, note: Callable) -> Callable:
+    """The same for a user's own function."""
+
+    def recorded(cls: type, context: object, arguments: tuple, edges: tuple, results: tuple) -> tuple:
+        found = plain(cls, context, arguments, edges, results)
+        node = next((each._node for each in found if isinstance(each, Tensor) and each._node is not None), None)
+        if node is not None:
+            note(0, "made", None, node.sequence, 0)
+        return found
+
+    return recorded
+
+
 def _around_node(plain: Callable, note: Callable, clock: Callable) -> Callable:
     def backward(self: Node, grads: list) -> list:
         start = clock()
         found = plain(self, grads)
-        if found.__class__ is not list:
-            found = list(found)
         note(start, "node", self.op or self.name(), self.sequence)
         return found
 
-    return backward
+    def backward_at_once(self: Node, grads: list) -> list:
+        start = clock()
+        found = list(plain(self, grads))
+        note(start, "node", self.name(), self.sequence)
+        return found
+
+    return backward_at_once if isgeneratorfunction(plain) else backward
 
 
 # ---- bodies for the functions of the waist. They run as those: `plain`, `note`, `clock` and `describe` are given by the exchange
@@ -194,11 +273,7 @@ def _around_node(plain: Callable, note: Callable, clock: Callable) -> Callable:
 def _apply(op: object, inputs: tuple, parameters: tuple = ()) -> object:
     start = clock()
     result = plain(op, inputs, parameters)
-    try:
-        node = result._node
-    except AttributeError:  # several results
-        node = result[0]._node
-    note(start, "op", op, node and node.sequence)
+    note(start, "op", op, None)
     return result
 
 
@@ -206,25 +281,21 @@ def _apply_described(op: object, inputs: tuple, parameters: tuple = ()) -> objec
     start = clock()
     result = plain(op, inputs, parameters)
     end = clock()
-    results = result if op.outputs else (result,)
-    node = results[0]._node
-    note(start, "op", describe(op, inputs, parameters, results), node and node.sequence, end)
+    note(start, "op", describe(op, inputs, parameters, result if op.outputs else (result,)), None, end)
     return result
 
 
 def _apply_into(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
     start = clock()
     plain(op, inputs, targets, parameters)
-    node = targets[0]._node
-    note(start, "op", op, node and node.sequence)
+    note(start, "op", op, None)
 
 
 def _apply_into_described(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
     start = clock()
     plain(op, inputs, targets, parameters)
     end = clock()
-    node = targets[0]._node
-    note(start, "op", describe(op, inputs, parameters, targets, False), node and node.sequence, end)
+    note(start, "op", describe(op, inputs, parameters, targets, False), None, end)
 
 
 def _apply_updates(op: object, members: list, numbers: Callable) -> None:
@@ -239,7 +310,15 @@ def _apply_updates_described(op: object, members: list, numbers: Callable) -> No
     end = clock()
     tensors = tuple([each for member in members for each in member])
     written = tuple([member[k] for member in members for k in op.positions])
-    note(start, "op", describe(op, tensors, (len(members[0]),), written, False), None, end)
+    note(start, "op", describe(op, tensors, (len(members),), written, False), None, end)
+
+
+def _method(*arguments: object, **keywords: object) -> object:
+    start = clock()
+    try:
+        return plain(*arguments, **keywords)
+    finally:
+        note(start, category, subject, None)
 
 
 _BARE = ((waist.apply, _apply), (waist.apply_into, _apply_into), (waist.apply_updates, _apply_updates))
@@ -284,23 +363,6 @@ def _with_own(base: type, name: str) -> Iterator[type]:
             waiting += kind.__subclasses__()
             if name in vars(kind):
                 yield kind
-
-
-_stacks: dict[tuple, tuple[str, ...]] = {}  # lines by code and number: most calls come from few places
-
-
-def _lines(frame: object) -> tuple[str, ...]:
-    """The lines of the user's code that are being run, innermost first: `file(line): function`."""
-    places = []
-    while frame is not None:
-        places.append((frame.f_code, frame.f_lineno))
-        frame = frame.f_back
-    key = tuple(places)
-    found = _stacks.get(key)
-    if found is None:
-        users = [(code, line) for code, line in places if not code.co_filename.startswith((_PACKAGE, "<"))]
-        found = _stacks[key] = tuple([f"{code.co_filename}({line}): {code.co_name}" for code, line in users])
-    return found
 
 
 def _name_in_caller(module: Module, calling: object) -> str:

@@ -22,6 +22,7 @@ from numod import nn, optim
 from numod.autograd import engine
 from numod.core import apply as waist
 from numod.kernel import bind, build, inspection
+from numod.ops.op import Op
 from numod.profiler import JitDump, ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler, write_perf_map
 from numod.profiler.recorder import recorder
 from numod.profiler.report import kinds
@@ -133,6 +134,63 @@ def test_gradients_belong_to_their_op_its_module_and_its_line(profiled: profile)
     assert weight.module == "net.layer1.conv"
 
 
+class Doubled(numod.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, x: numod.Tensor) -> numod.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: object, gradient: numod.Tensor) -> numod.Tensor:
+        return gradient * 2
+
+
+class Doubling(nn.Module):
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        return Doubled.apply(x)
+
+
+def test_gradients_of_the_users_own_functions_belong_to_them() -> None:
+    net, x = nn.Sequential(Doubling()), numod.ones(3, requires_grad=True)
+    with profile(with_stack=True) as prof:
+        net(x).sum().backward()
+    ((forward,), (gradient,)) = find(prof, "Doubled"), find(prof, "DoubledBackward")
+    assert gradient.forward is forward and gradient.module == forward.module == "net.0" and forward.sequence_nr == gradient.sequence_nr > 0
+    assert gradient.stack == forward.stack and "test_profiler.py" in forward.stack[0]
+    assert [each.name for each in forward.cpu_children] == ["numod::mul"]
+
+
+def test_gradients_of_what_was_written_in_place() -> None:
+    x = numod.ones(4, requires_grad=True)
+    with profile() as prof:
+        y = x * 1.0
+        y.sin_()
+        y[:2].cos_()
+        y.sum().backward()
+    ((sin,), (cos,)) = find(prof, "numod::sin"), find(prof, "numod::cos")[:1]
+    ((gradient,), (part,)) = find(prof, "SinBackward0"), find(prof, "CopySlices")
+    assert gradient.forward is sin and part.forward is cos
+
+
+def test_ops_know_their_nodes_on_every_thread() -> None:
+    together = threading.Barrier(3)
+
+    def work() -> None:
+        together.wait(timeout=60)
+        for _ in range(50):
+            numod.ones(3, requires_grad=True).exp().sum().backward()
+        together.wait(timeout=60)
+
+    with profile() as prof:
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for each in threads:
+            each.start()
+        work()
+        for each in threads:
+            each.join()
+    gradients = find(prof, "ExpBackward0")
+    assert len(gradients) == 150 and all(each.forward.name == "numod::exp" and each.forward.thread == each.thread for each in gradients)
+
+
 def test_optimizer_steps_have_pytorchs_names(profiled: profile) -> None:
     assert len(find(profiled, "Optimizer.step#SGD.step")) == len(find(profiled, "Optimizer.zero_grad#SGD.zero_grad")) == 1
     (update,) = find(profiled, "numod::sgd_momentum")
@@ -152,6 +210,15 @@ def test_memory_that_is_freed_is_counted_off() -> None:
         x = numod.zeros(1000)
         del x
     assert [each.size for each in prof.memory()] == [4000, -4000]
+
+
+def test_memory_of_ops_made_of_ops_is_counted_once() -> None:
+    x = numod.ones(4, 4, dtype=numod.float16)
+    for _ in range(2):
+        with profile(profile_memory=True) as prof:
+            y = x @ x
+    changes = [each.size for each in prof.memory()]
+    assert sorted(changes) == [-64, -64, -64, 32, 64, 64, 64] and sum(changes) == y.nbytes == sum(each.self_cpu_memory_usage for each in prof.events())
 
 
 def test_a_module_reached_through_another_is_found_by_its_path() -> None:
@@ -207,7 +274,7 @@ def test_results_are_the_same() -> None:
 
 
 def test_notes_are_kept_in_order_and_given_once() -> None:
-    clock, note, take = recorder()
+    clock, note, take, _ = recorder()
     take()
     begin, thing = clock(), object()
     references = sys.getrefcount(thing)
@@ -222,18 +289,32 @@ def test_notes_are_kept_in_order_and_given_once() -> None:
     assert sys.getrefcount(thing) == references and take() == []
 
 
+def test_a_place_is_a_stack_of_calls() -> None:
+    *_, place = recorder()
+
+    def here() -> int:
+        return place()
+
+    def there() -> int:
+        return here()
+
+    found = [(here(), there(), place()) for _ in range(3)]
+    assert len({each for row in found for each in row}) == 3
+    assert len({there() for _ in range(3)} | {there()}) == 2  # another line
+
+
 # ---- nothing is left behind
 
 
 def test_off_is_as_if_it_had_never_been_on() -> None:
-    before = (waist.apply.__code__, waist.apply_into.__code__, waist.apply_updates.__code__, engine._walk, nn.Module.__call__, bind._built, numod.Tensor.item)
+    before = (waist.apply.__code__, waist.apply_into.__code__, waist.apply_updates.__code__, engine._walk, nn.Module.__call__, bind._built, numod.Tensor.item.__code__, Op.plan.__code__, waist.record)
     step = training_step()
     runs = lambda: [plan.run for plan in numod.ops.table.relu.plans.values() if getattr(plan, "run", None) is not None]  # noqa: E731  plans in place have none
     kernels = {id(cell.cell_contents) for run in runs() for cell in run.__closure__ or ()}
     with profile(with_jit=True):
         assert waist.apply.__code__ is not before[0]
         step()
-    assert (waist.apply.__code__, waist.apply_into.__code__, waist.apply_updates.__code__, engine._walk, nn.Module.__call__, bind._built, numod.Tensor.item) == before
+    assert (waist.apply.__code__, waist.apply_into.__code__, waist.apply_updates.__code__, engine._walk, nn.Module.__call__, bind._built, numod.Tensor.item.__code__, Op.plan.__code__, waist.record) == before
     assert kernels <= {id(cell.cell_contents) for run in runs() for cell in run.__closure__ or ()}
     step()
 
