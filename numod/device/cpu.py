@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from . import chunks, host_memory, threads, tiles
+from . import chunks, compiler, host_memory, threads, tiles
 from .signature import numba_types
 
 empty = host_memory.empty
@@ -80,11 +80,10 @@ def identity() -> str:
 def namespace() -> dict[str, object]:
     """Names a kernel's source may use: types that cast, views of a float's bits, `prange`, and the decorator of helper functions."""
     import numba
-    import numba.extending
     from numba import types
 
     names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64")}
-    return {**names, **_bit_views(), **_views(), "gemm": _gemm(), "rounded_product": _rounded_product(), **tiles.functions(), "boolean": types.boolean, "prange": numba.prange, "device_function": numba.extending.register_jitable}
+    return {**names, **_bit_views(), **_views(), "gemm": _gemm(), "rounded_product": _rounded_product(), **tiles.functions(), "boolean": types.boolean, "prange": numba.prange, "device_function": compiler.device_function}
 
 
 @functools.cache
@@ -210,12 +209,12 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
         chunks.install()
     from numba import njit
 
-    dispatcher = njit(parallel=parallel, nogil=not alone, fastmath=set(fastmath), error_model="numpy", boundscheck=False, no_cfunc_wrapper=True, _nrt=parallel)(function)
+    dispatcher = njit(parallel=parallel, nogil=not alone, fastmath=set(fastmath), error_model="numpy", boundscheck=False, no_cfunc_wrapper=True, _nrt=parallel, pipeline_class=compiler.pipeline())(function)
     dispatcher._cache = cache
     if lines:
         dispatcher._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
-    with _helpers_unfinished(function.__name__, parallel):
+    with _helpers_unfinished(function.__name__, parallel), compiler.quickly():
         entry = dispatcher.compile(numba_types(signature))
     cache.keep(dispatcher)
     return entry
@@ -316,6 +315,7 @@ def _enter_child() -> None:
 
     compiler_lock.global_compiler_lock._lock = threading.RLock()
     _forget_helpers()  # a thread of the parent may have been compiling
+    compiler.forget()
     _renumber()
 
 

@@ -31,7 +31,7 @@ _PACKAGE = __name__.partition(".")[0]
 _LIBRARIES = {*sys.stdlib_module_names, _PACKAGE, "numpy", "numba", "builtins"}
 
 
-@dataclass
+@dataclass(eq=False)
 class Guard:
     """A condition that is tested at every call, as an expression over objects: "{0}.cell_contents is {1}"."""
 
@@ -48,7 +48,7 @@ class Guard:
         return self.text.format(*names)
 
 
-@dataclass
+@dataclass(eq=False)
 class Settings(Guard):
     """The condition on the settings of an optimizer's group: flags, and whether numbers are zero. It holds where none of them has changed."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import linecache
 import math
 import re
 import textwrap
@@ -123,11 +124,16 @@ def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
 
 def headed(text: str, backend: object) -> str:
     """A text with the imports of the mathematics it uses."""
-    header, own = "", _vectorised(backend)
+    header, own, called = "", _vectorised(backend), _called(text)
     for module, names in ((f"{__package__}.vectorised", own), (backend.MATH, _MATH), (backend.ROUNDING, _ROUNDING)):
-        used = [name for name in names if re.search(rf"\b{name}\(", text) and (names is own or name not in own)]
+        used = [name for name in names if name in called and (names is own or name not in own)]
         header += f"from {module} import {', '.join(used)}{f'  # {_version_of_vectors()}' if names is own else ''}\n" if used else ""
     return header + text
+
+
+def _called(text: str) -> set[str]:
+    """Names of the functions that a text calls."""
+    return set(re.findall(r"\b(\w+)\(", text))
 
 
 def _vectorised(backend: object) -> dict[str, object]:
@@ -160,8 +166,9 @@ def _helpers(source: str, without: Container[str]) -> list[str]:
     found: dict[str, str] = {}
 
     def collect(text: str) -> None:
+        called = _called(text)
         for name, function in scalar.functions.items():
-            if name not in found and name not in without and re.search(rf"\b{name}\(", text):
+            if name in called and name not in found and name not in without:
                 helper = _rewrite(function, name)
                 collect(helper.split("\n", 1)[1])
                 found[name] = helper
@@ -172,7 +179,7 @@ def _helpers(source: str, without: Container[str]) -> list[str]:
 
 @cache
 def _rewrite(function: Callable, name: str) -> str:
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    tree = ast.parse(_text(function))
     definition = tree.body[0]
     definition.name, definition.decorator_list, definition.returns = name, [], None
     for argument in definition.args.args:
@@ -180,7 +187,19 @@ def _rewrite(function: Callable, name: str) -> str:
     if isinstance(definition.body[0], ast.Expr) and isinstance(definition.body[0].value, ast.Constant):
         del definition.body[0]
     literals = _TypedLiterals("float64" if function in scalar.wide else "real")
-    return ast.unparse(ast.fix_missing_locations(literals.visit(tree))) + "\n"
+    return ast.unparse(literals.visit(tree)) + "\n"
+
+
+def _text(function: Callable) -> str:
+    """A function as it is written. `inspect.getsource` does the same, but makes a token of every word to find the end: a fifth of a warm start."""
+    code = inspect.unwrap(function).__code__
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
+    if not lines:
+        return textwrap.dedent(inspect.getsource(function))
+    depth = len(lines[0]) - len(lines[0].lstrip())
+    head = next((k for k, line in enumerate(lines) if re.search(r":\s*(#.*)?$", line)), 0)
+    end = next((k for k, line in enumerate(lines) if k > head and line.strip() and len(line) - len(line.lstrip()) <= depth), len(lines))
+    return textwrap.dedent("".join(lines[:end]))
 
 
 class _TypedLiterals(ast.NodeTransformer):

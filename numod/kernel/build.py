@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .. import config
+from ..device import compiler
 
 VERSION = "2"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
 FAST_POINTWISE = frozenset({"contract"})
@@ -127,7 +128,7 @@ class _Cache:
         from numba.core.serialize import dumps
 
         if self.path and not result.library.has_dynamic_globals:
-            _write(self.path, self.kernel.key, dumps(result._reduce()))
+            _write(self.path, self.kernel.key, dumps(compiler.without_code(result._reduce())))
 
     def text(self, make: Callable[[], str]) -> str:
         """The text that `make` gives, from the disk where it was made before: the form of targets whose driver compiles it further."""
