@@ -50,8 +50,6 @@ class LBFGS(Optimizer):
     @no_grad()
     def step(self, closure: Callable[[], Tensor]) -> Tensor:
         """One call of up to `max_iter` iterations; the first loss is returned."""
-        for hook in self._before_step.values():
-            hook(self, (closure,), {})
         closure = enable_grad()(closure)
         group, state = self.param_groups[0], self.state[self._params[0]]
         state.setdefault("func_evals", 0)
@@ -62,8 +60,6 @@ class LBFGS(Optimizer):
         gradient = self._gradient()
         if float(gradient.abs().max()) > group["tolerance_grad"]:
             self._iterate(closure, group, state, loss, gradient, evaluations)
-        for hook in self._after_step.values():
-            hook(self, (closure,), {})
         return first
 
     def _iterate(self, closure: Callable, group: dict[str, Any], state: dict[str, Any], loss: float, gradient: Tensor, evaluations: int) -> None:

@@ -10,7 +10,7 @@ from .. import dtypes
 from ..autograd import enable_grad, no_grad
 from ..core import functions as f
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, gradients_of, non_negative
+from .optimizer import Optimizer, gradients_of, non_negative, one_element, with_gradients
 
 
 class _Composed(Optimizer):
@@ -19,18 +19,14 @@ class _Composed(Optimizer):
     @no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
         """Update all parameters that have a gradient; the closure's loss is returned."""
-        for hook in self._before_step.values():
-            hook(self, (closure,), {})
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            parameters = [each for each in group["params"] if each._grad is not None]
+            parameters = with_gradients(group)
             for each, gradient in zip(parameters, gradients_of(parameters, group)):
                 self._update(each, gradient, group, self.state[each])
-        for hook in self._after_step.values():
-            hook(self, (closure,), {})
         return loss
 
     def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
@@ -44,6 +40,7 @@ class Adafactor(_Composed):
         self, params: Iterable, lr: float = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
         foreach: bool | None = None, maximize: bool = False,
     ) -> None:
+        one_element("lr", lr)
         if lr < 0.0:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
         if beta2_decay > 0.0:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
-from ..autograd import Handle, enable_grad
+from ..autograd import enable_grad
 from ..core import changes
 from ..core.apply import apply_updates, listeners, tell_dropped
 from ..core.creation import tensor
 from ..core.tensor import Tensor
 from ..ops.update import Update
+from .hooks import Hooked, through
+from .hooks import register_optimizer_step_post_hook as register_optimizer_step_post_hook, register_optimizer_step_pre_hook as register_optimizer_step_pre_hook
 
 
 class _RequiredParameter:
@@ -26,7 +28,7 @@ class _RequiredParameter:
 required = _RequiredParameter()
 
 
-class Optimizer:
+class Optimizer(Hooked):
     """Base of optimizers: `param_groups`, a list of dicts with `params` and hyper-parameters, and `state`, a dict per parameter.
 
     `params` are tensors, (name, tensor) pairs, or dicts that override `defaults`. Raises TypeError and ValueError as PyTorch does. Subclasses define
@@ -39,8 +41,8 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = State(dict)
         self.param_groups: list[dict[str, Any]] = []
-        self._before_step: OrderedDict[int, Callable] = OrderedDict()
-        self._after_step: OrderedDict[int, Callable] = OrderedDict()
+        super().__init__()
+        _check_options(defaults)
         params = list(params)
         if not params:
             raise ValueError("optimizer got an empty parameter list")
@@ -55,15 +57,36 @@ class Optimizer:
         if isinstance(params, set):
             raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead.")
         params = [params] if isinstance(params, Tensor) else list(params)
-        if params and isinstance(params[0], tuple):
-            param_group["param_names"] = [name for name, _ in params]
+        names = [each[0] for each in params if isinstance(each, tuple)]
+        if names:
+            if len(names) != len(params):
+                raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+            param_group["param_names"] = names
             params = [each for _, each in params]
         param_group["params"] = params
-        _check(params, {id(each) for group in self.param_groups for each in group["params"]})
+        self._check(param_group)
         for name, value in self.defaults.items():
+            if value is required and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, value)
         self.param_groups.append(param_group)
         changes.note()
+
+    def _check(self, new: dict[str, Any]) -> None:
+        """Raise where a new group's parameters are none, are no leaves, or were given before; warn of one given twice."""
+        for each in new["params"]:
+            if not isinstance(each, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(each).__name__}")
+            if not (self.defaults.get("differentiable") or each.is_leaf or each.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        if len(set(new["params"])) != len(new["params"]):
+            warnings.warn("optimizer contains a parameter group with duplicate parameters; each step writes them as often as they were given, so pass each once", stacklevel=4)
+        for group in self.param_groups:
+            if ("param_names" in new) != ("param_names" in group):
+                how = "with names" if "param_names" in new else "without names"
+                raise ValueError(f"all optimizer param groups should be with/without names. cannot add param group {how} to the optimizer")
+            if not set(group["params"]).isdisjoint(new["params"]):
+                raise ValueError("some parameters appear in more than one parameter group")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""
@@ -79,41 +102,32 @@ class Optimizer:
 
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
         """Update all parameters that have a gradient. A closure computes the loss (with gradients) first and its value is returned."""
-        for hook in self._before_step.values():
-            hook(self, (closure,), {})
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            parameters = [each for each in group["params"] if each._grad is not None]
+            parameters = with_gradients(group)
             for op, members, numbers in self._updates(parameters, group):
                 apply_updates(op, members, numbers)
-        for hook in self._after_step.values():
-            hook(self, (closure,), {})
         return loss
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple[Update, list[tuple[Tensor, ...]], Callable[[], tuple]]]:
         """What a step does to parameters with gradients: (op, a tuple of tensors per parameter, a function that gives the step's numbers)."""
         raise NotImplementedError(f"{type(self).__name__} must define _updates(parameters, group)")
 
-    def register_step_pre_hook(self, hook: Callable) -> Handle:
-        """Call `hook(optimizer, args, kwargs)` before each step."""
-        return Handle.add(self._before_step, hook)
-
-    def register_step_post_hook(self, hook: Callable) -> Handle:
-        """Call `hook(optimizer, args, kwargs)` after each step."""
-        return Handle.add(self._after_step, hook)
-
     def state_dict(self) -> dict[str, Any]:
         """State and groups with parameters numbered in order. A copy: later steps do not change it."""
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
         numbers = {id(each): k for k, each in enumerate(each for group in self.param_groups for each in group["params"])}
         groups = [{**deepcopy({k: v for k, v in group.items() if k != "params"}), "params": [numbers[id(each)] for each in group["params"]]} for group in self.param_groups]
-        state = {numbers[id(each)]: {name: _saved(name, value) for name, value in values.items()} for each, values in self.state.items()}
-        return {"state": state, "param_groups": groups}
+        state = {numbers.get(id(each), each): {name: _saved(name, value) for name, value in values.items()} if isinstance(values, dict) else deepcopy(values) for each, values in self.state.items()}
+        return through(self._optimizer_state_dict_post_hooks, self, {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a copy of `state_dict`. Raises ValueError where the groups do not fit."""
+        state_dict = through(self._optimizer_load_state_dict_pre_hooks, self, dict(state_dict))
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -122,20 +136,22 @@ class Optimizer:
         by_number = {number: each for mine, theirs in zip(self.param_groups, saved) for number, each in zip(theirs["params"], mine["params"])}
         self.state = State(dict)
         for number, values in state_dict["state"].items():
-            if number in by_number:
-                self.state[by_number[number]] = {name: _placed(name, value, by_number[number]) for name, value in values.items()}
+            each = by_number.get(number)
+            self.state[number if each is None else each] = values if each is None else {name: _placed(name, value, each) for name, value in values.items()}
         for mine, theirs in zip(self.param_groups, saved):
-            params = mine["params"]
+            kept = {name: mine[name] for name in ("params", "param_names") if name in mine}
             mine.clear()
-            mine.update({**deepcopy({k: v for k, v in theirs.items() if k != "params"}), "params": params})
+            mine.update({**kept, **deepcopy({k: v for k, v in theirs.items() if k != "params"})})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": dict(self.state), "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        Hooked.__init__(self)
         self.__dict__.update(state)
         self.state = State(dict, state["state"])
-        self._before_step, self._after_step = OrderedDict(), OrderedDict()
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -153,17 +169,24 @@ class State(defaultdict):
         super().__setitem__(parameter, values)
 
 
-def _check(params: list, known: set[int]) -> None:
-    for each in params:
-        if not isinstance(each, Tensor):
-            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(each).__name__}")
-        if each.grad_fn is not None:
-            raise ValueError("can't optimize a non-leaf Tensor")
-    ids = [id(each) for each in params]
-    if known & set(ids):
-        raise ValueError("some parameters appear in more than one parameter group")
-    if len(set(ids)) != len(ids):
-        warnings.warn("optimizer contains a parameter group with duplicate parameters; each step writes them as often as they were given, so pass each once", stacklevel=3)
+def _check_options(defaults: dict[str, Any]) -> None:
+    """Raise RuntimeError, as PyTorch does, for options that exclude each other."""
+    if defaults.get("fused") and defaults.get("differentiable"):
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if defaults.get("fused") and defaults.get("foreach"):
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def with_gradients(group: dict[str, Any]) -> list[Tensor]:
+    """The parameters of a group to be stepped. Raises where the group's options cannot be had on them."""
+    parameters = [each for each in group["params"] if each._grad is not None]
+    if group.get("differentiable") and parameters:
+        if any(each.is_leaf and each.requires_grad for each in parameters):
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        raise NotImplementedError("steps of numod's optimizers are not differentiable: differentiable=True; write the update with tensor operations on func.functional_call's parameters")
+    if group.get("capturable") and any(each.device.type == "cpu" for each in parameters):
+        raise AssertionError("If capturable=True, params and state_steps must be on supported devices: ['cuda'].")
+    return parameters
 
 
 _COUNTS = ("step", "mu_product", "eta", "mu")  # state that is a number here and a tensor of one element in a state dict, as PyTorch has it
@@ -214,7 +237,12 @@ def non_negative(**values: float) -> None:
     """Raise ValueError, as PyTorch words it, for a negative hyper-parameter."""
     names = {"lr": "learning rate", "eps": "epsilon value", "weight_decay": "weight_decay value", "momentum": "momentum value"}
     for name, value in values.items():
+        one_element(name, value)
         if value < 0.0:
             raise ValueError(f"Invalid {names[name]}: {value}")
 
 
+def one_element(name: str, value: float | Tensor) -> None:
+    """Raise ValueError for a hyper-parameter that is a tensor of several numbers."""
+    if isinstance(value, Tensor) and value.numel() != 1:
+        raise ValueError(f"Tensor {name} must be 1-element")

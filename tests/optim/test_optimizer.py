@@ -6,7 +6,10 @@ import pickle
 import pytest
 
 import numod
+import numod as torch
+from numod import nn, optim
 from numod.optim import SGD, Adam, AdamW
+from numod.optim.optimizer import register_optimizer_step_pre_hook, required
 
 
 def parameters(count=2):
@@ -308,3 +311,61 @@ def test_a_subclass_defines_its_update():
     give_gradients(params)
     Sign(params, 0.5).step()
     assert [each.tolist() for each in params] == [[0.5, 0.5], [1.5, 1.5]]
+
+
+def test_hooks_run_around_a_step_of_ones_own():
+    """A subclass that writes its own step, as people do, has its hooks, those of all optimizers, and the arguments a hook gives."""
+
+    class Plain(optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {"lr": required})
+
+        def step(self, closure=None, scale=1.0):
+            for group in self.param_groups:
+                for each in group["params"]:
+                    each.data.add_(each.grad, alpha=-group["lr"] * scale)
+
+    p = nn.Parameter(torch.ones(2))
+    with pytest.raises(ValueError, match="parameter group didn't specify a value of required optimization parameter lr"):
+        Plain([p])
+    optimizer, calls = Plain([{"params": [p], "lr": 0.5}]), []
+    optimizer.register_step_pre_hook(lambda optimizer, args, named: (args, {"scale": 2.0}))
+    optimizer.register_step_post_hook(lambda optimizer, args, named: calls.append(named))
+    with register_optimizer_step_pre_hook(lambda *given: calls.append("any")):
+        p.grad = torch.ones(2)
+        optimizer.step()
+    assert calls == ["any", {"scale": 2.0}] and p.tolist() == [0.0, 0.0]
+    optimizer.register_step_pre_hook(lambda *given: 3)
+    with pytest.raises(RuntimeError, match="must return None or a tuple of"):
+        optimizer.step()
+
+
+def test_state_dict_hooks():
+    optimizer = optim.SGD([nn.Parameter(torch.ones(2))], lr=0.1)
+    calls = []
+    optimizer.register_state_dict_pre_hook(lambda given: calls.append("save"))
+    optimizer.register_state_dict_post_hook(lambda given, state: {**state, "note": 1})
+    optimizer.register_load_state_dict_pre_hook(lambda given, state: calls.append("second"))
+    optimizer.register_load_state_dict_pre_hook(lambda given, state: calls.append(state.pop("note")), prepend=True)
+    optimizer.register_load_state_dict_post_hook(lambda given: calls.append("loaded"))
+    state = optimizer.state_dict()
+    optimizer.load_state_dict(state)
+    assert calls == ["save", 1, "second", "loaded"] and state["note"] == 1
+
+
+def test_names_and_options_that_exclude_each_other():
+    p, q = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    with pytest.raises(ValueError, match="Some param names are missing"):
+        optim.SGD([("p", p), q])
+    with pytest.raises(ValueError, match="cannot add param group without names to the optimizer"):
+        optim.SGD([("p", p)]).add_param_group({"params": [q]})
+    with pytest.raises(RuntimeError, match="`fused` and `foreach` cannot be `True` together."):
+        optim.Adam([p], fused=True, foreach=True)
+    for kind in (optim.Adam, optim.Adafactor):
+        with pytest.raises(ValueError, match="Tensor lr must be 1-element"):
+            kind([p], lr=torch.ones(2))
+    p.grad = torch.ones(2)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        optim.SGD([p], differentiable=True).step()
+    with pytest.raises(AssertionError, match="If capturable=True"):
+        optim.Adam([p], capturable=True).step()

@@ -1,0 +1,96 @@
+"""Hooks of optimizers: around a step, a state_dict and its loading; of one optimizer, or of all. Not what a step does."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import wraps
+from itertools import chain
+from typing import Any
+
+from ..autograd import Handle
+
+_before_any_step: OrderedDict[int, Callable] = OrderedDict()
+_after_any_step: OrderedDict[int, Callable] = OrderedDict()
+
+
+class Hooked:
+    """The tables of an optimizer's hooks, by PyTorch's names. A subclass's own `step` is wrapped, so that hooks run around it, too."""
+
+    def __init__(self) -> None:
+        for when in ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"):
+            setattr(self, f"_optimizer_{when}_hooks", OrderedDict())
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if "step" in vars(cls):
+            cls.step = _around_step(cls.step)
+
+    def register_step_pre_hook(self, hook: Callable) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may give other (args, kwargs)."""
+        return Handle.add(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable) -> Handle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return Handle.add(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer)` before `state_dict()`."""
+        return _add(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer, state_dict)` on the dict that `state_dict()` gives; it may give another."""
+        return _add(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer, state_dict)` on the dict to load, a shallow copy; it may give another."""
+        return _add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
+        """Call `hook(optimizer)` after `load_state_dict`."""
+        return _add(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+
+def register_optimizer_step_pre_hook(hook: Callable) -> Handle:
+    """Call `hook(optimizer, args, kwargs)` before each step of any optimizer."""
+    return Handle.add(_before_any_step, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable) -> Handle:
+    """Call `hook(optimizer, args, kwargs)` after each step of any optimizer."""
+    return Handle.add(_after_any_step, hook)
+
+
+def through(hooks: OrderedDict[int, Callable], optimizer: Hooked, given: Any) -> Any:
+    """`given`, or what the last hook gave in its place."""
+    for hook in hooks.values():
+        found = hook(optimizer, given)
+        given = given if found is None else found
+    return given
+
+
+def _add(hooks: OrderedDict[int, Callable], hook: Callable, prepend: bool) -> Handle:
+    handle = Handle.add(hooks, hook)
+    if prepend:
+        hooks.move_to_end(next(reversed(hooks)), last=False)
+    return handle
+
+
+def _around_step(step: Callable) -> Callable:
+    if getattr(step, "hooked", False):
+        return step
+
+    @wraps(step)
+    def hooked(self: Hooked, *args: Any, **named: Any) -> Any:
+        for hook in chain(_before_any_step.values(), self._optimizer_step_pre_hooks.values()):
+            found = hook(self, args, named)
+            if found is not None and not (isinstance(found, tuple) and len(found) == 2):
+                raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {found}.")
+            args, named = (args, named) if found is None else found
+        result = step(self, *args, **named)
+        for hook in chain(self._optimizer_step_post_hooks.values(), _after_any_step.values()):
+            hook(self, args, named)
+        return result
+
+    hooked.hooked = True
+    return hooked
