@@ -25,7 +25,8 @@ def normalize_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, 
     dims = (dims,) if not isinstance(dims, (tuple, list)) else dims
     result = tuple(normalize_dim(dim, ndim) for dim in dims)
     if len(set(result)) != len(result):
-        raise RuntimeError(f"dims {tuple(dims)} name a dimension twice; each may appear once")
+        twice = next(dim for dim in result if result.count(dim) > 1)
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims: {tuple(dims)}")
     return tuple(dim for dim in result if ndim)
 
 

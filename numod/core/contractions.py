@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from .products import add_product, bmm, matmul, mm_, mv, outer
+from .products import add_product, bmm, dot, matmul, mm_, mv, outer
 from .reductions import sum as total
 from .shapes import diagonal, movedim, permute, reshape
 from .tensor import Tensor
@@ -155,9 +155,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
 
 def vdot(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
     """The product of two vectors."""
-    if input.ndim != 1 or other.ndim != 1:
-        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {other.ndim}D tensors")
-    return matmul(input, other)
+    return dot(input, other)
 
 
 def kron(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import dtypes
 from ..dtypes import dtype as DType
-from ..errors import normalize_dim
+from ..errors import normalize_dim, normalize_dims
 from ..ops import scan, table as t
 from ..ops.op import Op
 from . import return_types
@@ -120,7 +120,7 @@ def gradient(
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     if len(steps) != len(dims):
         raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to 'dim' ({len(dims)}), but got {len(steps)}")
-    dims = [normalize_dim(d, input.ndim) for d in dims]
+    dims = normalize_dims(tuple(dims), input.ndim)
     if any(input.shape[d] < edge_order + 1 for d in dims):
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
     x = input if input.is_floating_point() else input.to(dtypes.get_default_dtype())

@@ -55,7 +55,13 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:  # noqa: A002
 
 def dot(input: Tensor, tensor: Tensor) -> Tensor:  # noqa: A002
     """Product of two vectors."""
-    _expect_ndim("dot", 1, input, tensor)
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"dot: 1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors; numod.matmul takes any number of dimensions")
+    if input.dtype is not tensor.dtype:
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {input.dtype.short} and {tensor.dtype.short}; convert one with .to()")
+    if len(input) != len(tensor):
+        sizes = f"tensor [{len(input)}] and src [{len(tensor)}] to have the same number of elements, but got {len(input)} and {len(tensor)} elements respectively"
+        raise RuntimeError(f"dot: inconsistent tensor size, expected {sizes}")
     return matmul(input, tensor)
 
 

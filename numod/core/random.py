@@ -220,7 +220,7 @@ def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generat
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Fill with normal numbers."""
     if std < 0:
-        raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     return _fill(self, t.normal, (float(mean), float(std)), generator)
 
 

@@ -132,6 +132,8 @@ def sum_to_size(input: Tensor, *size: int) -> Tensor:  # noqa: A002
     """Summed over the dimensions along which a tensor of `size` would be broadcast."""
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], Sequence) else size
     lead = input.ndim - len(size)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(size, input.shape[lead:])):
+        raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(input.shape)}}}.")
     dims = tuple(range(lead)) + tuple(d + lead for d, n in enumerate(size) if n == 1 and input.shape[d + lead] != 1)
     if not dims:
         return input

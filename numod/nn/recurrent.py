@@ -9,6 +9,7 @@ from typing import Any
 
 from ..autograd import is_grad_enabled
 from ..core import Tensor, cat, empty, full, functions as f, tensor, zeros
+from ..core.apply import state as modes
 from ..dtypes import int64
 from ..ops import recurrent as op, recurrent_layer as whole
 from . import functional as F
@@ -58,10 +59,11 @@ class RNNBase(Module):
                 f"dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
                 stacklevel=3,
             )
-        if not isinstance(hidden_size, int):
-            raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
-        if hidden_size <= 0:
-            raise ValueError("hidden_size must be greater than zero")
+        for name, value, kind in (("bias", bias, bool), ("batch_first", batch_first, bool), ("input_size", input_size, int), ("hidden_size", hidden_size, int)):
+            if not isinstance(value, kind):
+                raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
+            if kind is int and value <= 0:
+                raise ValueError(f"{name} must be greater than zero")
         if num_layers <= 0:
             raise ValueError("num_layers must be greater than zero")
         if proj_size < 0:
@@ -122,6 +124,7 @@ class RNNBase(Module):
         return text + (f", bidirectional={self.bidirectional}" if self.bidirectional is not False else "")
 
     def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
+        self._check_dtype(input.data if isinstance(input, PackedSequence) else input)
         if isinstance(input, PackedSequence):
             return self._packed(input, hx)
         if input.ndim not in (2, 3):
@@ -136,6 +139,11 @@ class RNNBase(Module):
         result = f.reshape(result, (steps, batch, -1))
         result = result.squeeze(1) if not batched else result.transpose(0, 1) if self.batch_first else result
         return result, self._last(last if batched else [each.squeeze(1) for each in last])
+
+    def _check_dtype(self, x: Tensor) -> None:
+        wanted = self.weight_ih_l0.dtype
+        if x.dtype is not wanted and not modes.autocast:
+            raise ValueError(f"RNN input dtype ({x.dtype}) does not match weight dtype ({wanted}). Convert input: input.to({wanted}), or convert model: model.to({x.dtype})")
 
     def _packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         sizes = packed.batch_sizes.tolist()
@@ -308,8 +316,16 @@ class RNNCellBase(Module):
             states = (zeros((x.shape[0], self.hidden_size), dtype=x.dtype, device=x.device),) * count
         else:
             states = tuple(each if each.ndim == 2 else each.unsqueeze(0) for each in states)
+            self._check_states(states, x.shape[0])
         result = _step(self.mode, F.linear(x, self.weight_ih, self.bias_ih), states, self.weight_hh, self.bias_hh)
         return result if input.ndim == 2 else tuple(each.squeeze(0) for each in result)
+
+    def _check_states(self, states: State, batch: int) -> None:
+        for k, each in enumerate(states):
+            if each.shape[0] != batch:
+                raise RuntimeError(f"Input batch size {batch} doesn't match hidden{k} batch size {each.shape[0]}")
+            if each.shape[1] != self.hidden_size:
+                raise RuntimeError(f"hidden{k} has inconsistent hidden_size: got {each.shape[1]}, expected {self.hidden_size}")
 
 
 class RNNCell(RNNCellBase):

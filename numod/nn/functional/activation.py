@@ -85,7 +85,7 @@ softsign, tanhshrink, logsigmoid, tanh, sigmoid = (_activation(row, inplace=Fals
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:  # noqa: A002
     """x moved towards zero by `lambd`, and zero within ±lambd. Raises RuntimeError for a negative one."""
     if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+        raise RuntimeError(f"lambda must be in range [0, {dtypes.finfo(input.dtype).max:g}] for input dtype {input.dtype.short}, but found {lambd}")
     return t.softshrink(input, lambd)
 
 
@@ -120,6 +120,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
     if weight.dtype is not input.dtype:
         raise RuntimeError(f"prelu: Type promoting not supported. Got {input.dtype.short} and {weight.dtype.short}; convert with .to(input.dtype)")
+    if input.ndim == 0 and weight.numel() > 1:
+        raise RuntimeError("prelu: Not allow zero-dim input tensor.")
     if weight.numel() == 1:
         return t.prelu(input, weight.reshape(()) if input.ndim == 0 else weight.reshape([1] * input.ndim))
     if input.ndim < 2 or weight.numel() != input.shape[1]:

@@ -27,11 +27,16 @@ def spread(name: str, value: int | Sequence[int], ndim: int) -> tuple[int, ...]:
 def _checked(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, channels: int, features: int, groups: int, ndim: int) -> None:
     """Raise RuntimeError, as PyTorch words it, for shapes that do not fit."""
     if weight.ndim != ndim + 2:
-        raise RuntimeError(f"{name}: expected weight of {ndim + 2} dimensions, got {list(weight.shape)}")
+        if weight.ndim < 3:
+            raise RuntimeError(f"{name}: weight should have at least three dimensions, but got {list(weight.shape)}")
+        given = f"weight{list(weight.shape)}, but got {x.ndim}-dimensional input of size {list(x.shape)} instead"
+        raise RuntimeError(f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional {given}; {name} expects a weight of {ndim + 2} dimensions")
     if x.ndim not in (ndim + 1, ndim + 2):
         raise RuntimeError(f"Expected {ndim + 1}D (unbatched) or {ndim + 2}D (batched) input to {name}, but got input of size: {list(x.shape)}")
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
+    if weight.shape[0] < groups:
+        raise RuntimeError(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {list(weight.shape)} instead")
     if weight.shape[0] % groups:
         raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {list(weight.shape)} instead")
     if x.shape[-ndim - 1] != channels:
@@ -40,6 +45,17 @@ def _checked(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, channels
         )
     if bias is not None and tuple(bias.shape) != (features,):
         raise RuntimeError(f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {features} elements, but got bias of size {list(bias.shape)} instead")
+    if bias is not None and bias.dtype is not x.dtype:
+        raise RuntimeError(f"Input type ({x.dtype}) and bias type ({bias.dtype}) should be the same; convert one with .to()")
+
+
+def _check_steps(stride: tuple, dilation: tuple, padding: tuple | str) -> None:
+    if min(stride) <= 0:
+        raise RuntimeError("non-positive stride is not supported")
+    if min(dilation) <= 0:
+        raise RuntimeError("dilation should be greater than zero")
+    if not isinstance(padding, str) and min(padding) < 0:
+        raise RuntimeError("negative padding is not supported")
 
 
 def _with_bias(result: Tensor, bias: Tensor | None, ndim: int, batched: bool) -> Tensor:
@@ -61,13 +77,10 @@ def _convolution(ndim: int) -> Callable:
         input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1, padding: int | Sequence[int] | str = 0,  # noqa: A002
         dilation: int | Sequence[int] = 1, groups: int = 1,
     ) -> Tensor:
-        _checked(name, input, weight, bias, weight.shape[1] * groups if weight.ndim > 1 else 0, weight.shape[0], groups, ndim)
         stride, dilation = spread("stride", stride, ndim), spread("dilation", dilation, ndim)
+        _check_steps(stride, dilation, padding if isinstance(padding, str) else spread("padding", padding, ndim))
+        _checked(name, input, weight, bias, weight.shape[1] * groups if weight.ndim > 1 else 0, weight.shape[0], groups, ndim)
         kernel = tuple(weight.shape[2:])
-        if min(stride) <= 0:
-            raise RuntimeError("non-positive stride is not supported")
-        if min(dilation) <= 0:
-            raise RuntimeError("dilation should be greater than zero")
         x = input if input.ndim == ndim + 2 else f.unsqueeze(input, 0)
         if isinstance(padding, str):
             if padding not in ("same", "valid"):
@@ -77,8 +90,6 @@ def _convolution(ndim: int) -> Callable:
             if any(low != high for low, high in sides):
                 x = pad(x, [each for low, high in reversed(sides) for each in (0, high - low)])
         padding = spread("padding", padding, ndim)
-        if min(padding) < 0:
-            raise RuntimeError("negative padding is not supported")
         reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
         if any(n + 2 * p < r for n, p, r in zip(x.shape[2:], padding, reach)):
             sizes = " x ".join(str(n + 2 * p) for n, p in zip(x.shape[2:], padding))

@@ -60,6 +60,6 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if x.shape[-1] != weight.shape[-1]:
         raise RuntimeError(f"expected equal input and linear_weight last dimensions (in_features), got {x.shape[-1]} and {weight.shape[-1]}, respectively")
     if weight.ndim > 2 and x.ndim == 1:
-        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(weight.shape)} requires batched input, (N, {x.shape[0]}), got {tuple(x.shape)}")
+        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(weight.shape)} requires batched input, (N, {x.shape[0]}), got unbatched input with shape {tuple(x.shape)}")
     if bias is not None and bias.shape != weight.shape[:-1]:
         raise RuntimeError(f"expected linear_bias shape {tuple(weight.shape[:-1])}, got {tuple(bias.shape)}")

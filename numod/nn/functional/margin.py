@@ -39,7 +39,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 @with_legacy
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:  # noqa: A002
     """log(1 + exp(-target * input)), target 1 or -1."""
-    return reduced(t.softplus(-target.to(input.dtype) * input, 1.0, 1e30), reduction)
+    return reduced(t.softplus(input * -target.to(input.dtype), 1.0, 1e30), reduction)
 
 
 @with_legacy
@@ -53,8 +53,9 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
 @with_legacy
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:  # noqa: A002
     """sum over target classes j and others i of max(0, 1 - (x[j] - x[i])) / C, for (N, C) or (C); targets end at the first -1."""
-    if target.shape != input.shape or input.ndim not in (1, 2):
-        raise RuntimeError(f"multilabel_margin_loss: inconsistent target size {list(target.shape)} for input of size {list(input.shape)}; expected (N, C) or (C) both")
+    _expect_classes("multilabel_margin_loss", input)
+    if target.shape != input.shape:
+        raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}; expected (N, C) or (C) both")
     x, y = (each.unsqueeze(0) if input.ndim == 1 else each for each in (input, target))
     if y.numel() and ((y < -1) | (y >= x.shape[1])).any()._observe():
         raise RuntimeError(f"multilabel_margin_loss: targets have to be classes in [0, {x.shape[1]}) or -1, got values from {y.min()._observe()} to {y.max()._observe()}")
@@ -67,14 +68,23 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     return reduced(loss.squeeze(0) if input.ndim == 1 else loss, reduction)
 
 
+def _expect_classes(name: str, x: Tensor) -> None:
+    if x.ndim not in (1, 2) or x.shape[-1] == 0:
+        raise RuntimeError(f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(x.shape)}")
+
+
 @with_legacy
 def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:  # noqa: A002
     """The mean over other classes of max(0, margin - x[target] + x[i]) ** p, times the target's weight, for (N, C) or (C)."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     x, y = (input.unsqueeze(0), target.reshape(1)) if input.ndim == 1 else (input, target)
-    if x.ndim != 2 or y.shape != x.shape[:1]:
-        raise RuntimeError(f"multi_margin_loss: inconsistent target size, got: {list(target.shape)} for input {list(input.shape)}")
+    _expect_classes("multi_margin_loss", input)
+    if y.shape != x.shape[:1]:
+        wanted = f"1-D with size equal to the number of input samples (batch size). Expected target size [{x.shape[0]}], but got {list(target.shape)}"
+        raise RuntimeError(f"multi_margin_loss: inconsistent target size: target tensor should be {wanted}")
+    if weight is not None and weight.ndim != 1:
+        raise ValueError("weight must be one-dimensional")
     if weight is not None and tuple(weight.shape) != (x.shape[1],):
         raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
     y = f.check_bounds("multi_margin_loss", y, x.shape[1], 1, error=RuntimeError)

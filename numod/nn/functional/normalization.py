@@ -101,6 +101,8 @@ def batch_norm(
 
     Ioffe and Szegedy, 2015. Raises ValueError for one value per channel in training, RuntimeError for shapes that do not fit.
     """
+    if eps < 0 or (training and eps <= 0):
+        raise ValueError(f"batch_norm eps must be {'positive during training' if training else 'non-negative'}, but got {eps}")
     if input.ndim < 2:
         raise RuntimeError(f"batch_norm: expected at least 2 dimensions (N, C, ...), got {list(input.shape)}")
     _expect_channels(input.shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)

@@ -26,13 +26,15 @@ def _tuple(name: str, value: Size, ndim: int) -> tuple[int, ...]:
     return values
 
 
+def _expect_planes(name: str, x: Tensor, ndim: int) -> None:
+    if x.ndim not in (ndim + 1, ndim + 2) or 0 in x.shape[-ndim - 1 :]:
+        raise RuntimeError(f"{name}: Expected {ndim + 1}D or {ndim + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {list(x.shape)}")
+
+
 def _planes(name: str, x: Tensor, ndim: int) -> Tensor:
     """Dense x (..., *sizes) as (planes, depth, height, width)."""
-    if x.ndim not in (ndim + 1, ndim + 2):
-        raise RuntimeError(f"{name}: Expected {ndim + 1}D or {ndim + 2}D (batch mode) tensor, but got a tensor of shape {list(x.shape)}")
+    _expect_planes(name, x, ndim)
     sizes = x.shape[-ndim:]
-    if 0 in x.shape[-ndim - 1 :]:
-        raise RuntimeError(f"{name}: Expected {ndim + 1}D or {ndim + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {list(x.shape)}")
     planes = 1
     for n in x.shape[:-ndim]:
         planes *= n
@@ -50,15 +52,23 @@ def _output_size(n: int, kernel: int, stride: int, pad: int, step: int, ceil_mod
     return size - 1 if ceil_mode and (size - 1) * stride >= n + pad else size
 
 
+def _short(values: tuple[int, ...]) -> int | tuple[int, ...]:
+    return values[0] if len(set(values)) == 1 else values
+
+
 def _windows(name: str, x: Tensor, kernel: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool, ndim: int) -> tuple:
     """The op's parameters, checked."""
     window = _tuple(f"{name}: kernel_size", kernel, ndim)
     stride = window if stride is None or (not isinstance(stride, int) and not len(stride)) else _tuple(f"{name}: stride", stride, ndim)
     padding, dilation = _tuple(f"{name}: padding", padding, ndim), _tuple(f"{name}: dilation", dilation, ndim)
-    if min(window) <= 0 or min(stride) <= 0 or min(dilation) <= 0:
-        raise RuntimeError(f"{name}: kernel size, stride and dilation should be greater than zero, but got kernel size {window}, stride {stride}, dilation {dilation}")
-    if any(p < 0 or 2 * p > k for p, k in zip(padding, window)):
-        raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={padding} and kernel_size={window}")
+    for what, values in (("kernel_size", window), ("stride", stride), ("dilation", dilation)):
+        if min(values) <= 0:
+            raise RuntimeError(f"{name}() {what} must be greater than zero, but got {_short(values)}")
+    if min(padding) < 0:
+        raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {_short(padding)}")
+    if any(2 * p > d * (k - 1) + 1 for p, d, k in zip(padding, dilation, window)):
+        raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={_short(padding)}, kernel_size={_short(window)} and dilation={_short(dilation)}")
+    _expect_planes(name, x, ndim)
     sizes = tuple(_output_size(n, k, s, p, d, ceil_mode) for n, k, s, p, d in zip(x.shape[-ndim:], window, stride, padding, dilation))
     if min(sizes) <= 0:
         raise RuntimeError(f"Given input size: {tuple(x.shape[-ndim - 1 :])}. Calculated output size: {(x.shape[-ndim - 1], *sizes)}. Output size is too small")
@@ -69,10 +79,14 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
     """The op's parameters for windows that divide the input evenly (stride 0)."""
     wanted = (output_size,) * ndim if output_size is None or isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != ndim:
-        raise RuntimeError(f"{name}: output_size must be {ndim}")
+        what = "'output_size' should contain one int" if ndim == 1 else f"internal error: output_size.size() must be {ndim}"
+        raise RuntimeError(f"{name}(): {what}, got {tuple(wanted)}")
+    if x.ndim <= ndim:
+        raise ValueError(f"{name}: Input dimension should be at least {ndim + 1}, got {list(x.shape)}")
     sizes = tuple(n if size is None else size for n, size in zip(x.shape[-ndim:], wanted))
     if any(n < 0 for n in sizes):
-        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, but got {sizes}")
+        negative = f"Trying to create tensor with negative dimension {min(sizes)}: {[*x.shape[:-ndim], *sizes]}"
+        raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, but got {sizes}. {negative}")
     largest = tuple(-(-n // max(size, 1)) + 1 for n, size in zip(x.shape[-ndim:], sizes))
     return _three(largest, 1), (0, 0, 0), (0, 0, 0), (1, 1, 1), _three(sizes, 1)
 
@@ -97,7 +111,6 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
     def pool(
         input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,  # noqa: A002
     ) -> Tensor | tuple[Tensor, Tensor]:
-        _planes(name, input, ndim)
         found = _max(name, input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), ndim, return_indices)
         return found if return_indices else found[0]
 
@@ -119,11 +132,10 @@ def _avg_pool(ndim: int) -> Callable:
         input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True,  # noqa: A002
         divisor_override: int | None = None,
     ) -> Tensor:
-        x = _planes(name, input, ndim)
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
         parameters = _windows(name, input, kernel_size, stride, padding, 1, ceil_mode, ndim)
-        return _shaped(op.average_pool.apply((x,), (*parameters, bool(count_include_pad), divisor_override or 0)), input, ndim)
+        return _shaped(op.average_pool.apply((_planes(name, input, ndim),), (*parameters, bool(count_include_pad), divisor_override or 0)), input, ndim)
 
     return _named(pool, name, "The mean of each window; elements of the border count as 0 unless `count_include_pad` is False.")
 
