@@ -1,0 +1,50 @@
+"""What layers and losses refuse, in PyTorch's words and with its types, whichever of several faults comes first."""
+
+import pytest
+
+import numod as torch
+import numod.nn.functional as F
+from numod import nn
+
+ONE = torch.zeros(1, 1, 4)
+CASES = [
+    (RuntimeError, "pad must be non-negative", lambda: F.max_pool1d(ONE, 2, padding=-1)),
+    (RuntimeError, "pad should be at most half of effective kernel size, but got pad=4, kernel_size=2", lambda: F.avg_pool2d(torch.zeros(0, 1, 49), 2, padding=4)),
+    (RuntimeError, "stride must be greater than zero, but got 0", lambda: F.max_pool1d(ONE, 1, 0)),
+    (RuntimeError, "dilation must be greater than zero, but got 0", lambda: F.max_pool1d(ONE, 1, 1, 0, 0)),
+    (ValueError, "Input dimension should be at least 3", lambda: F.adaptive_avg_pool2d(torch.zeros(2, 2), (2, 2))),
+    (RuntimeError, "Trying to create tensor with negative dimension -1", lambda: F.adaptive_max_pool1d(ONE, (-1,))),
+    (RuntimeError, "'output_size' should contain one int", lambda: F.adaptive_avg_pool1d(ONE, ())),
+    (RuntimeError, "internal error: output_size.size\\(\\) must be 2", lambda: F.adaptive_max_pool2d(torch.zeros(1, 2, 3, 4), ())),
+    (RuntimeError, "non-positive stride is not supported", lambda: F.conv1d(ONE, torch.zeros(1, 2, 2), stride=-1)),
+    (RuntimeError, "negative padding is not supported", lambda: F.conv1d(ONE, torch.zeros(1, 2, 2), padding=-1)),
+    (RuntimeError, "weight should have at least three dimensions", lambda: F.conv1d(ONE, torch.zeros(1, 2))),
+    (RuntimeError, "Expected 3-dimensional input for 3-dimensional weight", lambda: F.conv2d(torch.zeros(1, 1, 4, 3), torch.zeros(1, 2, 2))),
+    (RuntimeError, "expected weight to be at least 3 at dimension 0", lambda: F.conv1d(torch.zeros(2, 2, 4), torch.zeros(2, 2, 2), groups=3)),
+    (RuntimeError, "should be the same", lambda: F.conv1d(ONE, torch.zeros(1, 1, 2), torch.zeros(1, dtype=torch.float64))),
+    (RuntimeError, "Expected non-empty vector or matrix", lambda: F.multi_margin_loss(torch.zeros(5, 0), torch.zeros(5))),
+    (RuntimeError, r"target tensor should be 1-D with size equal to.*Expected target size \[5\]", lambda: F.multi_margin_loss(torch.zeros(5, 4), torch.zeros(5, 4))),
+    (ValueError, "weight must be one-dimensional", lambda: F.multi_margin_loss(torch.zeros(5, 4), torch.zeros(5), weight=torch.tensor(1.0))),
+    (ValueError, "abc is not a valid value for reduction", lambda: F.multilabel_margin_loss(torch.zeros(5, 4), torch.zeros(5, 4), reduction="abc")),
+    (RuntimeError, r"inconsistent target size: \[4\] for input of size: \[5, 4\]", lambda: F.multilabel_margin_loss(torch.zeros(5, 4), torch.zeros(4))),
+    (RuntimeError, "Not allow zero-dim input tensor.", lambda: F.prelu(torch.tensor(1.0), torch.zeros(2))),
+    (RuntimeError, r"lambda must be in range \[0, 3.40282e\+38\] for input dtype Float, but found -0.5", lambda: F.softshrink(ONE, -0.5)),
+    (RuntimeError, "1D tensors expected, but got 2D and 1D tensors", lambda: torch.dot(torch.zeros(1, 1), torch.zeros(3))),
+    (RuntimeError, "dot : expected both vectors to have same dtype, but found Float and Half", lambda: torch.dot(torch.zeros(1), torch.zeros(3).half())),
+    (RuntimeError, r"inconsistent tensor size, expected tensor \[9\] and src \[3\]", lambda: torch.vdot(torch.zeros(9), torch.zeros(3))),
+    (RuntimeError, r"size \{\[3, 5\]\} is not expandable to size \{\[3, 4\]\}", lambda: torch.zeros(3, 4).sum_to_size(3, 5)),
+    (RuntimeError, "dim 1 appears multiple times in the list of dims", lambda: torch.gradient(torch.zeros(3, 3), dim=(1, 1))),
+    (ValueError, "batch_norm eps must be positive during training, but got -1.0", lambda: nn.BatchNorm1d(10, eps=-1.0)(torch.zeros(2, 10))),
+    (TypeError, "bias should be of type bool, got: int", lambda: nn.GRU(3, 5, bias=0)),
+    (TypeError, "input_size should be of type int, got: float", lambda: nn.LSTM(3.0, 5)),
+    (ValueError, "input_size must be greater than zero", lambda: nn.RNN(-1, 5)),
+    (ValueError, "RNN input dtype .* does not match weight dtype .* Convert input: input.to", lambda: nn.GRU(3, 5)(torch.zeros(2, 4, 3, dtype=torch.float64))),
+    (RuntimeError, "hidden0 has inconsistent hidden_size: got 21, expected 20", lambda: nn.LSTMCell(10, 20)(torch.zeros(3, 10), (torch.zeros(3, 21),) * 2)),
+    (RuntimeError, "Input batch size 3 doesn't match hidden0 batch size 5", lambda: nn.GRUCell(10, 20)(torch.zeros(3, 10), torch.zeros(5, 20))),
+]
+
+
+@pytest.mark.parametrize(("error", "words", "call"), CASES, ids=[words for _, words, _ in CASES])
+def test_refusal(error, words, call):
+    with pytest.raises(error, match=words):
+        call()
