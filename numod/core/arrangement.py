@@ -137,10 +137,10 @@ def tensor_split(input: Tensor, indices_or_sections: Tensor | int | Sequence[int
 
 def _split_along(name: str, input: Tensor, cuts: Tensor | int | Sequence[int], dim: int, least: int) -> tuple[Tensor, ...]:  # noqa: A002
     if input.ndim < least:
-        raise RuntimeError(f"numod.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
+        raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
     if isinstance(cuts, int) and (cuts == 0 or input.shape[dim] % cuts):
         raise RuntimeError(
-            f"numod.{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not divisible by the split_size {cuts}!"
+            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not divisible by the split_size {cuts}!"
         )
     return tensor_split(input, cuts, dim)
 

@@ -288,11 +288,19 @@ def _bounds(bounds: tuple, named: dict) -> tuple:
     return given.get("start", 0), given["end"], given.get("step", 1)
 
 
+def _count(name: str, start: float, end: float, steps: int) -> int:
+    if isinstance(steps, float):
+        given = ", ".join(type(each).__name__ for each in (start, end, steps))
+        raise TypeError(f"{name}() received an invalid combination of arguments - got ({given}); steps must be an int")
+    if steps < 0:
+        raise RuntimeError(f"number of steps must be non-negative, got {steps}")
+    return int(steps)
+
+
 @factory
 def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
-    if steps < 0:
-        raise RuntimeError(f"number of steps must be non-negative, got {steps}")
+    steps = _count("linspace", start, end, steps)
     start, end = _number(start), _number(end)
     if dtype is not None and not dtype.is_floating_point:
         return linspace(start, end, steps, dtype=dtypes.float64, device=device).to(dtype)
@@ -305,6 +313,7 @@ def logspace(
     start: float, end: float, steps: int, base: float = 10.0, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
 ) -> Tensor:
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
+    steps = _count("logspace", start, end, steps)
     if dtype is not None and not dtype.is_floating_point:
         return t.pow(float(base), linspace(start, end, steps, dtype=dtypes.float64, device=device)).to(dtype)
     result = t.pow(float(base), linspace(start, end, steps, dtype=dtype, device=device))

@@ -93,6 +93,13 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
 
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:  # noqa: A002
     """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^T."""
+    if input.ndim < 2 or other.ndim < 2:
+        raise RuntimeError(f"ormqr: {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions.")
+    side = -2 if left else -1
+    if other.shape[side] != input.shape[-2]:
+        raise RuntimeError(f"ormqr: other.shape[{side}] must be equal to input.shape[-2]")
+    if tau.shape[-1] > min(input.shape[-2:]):
+        raise RuntimeError(f"ormqr: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
     return _reflected(input, tau, other, transpose) if left else _reflected(input, tau, other.mT, not transpose).mT
 
 

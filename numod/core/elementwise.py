@@ -34,9 +34,12 @@ def add(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor |
 
 def sub(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:  # noqa: A002
     """input - alpha * other."""
-    for each in (input, other):
-        if (isinstance(each, Tensor) and each.dtype is dtypes.bool_) or isinstance(each, bool):
-            raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. Use the `^` or `logical_xor()` operator instead.")
+    masks = [(isinstance(each, Tensor) and each.dtype is dtypes.bool_) or isinstance(each, bool) for each in (input, other)]
+    if all(masks):
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+    if any(masks):
+        instead = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        raise RuntimeError(f"Subtraction, the `-` operator, with a bool tensor is not supported. {instead}")
     if alpha != 1:
         _check_scale(input, other, alpha)
     return write_out(t.sub if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, -alpha), out)
@@ -200,6 +203,9 @@ def equal(input: Tensor, other: Tensor) -> bool:  # noqa: A002
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:  # noqa: A002
     """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if value < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
     close = (input == other) | ((input - other).abs() <= atol + rtol * other.abs()) & t.isfinite(input) & t.isfinite(other)
     return close | (t.isnan(input) & t.isnan(other)) if equal_nan else close
 

@@ -55,8 +55,10 @@ def _sizes(own: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
     if -1 in sizes:
         if sizes.count(-1) > 1:
             raise RuntimeError("only one dimension can be inferred")
+        if known == 0 and own.size == 0:
+            raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified dimension size -1 can be any value and is ambiguous")
         if known == 0:
-            raise RuntimeError(f"cannot reshape tensor of {own.size} elements into shape {list(sizes)} because the unspecified dimension size -1 can be any value")
+            raise RuntimeError(f"shape '{list(sizes)}' is invalid for input of size {own.size}")
         sizes = tuple(own.size // known if n == -1 else n for n in sizes)
     if prod(sizes) != own.size or any(n < 0 for n in sizes):
         raise RuntimeError(f"shape '{list(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else list(shape)}' is invalid for input of size {own.size}")
@@ -188,10 +190,16 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:  # noqa:
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     size = input.shape[dim]
+    if isinstance(start, Tensor):
+        if start.ndim or start.dtype is dtypes.bool_ or start.dtype.is_floating_point:
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
+        start = int(start)
     if not -size <= start <= size:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-size}, {size}], but got {start})")
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
     start = start + size if start < 0 else start
-    if length < 0 or start + length > size:
+    if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
     return apply(v.slice_, (input,), (dim, start, length, 1))
 

@@ -17,6 +17,11 @@ from .op import Op, Plan, single_device
 rows: dict[str, Pointwise] = {}
 
 
+_OF_BOOLS = {  # what people try on masks, and what does it
+    "neg": "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+}
+
+
 class Pointwise(Op, Formula):
     """A scalar formula applied to every element, with broadcasting and type promotion.
 
@@ -87,6 +92,8 @@ class Pointwise(Op, Formula):
         if self.result == "float" and not compute.is_floating_point:
             compute = dtypes.get_default_dtype()
         if compute.kind not in self.accepts:
+            if compute.kind == "b" and self.name in _OF_BOOLS:
+                raise RuntimeError(_OF_BOOLS[self.name])
             raise NotImplementedError(f'"{self.name}" not implemented for \'{compute.short}\'; convert first, for example with .to(numod.float32)')
         return compute, dtypes.bool_ if self.result == "bool" else compute
 

@@ -1,0 +1,32 @@
+"""What functions of tensors refuse, in PyTorch's words and with its types."""
+
+import pytest
+
+import numod as torch
+
+MASK = torch.tensor([True, False])
+X = torch.zeros(20, 10, 5)
+CASES = [
+    (RuntimeError, "Negation, the `-` operator, on a bool tensor is not supported", lambda: -MASK),
+    (RuntimeError, "Subtraction, the `-` operator, with two bool tensors is not supported", lambda: MASK - MASK),
+    (RuntimeError, "with a bool tensor is not supported. If you are trying to invert a mask", lambda: 1 - MASK),
+    (IndexError, r"start out of range \(expected to be in range of \[-10, 10\], but got 11\)", lambda: X.narrow(1, 11, 0)),
+    (RuntimeError, r"narrow\(\): length must be non-negative\.", lambda: X.narrow(1, 0, -1)),
+    (RuntimeError, "start must be an 0-dim integral Tensor.", lambda: X.narrow(1, torch.zeros(5, dtype=torch.int32), 2)),
+    (RuntimeError, r"shape '\[0, -1\]' is invalid for input of size 1", lambda: torch.zeros(1).reshape(0, -1)),
+    (RuntimeError, "-1 can be any value and is ambiguous", lambda: torch.zeros(0, 5).view(0, -1)),
+    (RuntimeError, "rtol must be greater than or equal to zero", lambda: torch.isclose(X, X, rtol=-0.4)),
+    (RuntimeError, "torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 dimensions!", lambda: torch.hsplit(torch.tensor(1.0), 0)),
+    (TypeError, r"received an invalid combination of arguments - got \(int, int, float", lambda: torch.linspace(0, 3, 1.0)),
+    (RuntimeError, "input must have at least 2 dimensions", lambda: torch.ormqr(torch.tensor(1.0), torch.tensor(1.0), torch.tensor(1.0))),
+]
+
+
+@pytest.mark.parametrize(("error", "words", "call"), CASES, ids=[words for _, words, _ in CASES])
+def test_refusal(error, words, call):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_a_start_that_is_a_tensor():
+    assert torch.arange(5).narrow(0, torch.tensor(2), 2).tolist() == [2, 3]
