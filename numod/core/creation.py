@@ -332,6 +332,9 @@ def _number(value: Tensor | float) -> float:
 @factory
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """The identity matrix, (n, m)."""
+    for name, size in (("n", n), ("m", m)):
+        if size is not None and size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     rows, columns = arange(n, device=device).unsqueeze(1), arange(n if m is None else m, device=device)
     result = (rows == columns).to(dtype or dtypes.get_default_dtype())
     return result.requires_grad_() if requires_grad else result

@@ -285,6 +285,10 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     weights = input.detach()
     if not weights.is_floating_point():
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {weights.dtype.short}")
+    if out is not None and out.dtype is not dtypes.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype.short}")
+    if weights.shape[-1:] > (2**24,):
+        raise RuntimeError("number of categories cannot exceed 2^24")
     if weights.ndim not in (1, 2):
         raise RuntimeError(f"prob_dist must be 1 or 2 dim, got {weights.ndim}")
     if num_samples <= 0:
@@ -292,7 +296,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     if not replacement and num_samples > weights.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if not (t.isfinite(weights) & (weights >= 0)).all()._observe():
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        raise RuntimeError("invalid multinomial distribution: probability tensor contains either `inf`, `nan` or element < 0 (encountering probability entry < 0)")
     totals = weights.sum(-1, keepdim=True)
     if (totals <= 0).any()._observe():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")

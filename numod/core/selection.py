@@ -39,15 +39,16 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A002
         if input.ndim == 0 and index.ndim <= 1:
             return gather(reshape(input, 1), 0, reshape(index, -1)).reshape(index.shape)
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    cut = _like_index("gather", input, index, dim)
     index = contiguous(check_bounds("gather()", index, input.shape[dim], dim, error=RuntimeError))
-    return apply(ix.gather, (contiguous(_like_index("gather", input, index, dim)), index), (dim,))
+    return apply(ix.gather, (contiguous(cut), index), (dim,))
 
 
 def _like_index(name: str, tensor: Tensor, index: Tensor, dim: int) -> Tensor:
     """`tensor` cut to the sizes of `index` in all dimensions but `dim`."""
     for d, (n, m) in enumerate(zip(tensor.shape, index.shape)):
         if m > n and d != dim:
-            raise RuntimeError(f"{name}: Size does not match at dimension {d} expected index {list(index.shape)} to be smaller than self {list(tensor.shape)} apart from dimension {dim}")
+            raise RuntimeError(f"{name}: Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than self {list(tensor.shape)} apart from dimension {dim}")
         if m < n and d != dim:
             tensor = narrow(tensor, d, 0, m)
     return tensor
@@ -116,6 +117,9 @@ def _vector(name: str, self: Tensor, dim: int, index: Tensor, source: Tensor, er
         raise IndexError(f"{name}(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
     expected = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :]) if self.ndim else ()
     if source.shape != expected:
+        if name == "index_add_":
+            shapes = f"Got self.shape = {list(self.shape)} source.shape = {list(source.shape)}"
+            raise error(f"source tensor shape must match self tensor shape, excluding the specified dimension. {shapes}")
         raise error(f"{name}(): expected source of shape {expected} for self {tuple(self.shape)} and {index.numel()} indices at dim {dim}, got {tuple(source.shape)}")
     return reshape(index, -1)
 
@@ -141,7 +145,8 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     dim = normalize_dim(dim, self.ndim)
     if not index.ndim == self.ndim == src.ndim:
-        raise RuntimeError(f"Index tensor must have the same number of dimensions as self tensor: {index.ndim}, {self.ndim} and src {src.ndim}")
+        what = "self" if index.ndim != self.ndim else "src"
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim}, {self.ndim} and src {src.ndim}")
     if any(m > n for m, n in zip(index.shape, src.shape)):
         raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
     index = check_bounds(f"{op.name}()", index, self.shape[dim] if self.ndim else 1, dim, error=RuntimeError)
@@ -197,6 +202,10 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
         return roll(input.flatten(), shifts, 0).reshape(input.shape)
     given = input
     shifts, dims = (tuple([each] if isinstance(each, int) else each) for each in (shifts, dims))
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    if dims and not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     for shift, dim in zip(shifts, dims):

@@ -104,9 +104,13 @@ def t_(input: Tensor) -> Tensor:  # noqa: A002
 
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:  # noqa: A002
     """Dimensions moved to other places, the rest in order."""
-    source, destination = normalize_dims(source, input.ndim), normalize_dims(destination, input.ndim)
-    if len(source) != len(destination):
-        raise RuntimeError(f"movedim: Invalid source or destination dims: {source} and {destination} differ in length")
+    given = [[each] if isinstance(each, int) else list(each) for each in (source, destination)]
+    if len(given[0]) != len(given[1]):
+        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of dims as destination ({given[1]} dims)")
+    source, destination = (tuple([normalize_dim(dim, input.ndim) for dim in each]) for each in given)
+    for name, dims, each in zip(("source", "destination"), (source, destination), given):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({each})")
     order: list[int | None] = [None] * input.ndim
     for s, d in zip(source, destination):
         order[d] = s
@@ -266,11 +270,15 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:  # no
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
     """The slices along a dimension; views."""
     dim = normalize_dim(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     return tuple(select(input, dim, k) for k in range(input.shape[dim]))
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors joined along a dimension. Empty one-dimensional tensors are left out, as in PyTorch."""
+    if isinstance(tensors, Tensor):
+        raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     tensors = tuple(tensors)
     if not tensors:
         raise ValueError("cat(): expected a non-empty list of Tensors")

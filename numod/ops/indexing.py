@@ -138,7 +138,7 @@ class Write(Op):
         _check_index(self.name, index)
         single_device(self.name, [x, index, source])
         if x.dtype is not source.dtype:
-            raise RuntimeError(f"{self.name}(): self and source expected to have the same dtype, but got (self) {x.dtype} and (source) {source.dtype}")
+            raise RuntimeError(f"{self.name}(): Expected self.dtype to be equal to src.dtype: self and source expected to have the same dtype, but got (self) {x.dtype} and (source) {source.dtype}")
         if source.size == 0 or index.size == 0:
             return Plan(into[0], lambda *_: None)
         outer, n, inner = split(x.shape, dim)

@@ -22,7 +22,9 @@ class Cat(Op):
         (dim,) = parameters
         first = arguments[0]
         for k, each in enumerate(arguments):
-            if each.ndim != first.ndim or any(a != b for d, (a, b) in enumerate(zip(each.shape, first.shape)) if d != dim):
+            if each.ndim != first.ndim:
+                raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {each.ndim}")
+            if any(a != b for d, (a, b) in enumerate(zip(each.shape, first.shape)) if d != dim):
                 raise RuntimeError(
                     f"Sizes of tensors must match except in dimension {dim}. Expected {tuple(first.shape)} but got {tuple(each.shape)} for tensor number {k} in the list."
                 )

@@ -56,7 +56,7 @@ class Reduction(Op):
         """The scalar functions and dtypes of this reduction for an input."""
         compute = wanted or (dtypes.int64 if self.result == "sum" and not x.dtype.is_floating_point else x.dtype)
         if compute.kind not in self.accepts:
-            raise RuntimeError(f"{self.name}(): could not infer output dtype. Input dtype must be a floating point dtype. Got: {compute.short}")
+            raise RuntimeError(f"{self.name}(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {compute.short}")
         compute = dtypes.bool_ if self.result == "bool" else compute
         wide = dtypes.float64 if compute.is_floating_point and self.result == "sum" else compute.compute
         a, b, n, element = Symbol("a"), Symbol("b"), Symbol("n"), Symbol("x")

@@ -18,6 +18,18 @@ CASES = [
     (RuntimeError, "rtol must be greater than or equal to zero", lambda: torch.isclose(X, X, rtol=-0.4)),
     (RuntimeError, "torch.hsplit requires a tensor with at least 1 dimension, but got a tensor with 0 dimensions!", lambda: torch.hsplit(torch.tensor(1.0), 0)),
     (TypeError, r"received an invalid combination of arguments - got \(int, int, float", lambda: torch.linspace(0, 3, 1.0)),
+    (RuntimeError, "Tensors must have same number of dimensions: got 2 and 3", lambda: torch.cat([torch.zeros(2, 1), torch.zeros(2, 1, 1)])),
+    (TypeError, "must be tuple of Tensors, not Tensor", lambda: torch.cat(torch.zeros(2, 1))),
+    (RuntimeError, "n must be greater or equal to 0, got -1", lambda: torch.eye(-1)),
+    (RuntimeError, r"source \(\[3, -3\] dims\) should contain the same number of dims as destination \(\[1\] dims\)", lambda: torch.movedim(X[None], (3, -3), 1)),
+    (RuntimeError, r"movedim: repeated dim in `source` \(\[0, -3\]\)", lambda: torch.movedim(X, (0, -3), (1, 2))),
+    (IndexError, "Dimension specified as 0 but tensor has no dimensions", lambda: torch.tensor(1.0).unbind()),
+    (IndexError, "Dimension specified as 0 but tensor has no dimensions", lambda: torch.roll(torch.tensor(1.0), 0, 0)),
+    (RuntimeError, "Size does not match at dimension 0 expected index", lambda: torch.zeros(1, 1).gather(1, torch.ones(2, 2, dtype=torch.int64))),
+    (RuntimeError, "Expected self.dtype to be equal to src.dtype", lambda: X.scatter(0, torch.zeros(1, 1, 1, dtype=torch.int64), X.double())),
+    (RuntimeError, "source tensor shape must match self tensor shape", lambda: torch.zeros(3, 2).index_add(0, torch.tensor([0, 1]), torch.zeros(2))),
+    (RuntimeError, "invalid multinomial distribution", lambda: torch.tensor([1.0, -1.0]).multinomial(1)),
+    (RuntimeError, "Input dtype must be either a floating point or complex dtype. Got: Long", lambda: torch.arange(3).mean()),
     (RuntimeError, "input must have at least 2 dimensions", lambda: torch.ormqr(torch.tensor(1.0), torch.tensor(1.0), torch.tensor(1.0))),
 ]
 
