@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from ..errors import normalize_dim
 from .products import add_product, bmm, dot, matmul, mm_, mv, outer
 from .reductions import sum as total
 from .shapes import diagonal, movedim, permute, reshape
@@ -172,7 +173,10 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:  # no
         dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")
-    if input.ndim != other.ndim or input.shape[dim] != 3 or other.shape[dim] != 3:
+    if input.ndim != other.ndim:
+        raise RuntimeError(f"linalg.cross: inputs must have the same number of dimensions, got {list(input.shape)} and {list(other.shape)}")
+    dim = normalize_dim(dim, input.ndim)
+    if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(f"inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}")
     a, b = movedim(input, dim, -1), movedim(other, dim, -1)
     return movedim(a.roll(-1, -1) * b.roll(1, -1) - a.roll(1, -1) * b.roll(-1, -1), -1, dim)

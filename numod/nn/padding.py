@@ -23,6 +23,8 @@ class _Pad(Module):
         self.padding = (padding,) * (2 * self.ndim) if isinstance(padding, int) else tuple(padding)
 
     def forward(self, input: Tensor) -> Tensor:
+        if self.mode == "circular" and input.ndim not in (self.ndim + 1, self.ndim + 2):
+            raise ValueError(f"expected {self.ndim + 1}D or {self.ndim + 2}D input (got {input.ndim}D input)")
         return F.pad(input, self.padding, self.mode, self.value if self.mode == "constant" else None)
 
     def extra_repr(self) -> str:

@@ -39,6 +39,10 @@ CASES = [
     (TypeError, "input_size should be of type int, got: float", lambda: nn.LSTM(3.0, 5)),
     (ValueError, "input_size must be greater than zero", lambda: nn.RNN(-1, 5)),
     (ValueError, "RNN input dtype .* does not match weight dtype .* Convert input: input.to", lambda: nn.GRU(3, 5)(torch.zeros(2, 4, 3, dtype=torch.float64))),
+    (ValueError, r"expected 2D or 3D input \(got 4D input\)", lambda: nn.CircularPad1d(3)(torch.zeros(2, 3, 4, 5))),
+    (RuntimeError, "expected target dtype to be Long or Byte", lambda: F.cross_entropy(torch.zeros(2, 3), torch.zeros(2))),
+    (RuntimeError, "Expected target size", lambda: F.cross_entropy(torch.zeros(2, 3, 5), torch.zeros(2, 4, dtype=torch.int64))),
+    (RuntimeError, r"non-empty 3D or 4D \(batch mode\) tensor expected for input", lambda: nn.MaxPool2d(2)(torch.zeros(3, 4))),
     (RuntimeError, "hidden0 has inconsistent hidden_size: got 21, expected 20", lambda: nn.LSTMCell(10, 20)(torch.zeros(3, 10), (torch.zeros(3, 21),) * 2)),
     (RuntimeError, "Input batch size 3 doesn't match hidden0 batch size 5", lambda: nn.GRUCell(10, 20)(torch.zeros(3, 10), torch.zeros(5, 20))),
 ]

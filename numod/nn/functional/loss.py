@@ -204,9 +204,9 @@ def _checked_classes(x: Tensor, target: Tensor, weight: Tensor | None) -> Tensor
     if target.ndim == 0 or x.shape[0] != target.shape[0]:
         raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 0}).")
     if target.dtype not in (dtypes.int64, dtypes.uint8):
-        raise RuntimeError(f"expected scalar type Long or Byte for class indices, but got {target.dtype.short}; convert the target with .long()")
+        raise RuntimeError(f"expected target dtype to be Long or Byte (scalar type Long) for class indices, but got {target.dtype.short}; convert the target with .long()")
     if x.shape[:1] + x.shape[2:] != target.shape:
-        raise RuntimeError(f"expected target of shape {tuple(x.shape[:1] + x.shape[2:])} for input {tuple(x.shape)}, got {tuple(target.shape)}")
+        raise RuntimeError(f"Expected target size {[x.shape[0], *x.shape[2:]]}, got {list(target.shape)}, for input {list(x.shape)}")
     if weight is not None and tuple(weight.shape) != (x.shape[1],):
         raise RuntimeError(f"weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
     if weight is not None and weight.dtype is not x.dtype:

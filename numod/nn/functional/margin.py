@@ -56,7 +56,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     _expect_classes("multilabel_margin_loss", input)
     if target.shape != input.shape:
         raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}; expected (N, C) or (C) both")
-    x, y = (each.unsqueeze(0) if input.ndim == 1 else each for each in (input, target))
+    x, y = (each.reshape(1, -1) if input.ndim < 2 else each for each in (input, target))
     if y.numel() and ((y < -1) | (y >= x.shape[1])).any()._observe():
         raise RuntimeError(f"multilabel_margin_loss: targets have to be classes in [0, {x.shape[1]}) or -1, got values from {y.min()._observe()} to {y.max()._observe()}")
     counted = f.cumsum((y < 0).to(dtypes.int64), 1) == 0
@@ -65,11 +65,11 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     gaps = t.clamp_min(1 - f.gather(x, 1, places).unsqueeze(2) + x.unsqueeze(1), 0.0)
     use = counted.unsqueeze(2) & ~chosen.unsqueeze(1)
     loss = f.sum(f.where(use, gaps, gaps.new_zeros(())), (1, 2)) / x.shape[1]
-    return reduced(loss.squeeze(0) if input.ndim == 1 else loss, reduction)
+    return reduced(loss.squeeze(0) if input.ndim < 2 else loss, reduction)
 
 
 def _expect_classes(name: str, x: Tensor) -> None:
-    if x.ndim not in (1, 2) or x.shape[-1] == 0:
+    if x.ndim > 2 or 0 in x.shape[-1:]:
         raise RuntimeError(f"{name}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(x.shape)}")
 
 
@@ -78,7 +78,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     """The mean over other classes of max(0, margin - x[target] + x[i]) ** p, times the target's weight, for (N, C) or (C)."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
-    x, y = (input.unsqueeze(0), target.reshape(1)) if input.ndim == 1 else (input, target)
+    x, y = (input.reshape(1, -1), target.reshape(1)) if input.ndim < 2 else (input, target)
     _expect_classes("multi_margin_loss", input)
     if y.shape != x.shape[:1]:
         wanted = f"1-D with size equal to the number of input samples (batch size). Expected target size [{x.shape[0]}], but got {list(target.shape)}"

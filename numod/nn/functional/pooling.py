@@ -28,7 +28,8 @@ def _tuple(name: str, value: Size, ndim: int) -> tuple[int, ...]:
 
 def _expect_planes(name: str, x: Tensor, ndim: int) -> None:
     if x.ndim not in (ndim + 1, ndim + 2) or 0 in x.shape[-ndim - 1 :]:
-        raise RuntimeError(f"{name}: Expected {ndim + 1}D or {ndim + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {list(x.shape)}")
+        expected = f"{ndim + 1}D or {ndim + 2}D (batch mode) tensor"
+        raise RuntimeError(f"{name}: Expected {expected} with optional 0 dim batch size for input, but got: {list(x.shape)}; non-empty {expected} expected for input")
 
 
 def _planes(name: str, x: Tensor, ndim: int) -> Tensor:

@@ -46,7 +46,7 @@ def with_legacy(loss: Callable, before: str = "reduction") -> Callable:
         size_average, reduce = named.pop("size_average", None), named.pop("reduce", None)
         if size_average is not None or reduce is not None:
             named["reduction"] = reduction_of(size_average, reduce)
-        if named.get("reduction", "mean") not in ("mean", "sum", "none"):
+        if named.get("reduction", "mean") not in ("mean", "sum", "none", "batchmean"):
             raise ValueError(f"{named['reduction']} is not a valid value for reduction")
         return loss(*arguments, **named)
 

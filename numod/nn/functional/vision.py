@@ -120,9 +120,14 @@ def interpolate(
         raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[ndim - 1](input, sizes)
-    result = input
+    weighted = "nearest" not in mode and not input.is_floating_point()
+    if weighted and input.dtype is not dtypes.uint8:
+        raise NotImplementedError(f'"interpolate" with mode {mode} not implemented for \'{input.dtype.short}\'; convert first, for example with .float()')
+    result = input.float() if weighted else input
     for k, (n, scale) in enumerate(zip(sizes, scales)):
         result = _resized(result, 2 + k, n, scale, mode, bool(align_corners), antialias)
+    if weighted:
+        return result.round().clamp(0, 255).to(dtypes.uint8)
     return result if result is not input else f.clone(input)
 
 

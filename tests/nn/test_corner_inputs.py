@@ -1,0 +1,22 @@
+"""Inputs that people rarely think of and functions must: bytes, no dimensions, no elements."""
+
+import numpy as np
+import pytest
+
+import numod as torch
+import numod.nn.functional as F
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_of_bytes_are_resized_in_floats_and_rounded(mode):
+    image = torch.tensor(np.random.default_rng(0).integers(0, 256, (1, 3, 6, 7)), dtype=torch.uint8)
+    small = F.interpolate(image, (3, 4), mode=mode)
+    expected = F.interpolate(image.float(), (3, 4), mode=mode)
+    assert small.dtype is torch.uint8 and (small.float() - expected.clamp(0, 255)).abs().max().item() <= 0.5
+    with pytest.raises(NotImplementedError, match="'Long'; convert first"):
+        F.interpolate(image.long(), (3, 4), mode=mode)
+
+
+def test_margin_losses_of_one_number():
+    assert F.multi_margin_loss(torch.tensor(0.3), torch.tensor(0)).item() == 0
+    assert F.multilabel_margin_loss(torch.tensor(0.3), torch.tensor(0)).item() == 0
