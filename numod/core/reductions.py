@@ -9,11 +9,10 @@ from math import prod
 from .. import dtypes
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim, normalize_dims
-from ..ops import reduction as r, scan, table as t
+from ..ops import extremum as ex, reduction as r, table as t
 from . import return_types
 from .apply import apply
 from .elementwise import contiguous, masked_fill, to
-from .selection import gather
 from .shapes import squeeze
 from .tensor import Tensor
 
@@ -83,15 +82,15 @@ def _truth_of(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool) -> Tenso
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:  # noqa: A002
     """Index of the greatest element along a dimension, or in the flattened tensor."""
-    return _arg(scan.argmax, input, dim, keepdim)
+    return _arg(ex.argmax, input, dim, keepdim)
 
 
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:  # noqa: A002
     """Index of the least element along a dimension, or in the flattened tensor."""
-    return _arg(scan.argmin, input, dim, keepdim)
+    return _arg(ex.argmin, input, dim, keepdim)
 
 
-def _arg(op: scan.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:  # noqa: A002
+def _arg(op: ex.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:  # noqa: A002
     if input.dtype is dtypes.bool_:
         raise RuntimeError(f"{op.name}(): does not support bool input; convert first, for example with .byte()")
     if dim is None:
@@ -99,29 +98,32 @@ def _arg(op: scan.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) ->
             raise IndexError(f"{op.name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
         flat = apply(op, (contiguous(input).reshape(-1),), (0, False))
         return flat.reshape([1] * input.ndim) if keepdim else flat
-    return apply(op, (contiguous(input),), (normalize_dim(dim, input.ndim), keepdim))
+    return _along(op, input, dim, keepdim)
+
+
+def _along(op: ex.Extremum, input: Tensor, dim: int, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:  # noqa: A002
+    dim = normalize_dim(dim, input.ndim)
+    return apply(op, (input if ex.readable(input._layout, dim) else contiguous(input),), (dim, bool(keepdim)))
 
 
 def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | return_types.max:  # noqa: A001, A002
     """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
-    return _extremum(r.amax, scan.argmax, t.maximum, return_types.max, input, dim if other is None else other, keepdim)
+    return _extremum(r.amax, ex.max_, t.maximum, return_types.max, input, dim if other is None else other, keepdim)
 
 
 def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | return_types.min:  # noqa: A001, A002
     """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
-    return _extremum(r.amin, scan.argmin, t.minimum, return_types.min, input, dim if other is None else other, keepdim)
+    return _extremum(r.amin, ex.min_, t.minimum, return_types.min, input, dim if other is None else other, keepdim)
 
 
-def _extremum(whole: r.Reduction, place: scan.ArgExtremum, pointwise: object, kind: type, input: Tensor, dim: object, keepdim: bool) -> Tensor | tuple:  # noqa: A002
+def _extremum(whole: r.Reduction, along: ex.Extremum, pointwise: object, kind: type, input: Tensor, dim: object, keepdim: bool) -> Tensor | tuple:  # noqa: A002
     if isinstance(dim, Tensor):
         return pointwise(input, dim)
     if dim is None:
         if not input.numel():
             raise RuntimeError(f"{whole.name[1:]}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
         return _reduce(whole, input, None, False)
-    indices = apply(place, (contiguous(input),), (normalize_dim(dim, input.ndim), True))
-    values = gather(input, dim, indices) if input.ndim else input
-    return kind((values, indices) if keepdim or not input.ndim else (squeeze(values, dim), squeeze(indices, dim)))
+    return kind(_along(along, input, dim, keepdim))
 
 
 def _unbiased(dim: Dims | bool, unbiased: bool | None, correction: float | None) -> tuple[Dims, float]:

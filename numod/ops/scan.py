@@ -1,4 +1,4 @@
-"""Running sums, products and extrema, and the places of extrema, along one dimension of a dense tensor seen as (outer, n, inner)."""
+"""Running sums, products and extrema along one dimension of a dense tensor seen as (outer, n, inner)."""
 
 from __future__ import annotations
 
@@ -72,21 +72,6 @@ def cummax_kernel(x, values, indices, outer, n, inner):
                 k += 1
 
 
-def argmax_kernel(x, out, outer, n, inner):
-    """out = the first place of the greatest element along n; NaN counts as greatest. With the comparison reversed, of the least; NaN then counts as least."""
-    for task in parallel_range(outer * inner):
-        place = int64(task)
-        base = (place // inner) * n * inner + place % inner
-        best = x[uintp(base)]
-        where = 0
-        for k in range(1, n):
-            value = x[uintp(base + k * inner)]
-            if value > best or (value != value and best == best):
-                best = value
-                where = k
-        out[uintp(place)] = where
-
-
 class Running(Op):
     """A running total along parameter `dim`; integers and bool give int64."""
 
@@ -120,31 +105,14 @@ class RunningExtremum(Op):
         if x.size == 0:
             return Plan(results, lambda *_: None)
         array = f"{x.storage.name}[]"
-        launch = bind.launcher(x.device, self.name, _turned(self.kernel, self.least), f"{array}, {array}, int64[], int64, int64, int64", x.dtype, _work(x, dim))
+        launch = bind.launcher(x.device, self.name, turned(self.kernel, self.least), f"{array}, {array}, int64[], int64, int64, int64", x.dtype, _work(x, dim))
         return Plan(results, launch, split(x.shape, dim))
 
 
-class ArgExtremum(Op):
-    """Index of an extremum along parameter `dim`, of the first where there are several; parameter `keepdim`."""
-
-    inputs, parameters, gradients, differentiable = ("x",), ("dim", "keepdim"), {}, False
-
-    def __init__(self, name: str, kernel: Callable, least: bool) -> None:
-        super().__init__(name)
-        self.kernel, self.least = kernel, least
-
-    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (x,), (dim, keepdim) = arguments, parameters
-        if x.ndim and x.shape[dim] == 0:
-            raise IndexError(f"{self.name}(): Expected reduction dim {dim} to have non-zero size.")
-        shape = x.shape[:dim] + ((1,) if keepdim and x.ndim else ()) + x.shape[dim + 1 :]
-        return _plan(self.name, _turned(self.kernel, self.least), x, shape, dtypes.int64, dim)
-
-
-def _turned(kernel: Callable, least: bool) -> str:
-    """The kernel's text, for the least with its comparison reversed."""
+def turned(kernel: Callable, least: bool) -> str:
+    """The kernel's text, for the least with its comparisons reversed."""
     text = bind.source_of(kernel)
-    return text.replace(">", "<") if least else text
+    return text.replace(" > ", " < ").replace("greatest", "least") if least else text
 
 
 def _plan(name: str, source: str, x: Layout, shape: tuple, result: object, dim: int) -> Plan:
@@ -189,4 +157,3 @@ cumsum = Running("cumsum", cumsum_kernel, lambda g, dim: _backwards(g, dim))
 cumprod = Running("cumprod", cumprod_kernel, _cumprod_gradient)
 logcumsumexp = Running("logcumsumexp", logcumsumexp_kernel, _logcumsumexp_gradient)
 cummax, cummin = RunningExtremum("cummax", cummax_kernel, False), RunningExtremum("cummin", cummax_kernel, True)
-argmax, argmin = ArgExtremum("argmax", argmax_kernel, False), ArgExtremum("argmin", argmax_kernel, True)

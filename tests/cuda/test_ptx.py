@@ -16,7 +16,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import emit
-from numod.ops import convolution, ctc, distance, indexing, join, matmul, normalization, pointwise, reduction, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
+from numod.ops import convolution, ctc, distance, extremum, indexing, join, matmul, normalization, pointwise, reduction, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -137,8 +137,9 @@ def test_structured_ops(compiled: list[str]) -> None:
         op.prepare_into((on_gpu(7, 5), index if "scatter" in op.name else vector, on_gpu(7, 5)), (0,), (on_gpu(7, 5),), (0,))
     indexing.nonzero.prepare((on_gpu(7, dtype=dtypes.bool_), vector), (3,))
     scan.cumsum.prepare((on_gpu(7, 5),), (0,))
-    scan.argmax.prepare((on_gpu(7, 5),), (0, False))
-    scan.argmin.prepare((on_gpu(7, 5),), (0, False))
+    extremum.argmax.prepare((on_gpu(7, 5),), (0, False))
+    extremum.argmin.prepare((on_gpu(7, 5),), (0, False))
+    extremum.max_.prepare((on_gpu(7, 5),), (1, False))
     join.cat.prepare((on_gpu(7, 5), on_gpu(2, 5)), (0,))
     check(compiled)
 

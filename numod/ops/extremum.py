@@ -1,0 +1,161 @@
+"""The greatest or least elements along one dimension, with their places. Extremes without places are rows of `reduction`, running ones `scan`'s.
+
+The tensor is seen as (outer, n, inner), each with a step of its own. On a processor vectors of elements are compared (`device.extremes`): along rows
+that lie together in memory, or down neighbouring columns. NaN counts as extreme, and of equal elements the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .. import dtypes
+from ..device import Layout, extremes
+from ..device.layout import layout
+from ..kernel import bind, emit
+from .op import Op, Plan
+from .scan import turned
+
+_TILE = 512  # columns for one task: what is known of them stays in the first-level cache
+_LINES = 16  # rows that are read together, so that this is read and written once
+_CHUNKS, _CHUNK = 64, 1 << 12  # parts of a row that threads share, at most so many and none shorter
+
+
+def lines_kernel(x, values, indices, outer, inner, outer_step, inner_step, n, step, tiles):
+    """values, indices (outer, inner) = the first greatest of x (outer, n, inner) along n, one after the other in `tiles` runs of inner."""
+    for task in parallel_range(outer * tiles):
+        row = int64(task) // tiles
+        for c in range(inner * (int64(task) % tiles) // tiles, inner * (int64(task) % tiles + 1) // tiles):
+            base = row * outer_step + c * inner_step
+            best = x[uintp(base)]
+            where = int64(0)
+            for k in range(1, n):
+                value = x[uintp(base + k * step)]
+                better = (value > best) | ((value != value) & (best == best))
+                best = value if better else best
+                where = k if better else where
+            values[uintp(row * inner + c)] = best
+            indices[uintp(row * inner + c)] = where
+
+
+def rows_kernel(x, values, indices, best, where, outer, inner, outer_step, inner_step, n, chunks):
+    """The same along rows of step 1, in `chunks` parts of which best, where (outer, inner, chunks) are told first; with one part they are values, indices."""
+    for task in parallel_range(outer * inner * chunks):
+        place = int64(task) // chunks
+        part = int64(task) % chunks
+        start = n * part // chunks
+        base = (place // inner) * outer_step + (place % inner) * inner_step
+        found = start + greatest_in_row(x, base + start, n * (part + 1) // chunks - start)
+        best[uintp(task)] = x[uintp(base + found)]
+        where[uintp(task)] = found
+    for place in range(outer * inner if chunks != 1 else 0):
+        chosen = place * chunks
+        for k in range(place * chunks, (place + 1) * chunks):
+            if best[uintp(k)] > best[uintp(chosen)] or (best[uintp(k)] != best[uintp(k)] and best[uintp(chosen)] == best[uintp(chosen)]):
+                chosen = k
+        values[uintp(place)] = best[uintp(chosen)]
+        indices[uintp(place)] = where[uintp(chosen)]
+
+
+def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step, tiles, lines):
+    """The same down columns of step 1 beside each other, `lines` elements of each at a time, in `tiles` runs of columns. where (outer, inner) is scratch."""
+    for task in parallel_range(outer * tiles):
+        row = int64(task) // tiles
+        first = inner * (int64(task) % tiles) // tiles
+        last = inner * (int64(task) % tiles + 1) // tiles
+        base = row * outer_step + first
+        own = row * inner + first
+        for c in range(last - first):
+            values[uintp(own + c)] = x[uintp(base + c)]
+            where[uintp(own + c)] = 0
+        for k in range(0, n, lines):
+            greatest_in_columns(x, base + k * step, step, min(lines, n - k), k, values, where, own, last - first)
+        for c in range(last - first):
+            indices[uintp(own + c)] = where[uintp(own + c)]
+
+
+class Extremum(Op):
+    """(values, indices) of the extreme elements along parameter `dim` of a tensor that is `readable`; parameter `keepdim`. Gradients go to the places."""
+
+    inputs, parameters, outputs = ("x",), ("dim", "keepdim"), ("values", "indices")
+    gradients = {"x": lambda grads, indices, layout, dim, keepdim: _back(grads[0], indices, layout, dim, keepdim)}
+
+    def __init__(self, name: str, least: bool) -> None:
+        super().__init__(name)
+        self.least = least
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,), (dim, keepdim) = arguments, parameters
+        if x.ndim and x.shape[dim] == 0:
+            raise IndexError(f"{self.name}(): Expected reduction dim {dim} to have non-zero size.")
+        shape = tuple(x.shape[:dim]) + ((1,) if keepdim and x.ndim else ()) + tuple(x.shape[dim + 1 :])
+        results = layout(shape, x.dtype, x.device), layout(shape, dtypes.int64, x.device)
+        return Plan(results, _launch(self.name, x, dim, self.least) if results[0].size else lambda *_: None)
+
+
+class ArgExtremum(Extremum):
+    """The indices alone."""
+
+    outputs, gradients, differentiable = (), {}, False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        plan = super().prepare(arguments, parameters)
+        (values, indices), launch, empty = plan.layout, plan.launch, arguments[0].device.empty
+        return Plan(indices, lambda x_data, out: launch(x_data, empty(values.size, values.storage), out))
+
+
+def _seen(x: Layout, dim: int) -> tuple[list[int], list[int], int, int]:
+    """Sizes and steps of the kept dimensions, merged where they can be, and the size and step of `dim`."""
+    kept = [d for d in range(x.ndim) if d != dim]
+    sizes, (steps,) = emit.collapse([x.shape[d] for d in kept], [[x.strides[d] for d in kept]])
+    n, step = (x.shape[dim], x.strides[dim]) if x.ndim else (1, 1)
+    return sizes, steps, n, step if n > 1 else 1
+
+
+def readable(x: Layout, dim: int) -> bool:
+    """Whether the ops take x as it lies: where not, a dense copy is quicker read than x itself."""
+    sizes, steps, _, step = _seen(x, dim)
+    return x.dense or (len(sizes) <= 2 and (step == 1 or steps[-1] == 1))
+
+
+def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
+    sizes, steps, n, step = _seen(x, dim)
+    (outer, inner), (outer_step, inner_step) = ([1] * (2 - len(sizes)) + sizes, [0] * (2 - len(steps)) + steps)
+    work, array, flat = x.size if outer * inner > 1 else 1, f"{x.storage.name}[]", x.device.backend.FLAT
+
+    def launcher(kernel: Callable, scratch: str, numbers: int, work: int) -> Callable:
+        signature = ", ".join([f"{array}, {array}, int64[]", *([scratch] if scratch else []), *["int64"] * numbers])
+        return bind.launcher(x.device, name, turned(kernel, least), signature, x.dtype, work)
+
+    if step == 1 and not flat and n >= extremes.lanes(x.storage.itemsize):
+        chunks = min(_CHUNKS, n // _CHUNK) if outer * inner < _CHUNKS and n >= 2 * _CHUNK else 1
+        run = launcher(rows_kernel, f"{array}, int64[]", 6, x.size)
+        return _in_chunks(x, run, outer * inner * chunks, (outer, inner, outer_step, inner_step, n, chunks))
+    if inner_step == 1 and not flat and inner >= extremes.least_columns(x.storage.itemsize) and n < 1 << 31:
+        places = np.dtype(np.int64 if x.storage.itemsize == 8 else np.int32)
+        run = launcher(columns_kernel, f"{places.name}[]", 7, x.size)
+        numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), _LINES), x.device.empty
+        return lambda x_data, values, indices: run(x_data, values, indices, empty(outer * inner, places), *numbers)
+    run, numbers = launcher(lines_kernel, "", 7, work), (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _LINES))
+    return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
+
+
+def _in_chunks(x: Layout, run: Callable, parts: int, numbers: tuple) -> Callable:
+    """The launch of rows: where they are in one part, what is told first is the result."""
+    if numbers[-1] == 1:
+        return lambda x_data, values, indices: run(x_data, values, indices, values, indices, *numbers)
+    empty, places = x.device.empty, np.dtype(np.int64)
+    return lambda x_data, values, indices: run(x_data, values, indices, empty(parts, x.storage), empty(parts, places), *numbers)
+
+
+def _back(g: object, indices: object, layout: Layout, dim: int, keepdim: bool) -> object:
+    """Zero but for g at the extremes."""
+    if not layout.ndim:
+        return g
+    g, indices = (g, indices) if keepdim else (g.unsqueeze(dim), indices.unsqueeze(dim))
+    return g.new_zeros(layout.shape).scatter_(dim, indices, g)
+
+
+max_, min_ = Extremum("max", False), Extremum("min", True)
+argmax, argmin = ArgExtremum("argmax", False), ArgExtremum("argmin", True)
