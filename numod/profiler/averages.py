@@ -104,6 +104,8 @@ class EventList(list):
         """
         rows = [each for each in self if not top_level_events_only or getattr(each, "cpu_parent", None) is None]
         if sort_by is not None:
+            if self and not hasattr(self[0], sort_by):
+                raise AttributeError(f"table: cannot sort by {sort_by!r}; choose from {', '.join((*_SUMS, 'cpu_time', 'device_time'))}")
             rows = sorted(rows, key=lambda each: getattr(each, sort_by), reverse=True)
         return _table(rows[: row_limit if row_limit >= 0 else None], self, max_name_column_width, max_shapes_column_width, max_src_column_width, header, time_unit)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import uuid
 import warnings
@@ -20,6 +21,19 @@ from .kernels import KernelReport, reports
 from .watch import Options, Watch
 
 _now: list[profile] = []  # the profiler that is on: at most one
+
+
+def _forget() -> None:
+    """A forked child is not profiled, and may have a profiler of its own."""
+    for each in _now:
+        if each._watch is not None:
+            each._watch.stop()
+            each._watch.take()
+            each._watch = None
+    _now.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 class ProfilerActivity(Enum):
@@ -93,6 +107,13 @@ class profile:  # noqa: N801  PyTorch's name
             raise NotImplementedError("profile: execution traces are not recorded; numod.compile records a program, see its .graph")
         self.activities = set(activities) if activities is not None else supported_activities()
         self.activities |= {ProfilerActivity.CUDA} if use_cuda else set()
+        if not self.activities:
+            raise AssertionError("No valid profiler activities found: give ProfilerActivity.CPU, CUDA or both")
+        if not all(isinstance(each, ProfilerActivity) for each in self.activities):
+            raise TypeError(f"profile: activities must be of ProfilerActivity, got {sorted(map(repr, self.activities))}")
+        for name, given in (("schedule", schedule), ("on_trace_ready", on_trace_ready)):
+            if given is not None and not callable(given):
+                raise TypeError(f"profile: {name} must be a function, got {type(given).__name__}")
         self.schedule, self.on_trace_ready, self.acc_events = schedule, on_trace_ready, acc_events
         self.record_shapes, self.with_flops, self.profile_memory, self.with_stack, self.with_modules, self.with_jit = (
             record_shapes, with_flops, profile_memory, with_stack, with_modules, with_jit
@@ -129,9 +150,10 @@ class profile:  # noqa: N801  PyTorch's name
     def start(self) -> None:
         """Begin, as the schedule says for step 0."""
         if _now:
-            raise RuntimeError("another profiler is on; leave its block first")
+            raise RuntimeError("another profiler is on, here or in another thread; leave its block first: a process has one at a time")
+        action = self._action(self.step_num)
         _now.append(self)
-        self._turn(self._action(self.step_num))
+        self._turn(action)
 
     def stop(self) -> None:
         """End; what was being recorded is ready."""
@@ -160,7 +182,10 @@ class profile:  # noqa: N801  PyTorch's name
         self._step_began = clock()
 
     def _action(self, step: int) -> ProfilerAction:
-        return ProfilerAction.RECORD if self.schedule is None else self.schedule(step)
+        action = ProfilerAction.RECORD if self.schedule is None else self.schedule(step)
+        if not isinstance(action, ProfilerAction):
+            raise TypeError(f"profile: schedule({step}) must give a ProfilerAction, got {action!r}; see numod.profiler.schedule")
+        return action
 
     def _turn(self, action: ProfilerAction) -> None:
         """From what is done now to what is to be done: warming up is recording what is then forgotten."""
@@ -186,6 +211,7 @@ class profile:  # noqa: N801  PyTorch's name
         notes = self._watch.take()
         while notes and notes[-6] >= end:
             del notes[-6:]
+        notes[::6] = [max(start, self._began) for start in notes[::6]]  # what had begun before
         notes.extend((self._began, end, get_ident(), "profile", "profile", None))
         if keep:
             before = self._notes if self.acc_events and self._notes else []
@@ -200,7 +226,7 @@ class profile:  # noqa: N801  PyTorch's name
     def _built(self) -> tuple[EventList, list[Memory]]:
         if self._found is None:
             if self._notes is None:
-                raise AssertionError("Profiler must be initialized before getting key averages: nothing was recorded yet")
+                raise AssertionError("Profiler must be initialized before getting key averages: nothing was recorded yet; leave its block, or call stop()")
             events, memory = build(self._notes, self._roots)
             self._found = EventList(events), memory
         return self._found
@@ -228,7 +254,7 @@ class profile:  # noqa: N801  PyTorch's name
     def export_html(self, path: str, title: str = "numod profile", assembly: int = 6) -> None:
         """Write a page with timeline, flame graph, modules, roofline and kernels, one file that needs no network.
 
-        The `assembly` longest kernels are shown with their machine code; those that came from the disk are compiled once more for it.
+        The `assembly` longest kernels are shown with their machine code, for which they are compiled once more, as far as that takes no longer than ten seconds.
         """
         report.export_html(self, path, title, assembly)
 
@@ -236,7 +262,7 @@ class profile:  # noqa: N801  PyTorch's name
         """Write `outer;inner;... number` lines for flame graphs: lines of code and the metric in microseconds. Needs with_stack."""
         if not self.with_stack:
             raise ValueError("export_stacks() needs the lines of code: profile(with_stack=True)")
-        chrome.export_stacks(self.events(), path, metric)
+        self.events().export_stacks(path, metric)
 
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
         """Write the memory in use over time: [times in us, bytes by kind] as JSON (compressed for .gz), or the report for .html. Needs profile_memory."""

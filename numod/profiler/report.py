@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .averages import EventList
@@ -22,6 +23,7 @@ _KINDS = {  # of time, in the order they are shown, with the categories of slice
     "kernels": ("kernel",), "compiling": ("compile", "pass"), "loading": ("load", "import"), "data": ("data",),
 }  # fmt: skip
 _LIMIT = 50_000  # slices in the timeline; the tables count them all
+_PATIENCE = 10.0  # seconds for compiling kernels once more, to see their machine code
 
 
 def export_html(prof: profile, path: str, title: str, assembly: int) -> None:
@@ -52,7 +54,7 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
         "title": title, "wall": sum(each.cpu_time_total for each in events if each.category == "profile"), "kinds": kinds(events),
         "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin), "left_out": max(len(events) - _LIMIT, 0), "flame": _flame(events),
         "modules": modules(events), "lines": lines(events), "memory": _memory(prof, begin), "machine": [limits.gflops, limits.cache_gbs, limits.shared_gbs, limits.memory_gbs],
-        "kernels": [_kernel(each, number < assembly) for number, each in enumerate(kernels)],
+        "kernels": list(_kernels(kernels, assembly)),
         "compilations": [_compilation(each, begin) for each in events if each.category in ("compile", "load")],
         "options": [name for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "with_jit") if getattr(prof, name)],
     }  # fmt: skip
@@ -187,6 +189,14 @@ def _memory(prof: profile, begin: int) -> list[list[float]]:
         points.append([(each.time - begin) / 1e3, used])
     step = -(-len(points) // 4000) if points else 1
     return points[::step]
+
+
+def _kernels(reports: Sequence[KernelReport], most: int) -> Iterator[dict[str, Any]]:
+    """At `most` so many are shown with their machine code, and none that would take longer to compile than there is patience left."""
+    end = perf_counter() + _PATIENCE
+    for number, each in enumerate(reports):
+        expected = 0.0 if each.kernel.cached else each.kernel.seconds
+        yield _kernel(each, number < most and perf_counter() + expected < end)
 
 
 def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import os
+import subprocess
+import sys
+import threading
 import json
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +15,7 @@ from types import ModuleType
 import pytest
 
 import numod
-from numod.profiler import DeviceType, kineto_available, profile
+from numod.profiler import DeviceType, kineto_available, profile, record_function
 
 
 @pytest.fixture
@@ -150,3 +154,82 @@ def test_metadata_and_names_of_traces(tmp_path: Path) -> None:
     assert (document["run"], document["sizes"], prof.get_trace_id()) == ("test", [1, 2], "mine")
     with pytest.raises(NotImplementedError, match="execution traces"):
         profile(execution_trace_observer=object())
+
+
+# ---- mistakes
+
+
+def works() -> bool:
+    """Whether a profiler can be turned on, as ever."""
+    with profile() as prof:
+        numod.ones(2).exp()
+    return any(each.name == "numod::exp" for each in prof.events())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"activities": []}, AssertionError, "No valid profiler activities"), ({"activities": ["cpu"]}, TypeError, "ProfilerActivity, got .*cpu"),
+        ({"schedule": 3}, TypeError, "schedule must be a function, got int"), ({"on_trace_ready": "out"}, TypeError, "on_trace_ready must be a function, got str"),
+        ({"schedule": lambda step: step}, TypeError, r"schedule\(0\) must give a ProfilerAction, got 0"), ({"schedule": lambda step: 1 // step}, ZeroDivisionError, "zero"),
+        ({"on_trace_ready": lambda prof: 1 // 0}, ZeroDivisionError, "zero"),
+    ],
+)  # fmt: skip
+def test_a_mistaken_profiler_says_what_is_wrong_and_leaves_nothing_on(options: dict, error: type, text: str) -> None:
+    with pytest.raises(error, match=text), profile(**options):
+        numod.ones(2).exp()
+    assert works()
+
+
+def test_an_error_in_the_block_ends_the_profile(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), profile() as prof:
+        numod.ones(2).exp()
+        raise KeyError("mine")
+    assert any(each.name == "numod::exp" for each in prof.events()) and works()
+    with pytest.raises(FileNotFoundError):
+        prof.export_chrome_trace(str(tmp_path / "nowhere" / "trace.json"))
+
+
+def test_what_was_found_is_there_when_the_block_is_left(tmp_path: Path) -> None:
+    with profile() as prof:
+        numod.ones(2).exp()
+        with pytest.raises(AssertionError, match="call stop"):
+            prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    with pytest.raises(AttributeError, match="cannot sort by 'bogus'; choose from count, cpu_time_total"):
+        prof.key_averages().table(sort_by="bogus")
+
+
+def test_one_profiler_is_on_in_all_threads() -> None:
+    found: list[Exception] = []
+
+    def work() -> None:
+        try:
+            profile().start()
+        except RuntimeError as error:
+            found.append(error)
+
+    with profile():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert "here or in another thread" in str(found[0]) and works()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_is_not_profiled_and_may_be() -> None:
+    program = "import os, numod\nfrom numod.profiler import profile\nwith profile(with_jit=True) as prof:\n    numod.ones(2)\n    child = os.fork()\n    if not child:\n" \
+        "        with profile() as own: numod.ones(2)\n        os._exit(len(own.events()))\n    code = os.waitpid(child, 0)[1]\nprint(os.waitstatus_to_exitcode(code))"  # fmt: skip
+    finished = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stdout == "2\n"
+
+
+def test_a_slice_that_began_before_the_profiler_is_cut() -> None:
+    prof = profile()
+    with record_function("outer"):
+        numod.ones(2)
+        prof.start()
+        numod.ones(2)
+    prof.stop()
+    whole, outer = prof.events()[:2]
+    assert (whole.name, outer.name) == ("profile", "outer") and outer.cpu_parent is whole and outer.start == whole.start
+    assert sum(each.self_duration for each in prof.events()) == whole.duration

@@ -344,7 +344,8 @@ function code(kernel, number) {
   const row = (text, mark, properties) => element("div", properties, element("span", {className: "mark"}, mark), text || " ");
   if (!kernel.assembly) {
     source.append(...kernel.source.trimEnd().split("\n").map((text, k) => row(text, k + 1, {role: "option"})));
-    return {parts: [shown], finish() {}};
+    const why = element("p", {className: "hint"}, "Its machine code was left out, as showing it takes compiling it once more. In Python: prof.kernels()[" + number + "].machine_code.assembly");
+    return {parts: [shown, why], finish() {}};
   }
   const [first, last] = kernel.hot, made = new Map(), hot = new Map(), machine = element("pre", {tabIndex: 0, "aria-label": "Machine code"});
   const rows = kernel.assembly.split("\n").map((text, k) => {
