@@ -141,8 +141,8 @@ def ipc_collect() -> None:
 
 
 def __getattr__(name: str) -> object:
-    if name != "amp":
+    if name not in ("amp", "nvtx"):
         raise AttributeError(f"module 'numod.cuda' has no attribute '{name}'")
     from importlib import import_module
 
-    return import_module("numod.cuda.amp")
+    return import_module(f"numod.cuda.{name}")

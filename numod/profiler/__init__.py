@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import ranges as itt
 from .averages import EventList, FunctionEventAvg
 from .event import DeviceType
 from .jit_dump import JitDump
@@ -10,6 +11,6 @@ from .perf_map import write_perf_map
 from .profile import ProfilerAction, ProfilerActivity, kineto_available, profile, record_function, schedule, supported_activities, tensorboard_trace_handler
 
 __all__ = [
-    "DeviceType", "EventList", "FunctionEventAvg", "JitDump", "KernelReport", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule", "supported_activities",
-    "tensorboard_trace_handler", "write_perf_map",
+    "DeviceType", "EventList", "FunctionEventAvg", "JitDump", "KernelReport", "ProfilerAction", "ProfilerActivity", "itt", "kineto_available", "profile", "record_function", "schedule",
+    "supported_activities", "tensorboard_trace_handler", "write_perf_map",
 ]

@@ -58,11 +58,11 @@ class EventList(list):
         """Microseconds in all slices: the time of those that are in no other."""
         return sum(each.self_cpu_time_total for each in self)
 
-    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
+    def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False) -> EventList:
         """One entry per name (and shapes, and innermost lines of code). A slice inside one of its own key adds to the count and self time only."""
         found: dict[tuple, FunctionEventAvg] = {}
         for event in self:
-            key = (event.name, str(event.input_shapes) if group_by_input_shape else "", tuple(event.stack[:group_by_stack_n]))
+            key = (event.name, str(event.input_shapes) if group_by_input_shapes else "", tuple(event.stack[:group_by_stack_n]))
             if key not in found:
                 found[key] = FunctionEventAvg(event)
             inside = _nested(event)
@@ -71,7 +71,7 @@ class EventList(list):
             if inside:
                 found[key].cpu_time_total, found[key].cpu_memory_usage = before
         result = EventList(found.values())
-        result.shown_shapes, result.shown_stack = group_by_input_shape, group_by_stack_n > 0
+        result.shown_shapes, result.shown_stack = group_by_input_shapes, group_by_stack_n > 0
         return result
 
     def export_chrome_trace(self, path: str) -> None:

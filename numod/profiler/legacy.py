@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from .averages import EventList, FunctionEventAvg
+from .event import DeviceType
+from .event import Event as FunctionEvent
+from .profile import ProfilerActivity, kineto_available, record_function
 from .profile import profile as _profile
-from .profile import record_function
 
-__all__ = ["profile", "record_function"]
+__all__ = [
+    "DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "ProfilerActivity", "emit_itt", "emit_nvtx", "kineto_available", "profile", "record_function",
+]  # fmt: skip
 
 
 class profile(_profile):  # noqa: N801
@@ -16,9 +22,13 @@ class profile(_profile):  # noqa: N801
 
     def __init__(
         self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None, record_shapes: bool = False, with_flops: bool = False,
-        profile_memory: bool = False, with_stack: bool = False, with_modules: bool = True, use_kineto: bool = False, use_cpu: bool = True, **_: Any,
+        profile_memory: bool = False, with_stack: bool = False, with_modules: bool = True, use_kineto: bool = False, use_cpu: bool = True, experimental_config: Any = None,
+        acc_events: bool = False, custom_trace_id_callback: Callable[[], str] | None = None, post_processing_timeout_s: float | None = None, activity_filters: Any = None,
     ) -> None:
-        super().__init__(record_shapes=record_shapes, with_flops=with_flops, profile_memory=profile_memory, with_stack=with_stack, with_modules=with_modules)
+        super().__init__(
+            record_shapes=record_shapes, with_flops=with_flops, profile_memory=profile_memory, with_stack=with_stack, with_modules=with_modules, acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+        )  # fmt: skip
         self.enabled = enabled
 
     def start(self) -> None:
@@ -43,3 +53,17 @@ class profile(_profile):  # noqa: N801
     def self_cpu_time_total(self) -> float:
         """Microseconds in all slices."""
         return self.events().self_cpu_time_total
+
+
+class emit_nvtx(AbstractContextManager):  # noqa: N801
+    """Would name each op to NVIDIA's tools. None is told of here: the block runs as it is, and numod's profiler has the same slices."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled, self.record_shapes = enabled, record_shapes
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is on."""
+
+
+class emit_itt(emit_nvtx):  # noqa: N801
+    """The same for Intel's."""

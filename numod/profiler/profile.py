@@ -166,6 +166,8 @@ class profile:  # noqa: N801  PyTorch's name
         if recording and self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
+    start_trace, stop_trace = start, stop
+
     def step(self) -> None:
         """The program's next step begins."""
         if self not in _now:
@@ -284,6 +286,10 @@ class profile:  # noqa: N801  PyTorch's name
         self.metadata[key] = json.loads(value)
 
     preset_metadata_json = add_metadata_json
+
+    def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
+        """What gives the name of the next trace."""
+        self.custom_trace_id_callback, self._trace_id = callback, None
 
     def get_trace_id(self) -> str | None:
         """A name of what was recorded: given by `custom_trace_id_callback`, else made up; None before anything was."""

@@ -1,4 +1,4 @@
-"""`numod.utils.benchmark`: `Timer` times a statement with its noise, `Measurement` holds the times, `Compare` lays several out as a table."""
+"""`numod.utils.benchmark`: `Timer` times a statement with its noise, `Measurement` holds the times, `Compare` lays several out as a table, `Fuzzer` makes inputs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,62 @@ import math
 import statistics
 import textwrap
 import timeit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from ..device.threads import get_num_threads, set_num_threads
+from .fuzzer import FuzzedParameter, FuzzedTensor, Fuzzer, ParameterAlias
 
-__all__ = ["Compare", "Language", "Measurement", "TaskSpec", "Timer"]
+__all__ = [
+    "Colorize", "Compare", "FuzzedParameter", "FuzzedTensor", "Fuzzer", "Language", "Measurement", "ParameterAlias", "TaskSpec", "Timer", "ordered_unique", "select_unit",
+    "set_torch_threads", "timer", "trim_sigfig", "unit_to_english",
+]  # fmt: skip
 
 _UNITS = ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
 
 
 def _unit(seconds: float) -> tuple[float, str]:
     return next(((scale, name) for scale, name in reversed(_UNITS) if seconds >= scale), _UNITS[0])
+
+
+def select_unit(t: float) -> tuple[str, float]:
+    """The unit in which so many seconds are written, and its seconds."""
+    scale, unit = _unit(t)
+    return unit, scale
+
+
+def unit_to_english(u: str) -> str:
+    """millisecond, for ms."""
+    return {"ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second"}[u]
+
+
+def trim_sigfig(x: float, n: int) -> float:
+    """`x` rounded to `n` figures."""
+    if n != int(n):
+        raise AssertionError("Number of significant figures must be an integer")
+    return round(x, int(n) - math.ceil(math.log10(abs(x)))) if x else x
+
+
+def ordered_unique(elements: Iterable) -> list:
+    """Each once, in the order of their first."""
+    return list(dict.fromkeys(elements))
+
+
+@contextmanager
+def set_torch_threads(n: int) -> Iterator[None]:
+    """The block with so many threads in parallel kernels."""
+    before = get_num_threads()
+    set_num_threads(n)
+    try:
+        yield
+    finally:
+        set_num_threads(before)
+
+
+timer = timeit.default_timer
 
 
 class Language(Enum):
@@ -159,12 +201,8 @@ class Timer:
         self._task_spec = TaskSpec(stmt, setup, "", label, sub_label, description, env, num_threads)
 
     def _timeit(self, number: int) -> float:
-        before = get_num_threads()
-        set_num_threads(self._task_spec.num_threads)
-        try:
+        with set_torch_threads(self._task_spec.num_threads):
             return max(self._timer.timeit(number), 1e-9)
-        finally:
-            set_num_threads(before)
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
         """`number` runs as one block."""
@@ -209,6 +247,13 @@ class Timer:
             if sum(times) >= max_run_time or (sum(times) >= min_run_time and found.meets_confidence(threshold)):
                 return found
 
+    def collect_callgrind(self, number: int = 100, *, repeats: int | None = None, collect_baseline: bool = True, retain_out_file: bool = False) -> None:
+        """Not there: Valgrind does not know the AVX-512 instructions that kernels are compiled to."""
+        raise NotImplementedError(
+            "Timer.collect_callgrind: instruction counts need Valgrind, which cannot run kernels compiled for this processor; use blocked_autorange, "
+            "or count with Linux perf: perf stat -e instructions:u python script.py"
+        )
+
     def _block_size(self, min_run_time: float) -> int:
         """Runs that take a thousandth of the whole and a thousand times what the loop itself takes."""
         overhead = statistics.median(timeit.Timer("pass").timeit(1) for _ in range(5))
@@ -220,12 +265,21 @@ class Timer:
             number *= 10
 
 
+class Colorize(Enum):
+    """What a time's colour compares it with."""
+
+    NONE = "none"
+    COLUMNWISE = "columnwise"
+    ROWWISE = "rowwise"
+
+
 class Compare:
     """Measurements as tables: one for each label, a row for each sub_label, a column for each description, blocks by the number of threads."""
 
     def __init__(self, results: Sequence[Measurement]) -> None:
         self._results = Measurement.merge(list(results))
-        self._trim = self._colorize = self._warn = False
+        self._trim = self._warn = False
+        self._colorize = Colorize.NONE
 
     def extend_results(self, results: Sequence[Measurement]) -> None:
         """Add measurements."""
@@ -236,8 +290,8 @@ class Compare:
         self._trim = True
 
     def colorize(self, rowwise: bool = False) -> None:
-        """Green for the fastest of each row, red for what takes twice as long."""
-        self._colorize = True
+        """Green for the fastest of each column (or row) with as many threads, red for what takes twice as long."""
+        self._colorize = Colorize.ROWWISE if rowwise else Colorize.COLUMNWISE
 
     def highlight_warnings(self) -> None:
         """Mark noisy measurements."""
@@ -265,9 +319,15 @@ class Compare:
                 threads = count
                 lines.append(f"{count} threads: ".ljust(len(header), "-"))
             found = {each.description or "": each for each in results if (each.num_threads, each.as_row_name) == (count, name)}
-            best = min(each.median for each in found.values())
-            lines.append(("      " + name).ljust(width) + "  |  " + "  |  ".join(self._cell(found.get(each), scale, best, cell_width) for each in columns))
+            cells = [self._cell(found.get(each), scale, self._best(results, count, name, each), cell_width) for each in columns]
+            lines.append(("      " + name).ljust(width) + "  |  " + "  |  ".join(cells))
         return "\n".join([*lines, "", f"Times are in {names[unit]}.", ""])
+
+    def _best(self, results: list[Measurement], threads: int, row: str, column: str) -> float:
+        """The least median of those that one is compared with."""
+        by_row = self._colorize is Colorize.ROWWISE
+        near = [each.median for each in results if each.num_threads == threads and (each.as_row_name == row if by_row else (each.description or "") == column)]
+        return min(near, default=0.0)
 
     def _cell(self, found: Measurement | None, scale: float, best: float, width: int) -> str:
         if found is None:
@@ -279,7 +339,7 @@ class Compare:
             value, figures = round(value, places), max(places, 0)
         text = f"{value:.{figures}f}" + ("*" if self._warn and found.has_warnings else "")
         text = text.center(width)
-        if not self._colorize:
+        if self._colorize is Colorize.NONE:
             return text
         color = "92" if found.median <= 1.05 * best else "91" if found.median >= 2 * best else ""
         return f"\033[{color}m{text}\033[0m" if color else text

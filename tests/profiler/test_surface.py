@@ -233,3 +233,32 @@ def test_a_slice_that_began_before_the_profiler_is_cut() -> None:
     whole, outer = prof.events()[:2]
     assert (whole.name, outer.name) == ("profile", "outer") and outer.cpu_parent is whole and outer.start == whole.start
     assert sum(each.self_duration for each in prof.events()) == whole.duration
+
+
+# ---- ranges and the older names
+
+
+def test_ranges_are_slices(torch: ModuleType) -> None:
+    nvtx, itt = torch.cuda.nvtx, torch.profiler.itt
+    assert importlib.import_module(f"{torch.__name__}.cuda.nvtx") is nvtx and not itt.is_available()
+    with torch.profiler.profile() as prof, torch.autograd.profiler.emit_nvtx(), torch.autograd.profiler.emit_itt(record_shapes=True):
+        assert (nvtx.range_push("outer"), nvtx.range_push("inner")) == (0, 1)
+        torch.ones(2).exp()
+        assert (nvtx.range_pop(), nvtx.range_pop()) == (1, 0)
+        with itt.range("step {}", 3):
+            itt.mark("here")
+    with pytest.raises(RuntimeError, match="no range is open"):
+        nvtx.range_pop()
+    exp = next(each for each in prof.events() if each.name == "numod::exp")
+    assert [exp.cpu_parent.name, exp.cpu_parent.cpu_parent.name] == ["inner", "outer"]
+    assert next(each for each in prof.events() if each.name == "here").cpu_parent.name == "step 3"
+
+
+def test_traces_are_begun_and_ended_by_hand(torch: ModuleType) -> None:
+    prof = torch.profiler.profile()
+    prof.set_custom_trace_id_callback(lambda: "mine")
+    prof.start_trace()
+    torch.ones(2).exp()
+    prof.stop_trace()
+    assert prof.get_trace_id() == "mine" and prof.events().key_averages(group_by_input_shapes=True, group_by_overload_name=False)
+    assert isinstance(prof.events()[0], torch.autograd.profiler.FunctionEvent)

@@ -75,7 +75,7 @@ def test_compare_lays_out_rows_and_columns(capsys):
 
 def test_compare_colours_and_marks():
     table = Compare([measured([1e-3, 1e-3], "a", "mine"), measured([9e-3, 2e-3, 5e-3], "a", "theirs")])
-    table.colorize()
+    table.colorize(rowwise=True)
     table.highlight_warnings()
     table.trim_significant_figures()
     assert "\033[92m" in str(table) and "\033[91m" in str(table) and "5*" in str(table)
@@ -122,3 +122,76 @@ def test_what_is_no_statement() -> None:
         Timer("x", language=Language.CPP)
     with pytest.raises(NotImplementedError, match="blocked_autorange"):
         Timer("1", language=Language.PYTHON).repeat()
+
+
+# ---- small tools
+
+
+def test_units_and_figures():
+    assert [benchmark.select_unit(each) for each in (3e-9, 2e-6, 0.5, 7.0)] == [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)]
+    assert benchmark.unit_to_english("us") == "microsecond" and benchmark.ordered_unique([3, 1, 3, 2]) == [3, 1, 2]
+    assert [benchmark.trim_sigfig(each, 2) for each in (3.14159, 1234.0, 0.0123456, -987.0, 0.0)] == [3.1, 1200.0, 0.012, -990.0, 0.0]
+
+
+def test_instruction_counts_say_what_they_need():
+    with pytest.raises(NotImplementedError, match="need Valgrind.*perf stat"):
+        Timer("pass").collect_callgrind()
+
+
+def test_colours_compare_columns_or_rows():
+    times = {("a", "x"): 1.0, ("a", "y"): 5.0, ("b", "x"): 2.5, ("b", "y"): 2.0}
+    results = [Measurement(1, [time], TaskSpec("s", "pass", sub_label=row, description=column)) for (row, column), time in times.items()]
+
+    def colours(rowwise: bool) -> list[str]:
+        table = Compare(results)
+        table.colorize(rowwise=rowwise)
+        return [cell.partition("m")[0] for line in str(table).splitlines() if line.startswith("      ") for cell in line.split("\033[")[1:] if cell[0] != "0"]
+
+    assert colours(True) == ["92", "91", "92"] and colours(False) == ["92", "91", "91", "92"]
+    assert str(Compare(results)).count("\033") == 0
+
+
+# ---- fuzzers
+
+
+def fuzzer(seed: int = 0, **options: object) -> benchmark.Fuzzer:
+    return benchmark.Fuzzer(
+        parameters=[
+            [benchmark.FuzzedParameter(f"k{i}", 1, 16, distribution="loguniform") for i in range(2)], benchmark.FuzzedParameter("dim", distribution={1: 0.5, 2: 0.5}, strict=True),
+            benchmark.FuzzedParameter("n", distribution={1: 0.5, benchmark.ParameterAlias("k0"): 0.5}),
+        ],
+        tensors=[
+            benchmark.FuzzedTensor("x", ("k0", "k1"), steps=(1, 2), min_elements=2, max_elements=64, probability_contiguous=0.25, dim_parameter="dim"),
+            benchmark.FuzzedTensor("y", ("n",), dtype=numod.int64),
+        ],
+        seed=seed, **options,
+    )  # fmt: skip
+
+
+def test_fuzzers_make_tensors_by_their_parameters():
+    seen = fuzzer(constraints=[lambda params: params["k1"] > 1])
+    for tensors, properties, params in seen.take(40):
+        x, y = tensors["x"], tensors["y"]
+        assert tuple(x.shape) == (params["k0"], params["k1"])[: params["dim"]] and 2 <= x.numel() <= 64 and params["k1"] > 1
+        assert y.shape == (params["n"],) and params["n"] in (1, params["k0"]) and y.dtype is numod.int64
+        assert properties["x"]["numel"] == x.numel() and properties["x"]["is_contiguous"] == x.is_contiguous() and properties["x"]["steps"] == (1, 2)[: params["dim"]]
+    assert 0 < seen.rejection_rate < 1
+
+
+def test_fuzzers_repeat_themselves():
+    first, second = ([tensors["x"].tolist() for tensors, _, _ in fuzzer(seed=7).take(5)] for _ in range(2))
+    assert first == second != [tensors["x"].tolist() for tensors, _, _ in fuzzer(seed=8).take(5)]
+
+
+def test_fuzzers_refuse_what_cannot_be():
+    parameter, alias = benchmark.FuzzedParameter, benchmark.ParameterAlias
+    with pytest.raises(AssertionError, match="add up to one"):
+        parameter("a", distribution={1: 0.5, 2: 0.1})
+    with pytest.raises(AssertionError, match="Unknown distribution: normal"):
+        parameter("a", 1, 2, distribution="normal")
+    with pytest.raises(ValueError, match="Duplicate names"):
+        benchmark.Fuzzer([parameter("a", 1, 2, "uniform")], [benchmark.FuzzedTensor("a", (1,))])
+    with pytest.raises(ValueError, match="cycle"):
+        next(benchmark.Fuzzer([parameter("a", distribution={alias("b"): 1.0}), parameter("b", distribution={alias("a"): 1.0})], []).take(1))
+    with pytest.raises(ValueError, match="Failed to generate"):
+        next(benchmark.Fuzzer([parameter("a", 1, 2, "uniform")], [], constraints=[lambda params: False]).take(1))
