@@ -13,6 +13,7 @@ from dataclasses import dataclass
 VECTORS = 3  # of a full tile's width: with 8 rows 24 sums in 32 registers, with 4 rows 12 in 16
 LINE = 8  # vectors of a tile of one row
 HEIGHTS = (1, 2, 4, 8)  # rows of tiles for few rows
+_CACHE_LINE = 64  # bytes
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def functions() -> dict[str, Callable]:
     tileRxN(a, a_at, a_row, b, b_at, c, c_at, c_row, depth), where all are arrays, is a tile of R rows, of a as it lies and of b in a panel of this width.
 
     copy_line1(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_line2 and copy_line4 take x[x_at + 2 * j]
-    and x[x_at + 4 * j].
+    and x[x_at + 4 * j]. copy_rows(x, x_at, out, out_at) copies as many elements as a tile has rows. fetch(address, size) has so many bytes come nearer.
 
     turn_block(x, x_at, x_step, out, out_at, out_step): a transposed square of as many elements as a register holds, out (k, j) = x (j, k), its lines x_step apart.
     turn_edge(..., out_step, held) reads only `held` lines, the last of them in the place of those that are missing.
@@ -70,7 +71,7 @@ def functions() -> dict[str, Callable]:
     for vectors in range(1, VECTORS + 1):
         found |= {f"{kind}{vectors}": _indirect(rows, vectors, kind) for kind in ("shifted", "spread")}
         found |= {f"{kind}{vectors}": _tile(rows, vectors, kind == "edge") for kind in ("tile", "edge")}
-    found |= {"turn_block": _turn(), "turn_edge": _turn_edge()}
+    found |= {"turn_block": _turn(), "turn_edge": _turn_edge(), "copy_rows": _copy_rows(rows), "fetch": _fetch()}
     found |= {f"tile{rows}x{vectors}": _few(rows, vectors) for rows in HEIGHTS for vectors in range(1, widest(rows) + 1)}
     return {**found, **{f"line{vectors}": _indirect(1, vectors, "shifted") for vectors in (1, 2, 4, LINE)}}
 
@@ -108,14 +109,14 @@ def _copy(stride: int) -> Callable:
 
 
 def emit_copy(builder, real, lanes, stride, source, first, last, target, n):  # noqa: ANN001, ANN201
-    """Write the instructions of copy_line: a masked load for each vector, so that neither the ends nor the borders need loops of their own."""
+    """Write the instructions of copy_line: masked loads where a vector is not whole, so that neither the ends nor the borders need loops of their own."""
     from llvmlite import ir
 
     integer, small, vector, flags = ir.IntType(64), ir.IntType(32), ir.VectorType(real, lanes), ir.VectorType(ir.IntType(1), lanes)
     places, size = ir.VectorType(small, lanes), 4 if isinstance(real, ir.FloatType) else 8
     load, store = (_masked(builder.module, verb, vector) for verb in ("load", "store"))
     alignment, zeros = ir.Constant(small, size), ir.Constant(vector, None)
-    first, last, limit = (_broadcast(builder, builder.trunc(value, small), lanes) for value in (first, last, n))
+    low, high, limit = (_broadcast(builder, builder.trunc(value, small), lanes) for value in (first, last, n))
 
     before, loop, after = builder.block, builder.append_basic_block("line"), builder.append_basic_block("copied")
     builder.cbranch(builder.icmp_signed(">", n, ir.Constant(integer, 0)), loop, after)
@@ -126,21 +127,75 @@ def emit_copy(builder, real, lanes, stride, source, first, last, target, n):  # 
     def place(offset: int) -> object:
         return builder.add(start, ir.Constant(places, [(lane + offset) // stride for lane in range(lanes)]))
 
-    parts = []
-    for part in range(stride):
-        asked = ir.Constant(flags, [int((lane + part * lanes) % stride == 0) for lane in range(lanes)])
-        mask = builder.and_(asked, builder.and_(builder.icmp_signed(">=", place(part * lanes), first), builder.icmp_signed("<", place(part * lanes), last)))
-        at = builder.gep(source, [builder.add(builder.mul(j, ir.Constant(integer, stride)), ir.Constant(integer, part * lanes))])
-        parts.append(builder.call(load, [builder.bitcast(at, vector.as_pointer()), alignment, mask, zeros]))
-    while len(parts) > 1:  # every second element of two vectors, until one is left
-        parts = [builder.shuffle_vector(low, high, ir.Constant(places, list(range(0, 2 * lanes, 2)))) for low, high in zip(parts[::2], parts[1::2])]
-    numbers = builder.add(start, ir.Constant(places, list(range(lanes))))
-    builder.call(store, [parts[0], builder.bitcast(builder.gep(target, [j]), vector.as_pointer()), alignment, builder.icmp_signed("<", numbers, limit)])
+    def line(pointer: object, offset: object) -> object:
+        return builder.bitcast(builder.gep(pointer, [offset]), vector.as_pointer())
+
+    def copy_some() -> None:
+        parts = []
+        for part in range(stride):
+            asked = ir.Constant(flags, [int((lane + part * lanes) % stride == 0) for lane in range(lanes)])
+            mask = builder.and_(asked, builder.and_(builder.icmp_signed(">=", place(part * lanes), low), builder.icmp_signed("<", place(part * lanes), high)))
+            at = line(source, builder.add(builder.mul(j, ir.Constant(integer, stride)), ir.Constant(integer, part * lanes)))
+            parts.append(builder.call(load, [at, alignment, mask, zeros]))
+        while len(parts) > 1:  # every second element of two vectors, until one is left
+            parts = [builder.shuffle_vector(*pair, ir.Constant(places, list(range(0, 2 * lanes, 2)))) for pair in zip(parts[::2], parts[1::2])]
+        numbers = builder.add(start, ir.Constant(places, list(range(lanes))))
+        builder.call(store, [parts[0], line(target, j), alignment, builder.icmp_signed("<", numbers, limit)])
+
     following = builder.add(j, ir.Constant(integer, lanes))
+    if stride == 1:  # masks cost several times as much as a copy
+        ends = builder.and_(builder.icmp_signed("<=", following, last), builder.icmp_signed("<=", following, n))
+        with builder.if_else(builder.and_(ends, builder.icmp_signed(">=", j, first)), likely=True) as (whole, partly):
+            with whole:
+                builder.store(builder.load(line(source, j), align=size), line(target, j), align=size)
+            with partly:
+                copy_some()
+    else:
+        copy_some()
     j.add_incoming(ir.Constant(integer, 0), before)
-    j.add_incoming(following, loop)
+    j.add_incoming(following, builder.block)
     builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
     builder.position_at_end(after)
+
+
+def _fetch() -> Callable:
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def fetch(context, start, size):  # noqa: ANN001, ANN202
+        def generate(context, builder, signature, values):  # noqa: ANN001, ANN202
+            start, size = values
+            with cgutils.for_range_slice(builder, size.type(0), size, size.type(_CACHE_LINE)) as (offset, _):
+                _prefetch(builder, builder.inttoptr(builder.add(start, offset), ir.IntType(8).as_pointer()), False)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return fetch
+
+
+def _copy_rows(rows: int) -> Callable:
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic
+
+    at = types.int64
+
+    @intrinsic
+    def copy_rows(context, x, x_at, out, out_at):  # noqa: ANN001, ANN202
+        def generate(context, builder, signature, values):  # noqa: ANN001, ANN202
+            size, vector = x.dtype.bitwidth // 8, ir.VectorType(context.get_value_type(x.dtype), rows)
+            data = (context.make_array(signature.args[k])(context, builder, values[k]).data for k in (0, 2))
+            source, target = (builder.bitcast(builder.gep(each, [values[k]]), vector.as_pointer()) for each, k in zip(data, (1, 3)))
+            builder.store(builder.load(source, align=size), target, align=size)
+            return context.get_dummy_value()
+
+        return types.void(x, at, out, at), generate
+
+    return copy_rows
 
 
 def _turn() -> Callable:
@@ -336,6 +391,10 @@ def emit(  # noqa: ANN201
     numbers = [ir.Constant(integer, i) for i in range(rows)]
     places = [entry(number) if kind == "spread" else builder.mul(a_row, _held(builder, number, held)) for number in numbers]
     starts = [builder.gep(a, [place]) for place in places]
+    if kind == "tile":  # by the time of the sums what they are added to has come from memory
+        for i in range(rows):
+            for share in shares(builder.gep(c, [builder.mul(c_row, ir.Constant(integer, i))])):
+                _prefetch(builder, share, True)
     before, loop, after = builder.block, builder.append_basic_block("step"), builder.append_basic_block("sums")
     builder.cbranch(builder.icmp_signed(">", depth, zero), loop, after)
 
@@ -419,6 +478,15 @@ def _masked(module: object, verb: str, vector: object) -> object:
     if verb == "load":
         return _declared(module, name, vector, [vector.as_pointer(), small, flags, vector])
     return _declared(module, name, ir.VoidType(), [vector, vector.as_pointer(), small, flags])
+
+
+def _prefetch(builder: object, place: object, write: bool) -> None:
+    """Have a cache line come: to be written, into the first-level cache; to be read later, into the second."""
+    from llvmlite import ir
+
+    small, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+    function = _declared(builder.module, "llvm.prefetch.p0", ir.VoidType(), [byte, small, small, small])
+    builder.call(function, [builder.bitcast(place, byte), *(ir.Constant(small, each) for each in (int(write), 3 if write else 2, 1))])
 
 
 def _broadcast(builder: object, value: object, lanes: int) -> object:

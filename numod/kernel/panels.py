@@ -11,29 +11,34 @@ from .scalar import scalar
 @scalar
 def pack_columns(b, base, row_step, column_step, depth, width, panels, own, panel, lanes):
     """panels (panel's, depth, panel) = b (depth, width). What lies beyond b's columns is left as it was, or takes a neighbour's value."""
-    for j in range(0, width, panel):
-        start, held = own + j * depth, min(panel, width - j)
-        if column_step == 1:
-            for k in range(depth):
-                copy_line1(b, base + k * row_step + j, 0, held, panels, start + k * panel, panel)
-        elif row_step == 1 and depth >= lanes:
-            for c in range(0, held, lanes):
+    if column_step == 1:
+        for k in range(depth):  # whole rows: memory in order, a page after the other
+            for j in range(0, width, panel):
+                copy_line1(b, base + k * row_step + j, 0, min(panel, width - j), panels, own + j * depth + k * panel, panel)
+    elif row_step == 1 and depth >= lanes:
+        for j in range(0, width, panel):
+            for c in range(0, min(panel, width - j), lanes):
+                held = width - j - c
                 for step in range(0, depth, lanes):
                     k = min(step, depth - lanes)  # the last square overlaps the one before
-                    if c + lanes <= held:
-                        turn_block(b, base + k + (j + c) * column_step, column_step, panels, start + k * panel + c, panel)
+                    if held >= lanes:
+                        turn_block(b, base + k + (j + c) * column_step, column_step, panels, own + j * depth + k * panel + c, panel)
                     else:
-                        turn_edge(b, base + k + (j + c) * column_step, column_step, panels, start + k * panel + c, panel, held - c)
-        else:
-            for i in range(held):
+                        turn_edge(b, base + k + (j + c) * column_step, column_step, panels, own + j * depth + k * panel + c, panel, held)
+    else:
+        for j in range(0, width, panel):
+            for i in range(min(panel, width - j)):
                 for k in range(depth):
-                    panels[uintp(start + k * panel + i)] = b[uintp(base + k * row_step + (j + i) * column_step)]
+                    panels[uintp(own + j * depth + k * panel + i)] = b[uintp(base + k * row_step + (j + i) * column_step)]
 
 
 @scalar
 def pack_rows(a, base, row_step, column_step, depth, held, packed, own, tile_rows):
     """packed (depth, tile_rows) = a (held rows, depth), zeros beyond."""
-    if row_step == 1:
+    if row_step == 1 and held == tile_rows:
+        for k in range(depth):
+            copy_rows(a, base + k * column_step, packed, own + k * tile_rows)
+    elif row_step == 1:
         for k in range(depth):
             copy_line1(a, base + k * column_step, 0, held, packed, own + k * tile_rows, tile_rows)
     else:

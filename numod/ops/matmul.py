@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -24,7 +25,8 @@ _PARTS, _PART = 8, 1 << 16  # a matrix that meets a vector is cut into so many p
 _RUN = 512  # and in runs of so many
 _TILED, _TURNED = 1 << 10, 1 << 13  # multiply-adds from which register tiles beat plain loops; where a matrix is packed for them
 _DIRECT = 1 << 15  # bytes of a matrix that tiles read as it lies, again and again: it stays in the first-level cache
-_DEPTH, _PANELS, _PART_ROWS = 256, 10, 128  # a packed block's rows and panels: it fits the second-level cache; a part's rows at least
+_DEPTH, _PANELS = 512, 8  # a packed block's rows and panels: it fits the second-level cache
+_PART_ROWS, _PART_PANELS = 128, 4  # a part's rows and panels at least
 
 
 def product_rows(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_row):
@@ -115,8 +117,8 @@ def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_r
 
 
 def product_tiles(
-    a, b, out, bias, packed, workers, share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, row_parts, column_parts,
-    block, panel, pack_a, pack_b,
+    a, b, out, bias, packed, workers, row_parts, column_parts, share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column,
+    block, panel, widest, pack_a, pack_b,
 ):  # fmt: skip
     """The same by register tiles: blocks of b, packed where that pays, each against all rows of a. Sums run along `inner` alike in all parts."""
     tasks = batches * row_parts * column_parts
@@ -127,11 +129,13 @@ def product_tiles(
             batch, part, share_across = task // (row_parts * column_parts), task // column_parts % row_parts, task % column_parts
             top, bottom = part * tiles_down // row_parts * TILE_ROWS, min(rows, (part + 1) * tiles_down // row_parts * TILE_ROWS)
             begin, end = share_across * tiles_across // column_parts * panel, min(columns, (share_across + 1) * tiles_across // column_parts * panel)
+            blocks = (end - begin + widest - 1) // widest
+            wide = ((end - begin + panel - 1) // panel + blocks - 1) // blocks * panel  # columns of a block: the last is not left with few
             base = batch * rows * columns
             for k in range(0, inner, block):
                 depth, keep = min(block, inner - k), int64(k > 0)
-                for first in range(begin, end, PANELS * panel):
-                    width = min(PANELS * panel, end - first)
+                for first in range(begin, end, wide):
+                    width = min(wide, end - first)
                     b_at = batch * b_batch + k * b_row + first * b_column
                     if pack_b:
                         pack_columns(b, b_at, b_row, b_column, depth, width, packed, own, panel, LANES)
@@ -201,8 +205,8 @@ class Finish:
 
 def _tile_kernel(
     name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int, finish: Finish | None = None, has_bias: bool = False,
-) -> tuple[Callable, int, tuple] | None:  # fmt: skip
-    """The kernel `product_tiles`, how many elements of scratch memory it takes, and its constants.
+) -> tuple[Callable, Callable[[int], tuple]] | None:  # fmt: skip
+    """The kernel `product_tiles`, and a function of the number of threads that gives the scratch memory it takes, and its constants.
 
     None where the product is so small that plain loops are as fast, or not of floats on the CPU.
     """
@@ -218,26 +222,37 @@ def _tile_kernel(
     pack_b = b_column != 1 or not (small or rows <= 2 * tile_rows) or (columns % lanes != 0 and not host.masks)
     pack_a = a_column != 1 and not (rows * inner * storage.itemsize <= _DIRECT)
     deep = -(-inner // -(-inner // _DEPTH) // lanes) * lanes if pack_a or pack_b or rows > tile_rows else inner
-    column_parts = max(1, min(_PARTS, columns // (_PANELS * panel)))
-    row_parts = max(1, min(_PARTS // column_parts, rows // _PART_ROWS))
-    workers = min(_PARTS, batches * row_parts * column_parts)
-    rows_at = pack_b * deep * min(_PANELS * panel, -(-columns // panel) * panel)
+    widest = min(_PANELS, -(-columns // panel)) * panel
+    rows_at = pack_b * deep * widest
     share = rows_at + pack_a * deep * tile_rows
     constants = (
-        workers, share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, row_parts, column_parts,
-        deep, panel, int(pack_a), int(pack_b),
+        share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, deep, panel, widest, int(pack_a), int(pack_b),
     )  # fmt: skip
     source = bind.source_of(product_tiles)
-    for word, number in {"TILE_ROWS": tile_rows, "LANES": lanes, "PANELS": _PANELS, "SIZE": storage.itemsize}.items():
+    for word, number in {"TILE_ROWS": tile_rows, "LANES": lanes, "SIZE": storage.itemsize}.items():
         source = re.sub(rf"\b{word}\b", str(number), source)
     arrays, numbers = [], []
     if finish is not None:
         source, constants, (arrays, numbers) = finish.joined(source, has_bias), (*constants, *finish.sizes()), finish.types()
-    signature = ", ".join([f"{storage.name}[]"] * 5 + arrays + ["int64"] * len(constants) + numbers)
-    if workers == 1:
+    signature = ", ".join([f"{storage.name}[]"] * 5 + arrays + ["int64"] * (3 + len(constants)) + numbers)
+
+    @cache
+    def divided(count: int) -> tuple:
+        parts = _divided(count, batches, rows, columns, panel)
+        return ((parts[0] * share, storage),), (*parts, *constants)
+
+    if divided(_PARTS)[1][0] == 1:
         source = source.replace("parallel_range(", "range(")
     run = bind.launcher(a.device, f"{name}_tiles", source, signature, a.dtype, batches * rows * columns * inner // 4)
-    return run, workers * share, constants
+    return run, divided
+
+
+def _divided(threads: int, batches: int, rows: int, columns: int, panel: int) -> tuple[int, int, int]:
+    """How many workers share products, and in how many parts of rows and of columns. Parts of rows pack the same columns, each for itself."""
+    wanted = 1 if batches % threads == 0 or batches >= _PARTS * threads else threads
+    across = max(1, min(wanted, columns // (_PART_PANELS * panel)))
+    down = max(1, min(-(-wanted // across), rows // _PART_ROWS))
+    return min(threads, batches * down * across), down, across
 
 
 def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
@@ -245,15 +260,16 @@ def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
     kernel = _tile_kernel(name, a, b, batches, a_batch, b_batch)
     if kernel is None:
         return None
-    (run, room, constants), nothing = kernel, a.device.empty(0, a.storage)
-    if room == 0:
-        return run, (nothing, nothing, *constants)
-    scratch, parts = a.device.backend.scratch, ((room, a.storage),)
+    (run, divided), nothing, scratch = kernel, a.device.empty(0, a.storage), a.device.backend.scratch
+    (((room, _),), numbers) = divided(_PARTS)
+    if room == 0 and numbers[0] == 1:
+        return run, (nothing, nothing, *numbers)
 
-    def launch(a_data: object, b_data: object, out_data: object, bias: object, *numbers: int) -> None:
+    def launch(a_data: object, b_data: object, out_data: object, bias: object) -> None:
+        parts, numbers = divided(threads.get_num_threads())
         run(a_data, b_data, out_data, bias, *scratch(parts), *numbers)
 
-    return launch, (nothing, *constants)
+    return launch, (nothing,)
 
 
 def finished(name: str, factors: tuple[Layout, Layout, Layout | None], loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
@@ -275,11 +291,12 @@ def finished(name: str, factors: tuple[Layout, Layout, Layout | None], loop: emi
     kernel = _tile_kernel(name, a, b, sizes[0] if batch else 1, a_batch, b_batch, finish, bias is not None) if len(sizes) == 1 else None
     if kernel is None:
         return None
-    (run, room, constants), nothing = kernel, a.device.empty(0, a.storage)
-    scratch, parts = a.device.backend.scratch, ((room, a.storage),)
+    (run, divided), nothing, scratch = kernel, a.device.empty(0, a.storage), a.device.backend.scratch
 
     def launch(a_data: object, b_data: object, out: object, bias_data: object, arrays: list, numbers: list) -> None:
-        run(a_data, b_data, out, nothing if bias_data is None else bias_data, *scratch(parts) if room else (nothing,), *arrays, *constants, *numbers)
+        parts, constants = divided(threads.get_num_threads())
+        packed = scratch(parts) if parts[0][0] else (nothing,)
+        run(a_data, b_data, out, nothing if bias_data is None else bias_data, *packed, *arrays, *constants, *numbers)
 
     return launch
 
