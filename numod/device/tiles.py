@@ -405,7 +405,7 @@ def emit(  # noqa: ANN201
     across, new = builder.mul(k, a_step), []
     for i in range(rows):
         left = _broadcast(builder, builder.load(builder.gep(starts[i], [across])), lanes)
-        new.append([_multiply_add(builder, left, right[v], sums[i][v]) for v in range(vectors)])
+        new.append([multiply_add(builder, left, right[v], sums[i][v]) for v in range(vectors)])
     following = builder.add(k, one)
     k.add_incoming(zero, before)
     k.add_incoming(following, loop)
@@ -497,7 +497,7 @@ def _broadcast(builder: object, value: object, lanes: int) -> object:
     return builder.shuffle_vector(alone, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(integer, lanes), [0] * lanes))
 
 
-def _multiply_add(builder: object, left: object, right: object, total: object) -> object:
+def multiply_add(builder: object, left: object, right: object, total: object) -> object:
     """left * right + total, rounded once."""
     from llvmlite import ir
 

@@ -20,7 +20,7 @@ from .linear_gradient import joined
 from .op import Op, Plan, single_device
 from .pointwise import broadcast_shapes, broadcast_strides
 
-_SMALL = 1 << 11  # multiply-adds up to which a product with a vector is left to the plain loops
+_SMALL, _GROUPED = 1 << 11, 1 << 18  # multiply-adds up to which plain loops multiply a vector by columns; up to which rows meet it in groups
 _PARTS, _PART = 8, 1 << 16  # a matrix that meets a vector is cut into so many parts at most, of so many elements at least,
 _RUN = 512  # and in runs of so many
 _TILED, _TURNED = 1 << 10, 1 << 13  # multiply-adds from which register tiles beat plain loops; where a matrix is packed for them
@@ -99,6 +99,17 @@ def vector_dots(vector, matrix, out, bias, batches, count, inner, v_batch, v_ste
                 for k in range(inner):
                     total += vector[uintp(v + k * v_step)] * matrix[uintp(row + k)]
             out[uintp(batch * count + j)] = total + bias[uintp(j * bias_step)] if bias.size > 0 else total
+
+
+def vector_groups(vector, matrix, out, bias, batches, count, inner, v_batch, v_step, m_batch, m_step, bias_step, parts):
+    """The same for a dense vector and a matrix that caches hold: as many dot products at a time as a register has lanes."""
+    for task in parallel_range(batches):
+        batch = int64(task)
+        base = batch * count
+        dots(matrix, batch * m_batch, m_step, vector, batch * v_batch, inner, out, base, count)
+        if bias.size > 0:
+            for j in range(count):
+                out[uintp(base + j)] += bias[uintp(j * bias_step)]
 
 
 def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column):
@@ -304,7 +315,7 @@ def finished(name: str, factors: tuple[Layout, Layout, Layout | None], loop: emi
 def _vector(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
     """Launcher and constants of the products with a vector, which go through the matrix once; None for others, and for small ones."""
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
-    if a.device.backend.FLAT or min(rows, columns) > 1 or rows * inner * columns <= _SMALL:
+    if a.device.backend.FLAT or min(rows, columns) > 1:
         return None
     if rows == 1:  # (its steps along inner and outer, the vector's step), each with its batch's
         steps, count, vector, order = (*b.strides[-2:], b_batch), columns, (a_batch, a.strides[-1]), "vector, matrix"
@@ -313,13 +324,17 @@ def _vector(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
     if 1 not in steps[:2]:
         return None
     function, step = (vector_dots, steps[1]) if steps[0] == 1 else (vector_rows, steps[0])
+    if function is vector_dots and vector[1] == 1 and count * inner <= _GROUPED and a.dtype.is_floating_point:
+        function = vector_groups
+    elif rows * inner * columns <= _SMALL:
+        return None
     parts = max(1, min(_PARTS, count * inner // _PART, count // _RUN if function is vector_rows else count))
     constants = (batches, count, inner, *vector, steps[2], step, int(rows == 1))
     signature = ", ".join([f"{a.storage.name}[]"] * 4 + ["int64"] * (len(constants) + 1))
     source = bind.source_of(function).replace("def kernel(vector, matrix,", f"def kernel({order},")
     run = bind.launcher(a.device, f"{name}_{function.__name__}", source, signature, a.dtype, batches * count * inner // 4, build.FAST_REDUCTION)
     nothing = a.device.empty(0, a.storage)
-    if parts == 1 or function is vector_dots:
+    if parts == 1 or function is not vector_rows:
         return run, (nothing, *constants, parts)
     return (lambda *given: run(*given, parts if threads.get_num_threads() > 1 else 1)), (nothing, *constants)  # one thread reads whole rows: memory in order
 
