@@ -40,7 +40,7 @@ def _entries(folder: str | None) -> Iterator[Entry]:
                 state = each.stat()
             except OSError:
                 continue
-            yield Entry(each.path, each.name[: -len(SUFFIX)].rsplit("_", 2)[0], state.st_size, state.st_mtime)
+            yield Entry(each.path, each.name[: -len(SUFFIX)].rpartition("_")[0], state.st_size, state.st_mtime)
 
 
 def size_of(kernel: Kernel) -> int:

@@ -134,7 +134,7 @@ def _table(rows: list, everything: EventList, name_width: int, shapes_width: int
     if any(each.device_time_total for each in everything):
         columns.append(("CUDA", 9, lambda each: shown(each.device_time_total)))
     if any(each.cpu_memory_usage for each in everything):
-        columns.append(("self mem", 9, lambda each: bytes_text(each.self_cpu_memory_usage)))
+        columns.append(("self mem", 9, lambda each: bytes_text(each.self_cpu_memory_usage) if each.self_cpu_memory_usage else ""))
     if any(each.flops for each in everything):
         columns.append(("GFLOP/s", 7, lambda each: f"{each.flops / each.cpu_time_total / 1e3:.2f}" if each.flops and each.cpu_time_total else ""))
     texts = [("name", name_width, lambda each: each.name)]

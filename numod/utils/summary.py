@@ -15,7 +15,10 @@ from ..core.random import rand
 from ..nn import Module
 from ..ops import cost
 
-_COLUMNS = {"output_size": "Output Shape", "input_size": "Input Shape", "num_params": "Param #", "mult_adds": "Mult-Adds", "time": "Time (ms)", "trainable": "Trainable"}
+_COLUMNS = {
+    "output_size": "Output Shape", "input_size": "Input Shape", "num_params": "Param #", "mult_adds": "Mult-Adds", "memory": "Memory (MB)", "time": "Time (ms)",
+    "trainable": "Trainable",
+}  # fmt: skip
 _MEGABYTE = 1e6
 
 
@@ -45,6 +48,8 @@ class Layer:
             return "--" if not self.parameters else "True" if self.trainable == self.parameters else "Partial" if self.trainable else "False"
         if column == "mult_adds":
             return f"{self.mult_adds:,}" if self.mult_adds else "--"
+        if column == "memory":
+            return f"{self.output_bytes / _MEGABYTE:.2f}" if self.output_bytes else "--"
         if column == "time":
             return f"{1e3 * self.seconds:.2f}" if self.seconds else "--"
         found = getattr(self, column)
@@ -101,8 +106,8 @@ def summary(
     """Run `model` once, without gradients, and tell of each layer its output's shape, parameters and multiply-adds. Printed unless `verbose` is 0.
 
     `input_size` is a shape or a list of shapes (`batch_dim` puts a batch of one into each), for uniform random inputs of `dtypes`; `input_data` is the input
-    itself, one tensor or a tuple, or a dict of keywords; `kwargs` go to the model. Columns: output_size, input_size, num_params, mult_adds, time, trainable.
-    Shared modules are counted once. Raises ValueError for unknown columns and modes, and where neither size nor data is given for a model that needs them.
+    itself, one tensor or a tuple, or a dict of keywords; `kwargs` go to the model. Columns: output_size, input_size, num_params, mult_adds, memory (of the
+    output), time (of a second pass, as the first may compile), trainable. Shared modules are counted once. Raises ValueError for unknown columns and modes, and where neither size nor data is given for a model that needs them.
     """
     columns = tuple(col_names) if col_names is not None else ("output_size", "num_params", "mult_adds")
     unknown = [each for each in columns if each not in _COLUMNS]
@@ -114,7 +119,7 @@ def summary(
     arguments, keywords = _inputs(input_size, input_data, batch_dim, device, dtypes)
     root = _tree(model)
     layers = {id(each.module): each for each in reversed(list(_walk(root)))}
-    _run(model, layers, mode, arguments, {**keywords, **kwargs})
+    _run(model, layers, mode, arguments, {**keywords, **kwargs}, "time" in columns)
     parameters = {id(each): each for each in model.parameters()}.values()
     counted = [each for each in _walk(root) if not each.children and not each.repeated]
     result = ModelStatistics(
@@ -167,8 +172,8 @@ def _walk(layer: Layer) -> Iterator[Layer]:
         yield from _walk(child)
 
 
-def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, keywords: dict) -> None:
-    """One forward pass; multiply-adds go to every module it is within."""
+def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, keywords: dict, twice: bool) -> None:
+    """One forward pass, after another where `twice`; multiply-adds go to every module it is within."""
     stack: list[tuple[Layer, float]] = []
 
     def count(op: Any, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
@@ -189,12 +194,14 @@ def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, k
 
     before = [(module, module.training) for module in model.modules()]
     with ExitStack() as kept, no_grad():
-        for module in model.modules():
-            kept.enter_context(module.register_forward_pre_hook(enter))
-            kept.enter_context(module.register_forward_hook(leave))
         kept.callback(lambda: [setattr(module, "training", was) for module, was in before])
         if mode != "same":
             model.train(mode == "train")
+        if twice:
+            model(*arguments, **keywords)
+        for module in model.modules():
+            kept.enter_context(module.register_forward_pre_hook(enter))
+            kept.enter_context(module.register_forward_hook(leave))
         listeners.append(count)
         kept.callback(listeners.remove, count)
         model(*arguments, **keywords)

@@ -26,6 +26,7 @@ from numod.ops.op import Op
 from numod.profiler import JitDump, ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler, write_perf_map
 from numod.profiler.recorder import recorder
 from numod.profiler.report import kinds
+from numod.utils import summary
 from numod.utils.data import DataLoader, TensorDataset
 
 
@@ -366,21 +367,14 @@ def test_gradients_of_lenet_cost_twice_its_forward_but_for_the_first_input() -> 
 
 
 def test_multiply_adds_of_alexnet() -> None:
-    from numod.device import device
-    from numod.device.layout import layout
-    from numod.ops import cost, convolution, matmul
-
-    def shape(*sizes: int) -> object:
-        return layout(sizes, numod.float32, device("cpu"))
-
-    total = 0
-    for channels, features, kernel, stride, padding, size in ((3, 64, 11, 4, 2, 224), (64, 192, 5, 1, 2, 27), (192, 384, 3, 1, 1, 13), (384, 256, 3, 1, 1, 13), (256, 256, 3, 1, 1, 13)):
-        out = (size + 2 * padding - kernel) // stride + 1
-        given = shape(1, channels, size, size), shape(features, channels, kernel, kernel)
-        total += cost.multiply_adds(convolution.convolution, given, ((stride,) * 2, (padding,) * 2, (1, 1), 1, None), (shape(1, features, out, out),))
-    for inner, outer in ((9216, 4096), (4096, 4096), (4096, 1000)):
-        total += cost.multiply_adds(matmul.linear, (shape(1, inner), shape(outer, inner), shape(outer)), (), (shape(1, outer),))
-    assert total == 714_188_480
+    convolutions = ((3, 64, 11, 4, 2), (64, 192, 5, 1, 2), (192, 384, 3, 1, 1), (384, 256, 3, 1, 1), (256, 256, 3, 1, 1))
+    with numod.device("meta"):  # shapes and no values, as no more is asked
+        layers = [[nn.Conv2d(*each), nn.ReLU(), *([nn.MaxPool2d(3, 2)] if k in (0, 1, 4) else [])] for k, each in enumerate(convolutions)]
+        net = nn.Sequential(*sum(layers, []), nn.Flatten(), nn.Linear(9216, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 1000))
+        x = numod.empty(1, 3, 224, 224)
+    with profile(with_flops=True) as prof, numod.no_grad():
+        assert net(x).shape == (1, 1000)
+    assert sum(each.multiply_adds for each in prof.events()) == summary(net, input_data=x, verbose=0).total_mult_adds == 714_188_480
 
 
 def test_flops_of_pointwise_ops_reductions_and_products() -> None:

@@ -77,3 +77,17 @@ def test_integer_inputs_and_errors():
     with pytest.raises(RuntimeError):
         summary(model, (1, 4), verbose=0)
     assert not model._forward_hooks
+
+
+def test_memory_of_outputs_and_the_time_of_a_second_pass():
+    calls = []
+
+    class Counted(nn.Module):
+        def forward(self, x):
+            calls.append(self.training)
+            return x.repeat(250, 1)
+
+    found = summary(nn.Sequential(Counted()), (4, 10), col_names=("memory", "time"), mode="eval", verbose=0)
+    assert calls == [False, False] and "0.04" in found.summary_list[1].text("memory") and found.summary_list[1].seconds > 0
+    summary(Counted(), (4, 10), verbose=0)
+    assert len(calls) == 3
