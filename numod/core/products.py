@@ -5,15 +5,16 @@ from __future__ import annotations
 from .. import dtypes
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
-from ..ops import matmul as mm, softmax as sm, table as t
+from ..ops import byte_product as bp, matmul as mm, softmax as sm, table as t
 from .apply import apply
 from .elementwise import add, contiguous, to
 from .shapes import expand, squeeze, unsqueeze
 from .tensor import Tensor
 
 BOTH = "matmul bmm mv dot outer addmm softmax log_softmax mm=mm_"
+FUNCTIONS = "_int_mm=int_mm"
 IN_PLACE = "addmm"
-OUT = "matmul bmm mv dot outer addmm softmax log_softmax mm"
+OUT = "matmul bmm mv dot outer addmm softmax log_softmax mm _int_mm"
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
@@ -44,6 +45,11 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: {list(mat2.shape[:2])}.")
     return apply(mm.matmul, (input, mat2), (False, False))
+
+
+def int_mm(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002
+    """Product (M, K) @ (K, N) of int8 or uint8 with int8, in int32: exact, where the other integers' product wraps in its own dtype."""
+    return apply(bp.byte_product, (input, mat2))
 
 
 def mv(input: Tensor, vec: Tensor) -> Tensor:  # noqa: A002
