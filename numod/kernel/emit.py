@@ -284,7 +284,7 @@ def literal(value: float | bool) -> str:
     return {"inf": "1e400", "-inf": "-1e400", "nan": "(1e400 - 1e400)"}.get(text, text)
 
 
-BLOCK = 512  # elements summed in the compute dtype before they join the wide accumulator: the error grows with neither
+BLOCK = 1 << 10  # elements summed in the compute dtype before they join a wider accumulator: the error grows with neither
 STREAMS = 8  # rows that a reduction over columns reads at once: so many are summed in the narrow type
 
 
@@ -304,6 +304,11 @@ class Fold:
     wide: DType
     result: DType
 
+    @property
+    def block(self) -> int:
+        """Elements that are combined before they join the total: where that is no wider, so many that joining costs nothing."""
+        return BLOCK if self.wide is not self.dtype else BLOCK << 6
+
 
 def fold_rows(fold: Fold, inner: str, kept: int, reduced: int) -> tuple[str, str]:
     """Reduce, element by element, along the dimensions of each output. Parallel over outputs and chunks of the innermost reduced dimension.
@@ -320,8 +325,8 @@ def fold_rows(fold: Fold, inner: str, kept: int, reduced: int) -> tuple[str, str
     lines += [f"        origin = {_dot('i', 'step', kept)}", f"        total = {_cast(fold.wide, literal(fold.identity))}"]
     lines += ["        for row in range(rows):"]
     lines += _unravel("row", "j", [f"length{k}" for k in range(1, reduced)], reduced, " " * 12)
-    lines += [f"            base = origin + {_dot('j', 'walk', reduced)}", f"            for low in range(start, stop, {BLOCK}):"]
-    lines += [f"                part = {_cast(fold.dtype, literal(fold.identity))}", f"                for inner in range(low, min(low + {BLOCK}, stop)):"]
+    lines += [f"            base = origin + {_dot('j', 'walk', reduced)}", f"            for low in range(start, stop, {fold.block}):"]
+    lines += [f"                part = {_cast(fold.dtype, literal(fold.identity))}", f"                for inner in range(low, min(low + {fold.block}, stop)):"]
     lines += [" " * 20 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype)]
     lines += [" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)]
     lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
@@ -393,8 +398,8 @@ def fold_flat(fold: Fold, inputs: tuple[Input, ...]) -> tuple[str, str]:
     names = [*(each.name for each in tensors), "out", *(each.name for each in numbers), "n", "chunk", "chunks", "count"]
     lines = [f"def kernel({', '.join(names)}):", *(f"    {each.name}_ = {_cast(fold.dtype, each.name, each)}" for each in numbers)]
     lines += ["    for place in parallel_range(chunks):", "        task = int64(place)", f"        total = {_cast(fold.wide, literal(fold.identity))}"]
-    lines += [f"        for low in range(task * chunk, min((task + 1) * chunk, n), {BLOCK}):", f"            part = {_cast(fold.dtype, literal(fold.identity))}"]
-    lines += [f"            for inner in range(low, min(low + {BLOCK}, (task + 1) * chunk, n)):"]
+    lines += [f"        for low in range(task * chunk, min((task + 1) * chunk, n), {fold.block}):", f"            part = {_cast(fold.dtype, literal(fold.identity))}"]
+    lines += [f"            for inner in range(low, min(low + {fold.block}, (task + 1) * chunk, n)):"]
     lines += [" " * 16 + line for line in _folded(fold, "uintp(inner)", "part", fold.dtype, inputs)]
     lines += [" " * 12 + line for line in _combined(fold, "total", "part", fold.wide)]
     lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]

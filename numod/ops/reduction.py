@@ -23,6 +23,7 @@ rows: dict[str, Reduction] = {}
 _TILE = 512  # neighbouring outputs whose wide totals stay in the first-level cache
 _SPLIT = 1 << 16  # elements per output from which a reduction with few outputs runs in two stages, so that threads can share it
 _CHUNKS = 64
+_LINE = 64  # elements of which a chunk is a multiple: as a row begins with a line of the cache, so do they all
 _COLUMNS = 1 << 10  # elements below which walking down each column is as good as streaming rows
 
 
@@ -123,6 +124,7 @@ def _plan(fold: emit.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Lay
 def _rows(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
     inner, backend = emit.classes_of(walk[-1:]), x.device.backend
     chunk = -(-length[-1] // chunks)
+    chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
     team = (outs * chunks, backend.TEAM) if backend.FLAT and inner == "1" and chunk >= backend.TEAM else None
     source, signature = emit.fold_rows(fold, inner, len(kept), len(length) - 1) if team is None else emit.fold_team(fold, len(kept), len(length) - 1, backend.TEAM)
     constants = (outs, length[-1], chunk, chunks, count, prod(length[:-1]), *kept[1:], *length[1:-1], *kept_steps, *walk[:-1])
@@ -144,7 +146,7 @@ def _columns(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list
     n, rows_ = kept[-1], prod(kept[:-1])
     tile = min(n, _TILE)
     constants = (rows_, n, length, walk, tile, -(-n // tile), count, *kept[1:-1], *kept_steps[:-1])
-    run = bind.launcher(x.device, name, source, signature, fold.dtype, x.size)
+    run = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION)
     empty, size, storage = x.device.empty, rows_ * n, fold.wide.storage
 
     def launch(x_data: object, out_data: object) -> None:

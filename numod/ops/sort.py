@@ -1,7 +1,7 @@
 """Stable sorts along the last dimension of a dense tensor, seen as (rows, n). Not what users call: see `core.sorting`.
 
-Elements become keys (`keys`), so one loop sorts all dtypes, both ways and stably. On the CPU a task sorts whole rows, by insertion or digit
-by digit; on a GPU every element finds its own place in each round of a merge. In the kernels `flip` 1 turns every bit of a key, to sort downwards.
+Elements become keys (`keys`), so one loop sorts all dtypes, both ways and stably. On the CPU a task sorts whole rows, by merges or digit by digit;
+on a GPU every element finds its own place in each round of a merge. In the kernels `flip` turns every bit of a key, to sort downwards.
 """
 
 from __future__ import annotations
@@ -18,7 +18,99 @@ from .keys import TASKS, digits, key_storage, keyed_launcher, scatter_back
 from .op import Op, Plan
 
 _SHORT = 64  # elements up to which rows are sorted by insertion
+_MERGED = 256  # elements up to which words are merged
+_MIDDLE = range(1 << 10, 1 << 18)  # lengths at which digits of 11 bits save more passes than their counts cost, and the counts' targets fit the caches
 _PLACE = np.dtype(np.uint32)
+
+
+def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit, passes, flip):
+    """values, indices (rows, n) = x (rows, n) in order. words (tasks, 2, n) and counts (tasks, passes, 2^digit) are scratch.
+
+    A key of up to 32 bits and its place are one word: no two are equal, so that any order of words is stable, and one number is moved instead of two.
+    """
+    for place in parallel_range(tasks):
+        task = int64(place)
+        start = task * 2 * n
+        for row in range(task, rows, tasks):
+            base = row * n
+            for k in range(n):
+                words[uintp(start + k)] = ((key_of(x[uintp(base + k)]) ^ uint64(flip)) << uint64(32)) | uint64(k)
+            if passes == 0:
+                found = merge_words(words, start, n)
+            else:
+                found = radix_words(words, counts, start, n, task * passes << digit, digit, passes)
+            for k in range(n):
+                source = int64(words[uintp(found + k)] & uint64(0xFFFFFFFF))
+                indices[uintp(base + k)] = source
+                values[uintp(base + k)] = x[uintp(base + source)]
+
+
+@scalar
+def merge_words(words, start, n):
+    """The n different words from `start` on in order, there or n further: which of the two is the result. No branch depends on what they are."""
+    source = start + n
+    for low in range(0, n, 16):
+        high = min(low + 16, n)
+        for k in range(low, high):
+            word = words[uintp(start + k)]
+            rank = low
+            for other in range(low, high):
+                rank += int64(words[uintp(start + other)] < word)
+            words[uintp(source + rank)] = word
+    width = int64(16)
+    while width < n:
+        target = 2 * start + n - source
+        for low in range(0, n, 2 * width):
+            left = source + low
+            right = source + min(low + width, n)
+            middle = right
+            end = source + min(low + 2 * width, n)
+            to = target + low
+            while left < middle and right < end:
+                a = words[uintp(left)]
+                b = words[uintp(right)]
+                words[uintp(to)] = min(a, b)
+                left += int64(a < b)
+                right += int64(b < a)
+                to += 1
+            for k in range(left, middle):
+                words[uintp(to + k - left)] = words[uintp(k)]
+            for k in range(right, end):
+                words[uintp(to + k - right)] = words[uintp(k)]
+        source = target
+        width *= 2
+    return source
+
+
+@scalar
+def radix_words(words, counts, start, n, first, digit, passes):
+    """The same for many, digit by digit of their upper halves, from the lowest; each pass is stable."""
+    mask = (int64(1) << digit) - 1
+    for k in range(passes << digit):
+        counts[uintp(first + k)] = 0
+    for k in range(n):
+        word = words[uintp(start + k)]
+        for level in range(passes):
+            counts[uintp(first + (level << digit) + (int64(word >> uint64(32 + level * digit)) & mask))] += 1
+    source = start
+    for level in range(passes):
+        column = first + (level << digit)
+        shift = uint64(32 + level * digit)
+        if counts[uintp(column + (int64(words[uintp(source)] >> shift) & mask))] != n:  # else all have this digit
+            target = 2 * start + n - source
+            before = target
+            for k in range(mask + 1):
+                here = counts[uintp(column + k)]
+                counts[uintp(column + k)] = before
+                before += here
+            for k in range(n):
+                word = words[uintp(source + k)]
+                slot = column + (int64(word >> shift) & mask)
+                rank = counts[uintp(slot)]
+                counts[uintp(slot)] = rank + 1
+                words[uintp(rank)] = word
+            source = target
+    return source
 
 
 def sort_rows_kernel(x, values, indices, keys, places, counts, rows, n, tasks, digit, passes, flip):
@@ -144,6 +236,8 @@ class Sort(Op):
 
 def _by_rows(x: Layout, n: int, flip: int) -> Callable:
     """A task sorts every so-many-th row."""
+    if x.storage.itemsize <= 4:
+        return _packed(x, n, flip)
     rows, (digit, passes), key = x.size // n, digits(x.dtype, n) if n > _SHORT else (0, 0), key_storage(x.dtype)
     tasks, halves = min(rows, TASKS), 2 if passes else 1
     arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], uint32[], int64[]"
@@ -153,6 +247,20 @@ def _by_rows(x: Layout, n: int, flip: int) -> Callable:
     def launch(x_data: object, values: object, indices: object) -> None:
         scratch = empty(halves * x.size, key), empty(halves * x.size, _PLACE), empty(max(tasks * passes << digit, 1), np.dtype(np.int64))
         run(x_data, values, indices, *scratch, rows, n, tasks, digit, passes, flip)
+
+    return launch
+
+
+def _packed(x: Layout, n: int, flip: int) -> Callable:
+    """The same for keys that fit a word beside their places."""
+    rows, (digit, passes) = x.size // n, (0, 0) if n <= _MERGED else (11, 3) if n in _MIDDLE else (8, 4)
+    tasks, word = min(rows, TASKS), np.dtype(np.uint64)
+    arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], uint64[], int64[]"
+    run = keyed_launcher(x, "sort_rows", sort_packed_kernel, arrays, 6, x.size * 16 if rows > 1 else 1)
+    empty, numbers = x.device.empty, (rows, n, tasks, digit, passes, flip * 0xFFFFFFFF)
+
+    def launch(x_data: object, values: object, indices: object) -> None:
+        run(x_data, values, indices, empty(2 * tasks * n, word), empty(max(tasks * passes << digit, 1), np.dtype(np.int64)), *numbers)
 
     return launch
 

@@ -166,7 +166,7 @@ def test_order(kind: numod.dtype) -> None:
 def test_rows_sorted_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
     from numod.ops import sort
 
-    monkeypatch.setattr(sort, "_SHORT", 4)
+    monkeypatch.setattr(sort, "_MERGED", 4)
     x = numod.tensor([[3.0, -1.0, float("nan"), 0.0, -0.0, 2.5, -7.0], [1.0, 1.0, 5.0, 5.0, -2.0, 9.0, 0.5]])
     y, expected = x.cuda(), x.sort()
     values, indices = numod.zeros_like(y), numod.zeros(2, 7, dtype=numod.int64).cuda()

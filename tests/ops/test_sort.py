@@ -29,7 +29,7 @@ def expected_order(x, descending):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", [(7,), (3, 40), (2, 200), (2, 5000)], ids=str)
+@pytest.mark.parametrize("shape", [(1,), (7,), (3, 16), (3, 40), (2, 200), (2, 300), (2, 5000)], ids=str)
 def test_rows_in_order(shape, kind):
     x = sample(shape, kind)
     for descending in (False, True):
