@@ -8,7 +8,8 @@ from .event import DeviceType
 from .jit_dump import JitDump
 from .kernels import KernelReport
 from .perf_map import write_perf_map
-from .profile import ProfilerAction, ProfilerActivity, kineto_available, profile, record_function, schedule, supported_activities, tensorboard_trace_handler
+from .profile import ProfilerActivity, kineto_available, profile, record_function, supported_activities, tensorboard_trace_handler
+from .steps import ProfilerAction, schedule
 
 __all__ = [
     "DeviceType", "EventList", "FunctionEventAvg", "JitDump", "KernelReport", "ProfilerAction", "ProfilerActivity", "itt", "kineto_available", "profile", "record_function", "schedule",

@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import uuid
-import warnings
 from collections.abc import Callable, Iterable
 from enum import Enum
 from threading import get_ident
@@ -16,8 +15,9 @@ from typing import Any
 
 from . import chrome, report
 from .averages import EventList
-from .event import Event, Memory, build
+from .event import Memory, build
 from .kernels import KernelReport, reports
+from .steps import ProfilerAction
 from .watch import Options, Watch
 
 _now: list[profile] = []  # the profiler that is on: at most one
@@ -43,15 +43,6 @@ class ProfilerActivity(Enum):
     CUDA = 2
 
 
-class ProfilerAction(Enum):
-    """What a profiler does at a step."""
-
-    NONE = 0
-    WARMUP = 1
-    RECORD = 2
-    RECORD_AND_SAVE = 3
-
-
 def supported_activities() -> set[ProfilerActivity]:
     """What can be profiled: CUDA where this process has asked for such a device."""
     return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if f"{__package__.partition('.')[0]}.device.cuda" in sys.modules else [])}
@@ -60,33 +51,6 @@ def supported_activities() -> set[ProfilerActivity]:
 def kineto_available() -> bool:
     """Whether slices are recorded by PyTorch's own library for that: they never are."""
     return False
-
-
-def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0) -> Callable[[int], ProfilerAction]:
-    """What to do at each step: after `skip_first` steps, cycles of `wait` steps off, `warmup` steps on but forgotten, `active` steps recorded.
-
-    `repeat` cycles, 0 for no end; with `skip_first_wait` the first cycle does not wait.
-    """
-    if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
-        raise AssertionError(
-            f"Invalid profiler schedule arguments. Got wait={wait} (need >= 0), warmup={warmup} (need >= 0), active={active} (need > 0), "
-            f"repeat={repeat} (need >= 0), skip_first={skip_first} (need >= 0)."
-        )
-    if warmup == 0:
-        warnings.warn("Profiler won't be using warmup, this can skew profiler results", stacklevel=2)
-    cycle = wait + warmup + active
-
-    def action(step: int) -> ProfilerAction:
-        if step < 0:
-            raise AssertionError(f"Step must be non-negative. Got {step}.")
-        place = step - skip_first + (wait if skip_first_wait else 0)
-        if step < skip_first or (repeat and place / cycle >= repeat) or place % cycle < wait:
-            return ProfilerAction.NONE
-        if place % cycle < wait + warmup:
-            return ProfilerAction.WARMUP
-        return ProfilerAction.RECORD if place % cycle < cycle - 1 else ProfilerAction.RECORD_AND_SAVE
-
-    return action
 
 
 class profile:  # noqa: N801  PyTorch's name
@@ -328,6 +292,3 @@ class record_function:  # noqa: N801
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: bool = False) -> Callable[[profile], None]:
     """For `on_trace_ready`: writes each trace to a file of its own in a folder, as TensorBoard's plugin looks for them."""
     return functools.partial(chrome.write_for_tensorboard, dir_name, worker_name, use_gzip)
-
-
-__all__ = ["Event", "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities", "tensorboard_trace_handler"]

@@ -10,7 +10,6 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from inspect import isgeneratorfunction
 from typing import NamedTuple
 
 from ..autograd import engine
@@ -26,6 +25,7 @@ from ..ops.op import Op
 from ..optim.optimizer import Optimizer
 from ..utils.data.fetch import Pass
 from ..utils.data.pool import WorkerPass
+from .bodies import BARE, DETAILED, CompiledCall, around, around_attach, around_node, around_record, around_recorded, method
 from .compiling import watch_compiler
 from .exchange import Exchange
 from .launches import Launches
@@ -78,31 +78,31 @@ class Watch:
     def start(self) -> None:
         """Begin to note."""
         exchange, note = self._exchange, self.note
-        around = partial(_around, note, self.clock)
+        watched = partial(around, note, self.clock)
         tools = {"clock": self.clock, "note": note}
         if self.options.details:
             tools["describe"] = self._describer()
-        for function, body in _DETAILED if self.options.details else _BARE:
+        for function, body in DETAILED if self.options.details else BARE:
             exchange.recode(function, body, **tools)
         if self.options.memory:
             exchange.add(Storage, "__del__", self._watch_storage())
-        exchange.replace(waist, "record", lambda plain: _around_record(plain, note))
-        exchange.replace(waist, "attach", lambda plain: _around_attach(plain, note))
-        exchange.replace(functions, "_recorded", lambda plain: _around_recorded(plain, note))
+        exchange.replace(waist, "record", lambda plain: around_record(plain, note))
+        exchange.replace(waist, "attach", lambda plain: around_attach(plain, note))
+        exchange.replace(functions, "_recorded", lambda plain: around_recorded(plain, note))
         exchange.replace(functions.Function, "apply", self._watch_function)
-        exchange.replace(engine, "_walk", lambda plain: around(plain, "backward", "backward"))
+        exchange.replace(engine, "_walk", lambda plain: watched(plain, "backward", "backward"))
         for kind in _with_own(Node, "backward"):
-            exchange.replace(kind, "backward", lambda plain: _around_node(plain, note, self.clock))
+            exchange.replace(kind, "backward", lambda plain: around_node(plain, note, self.clock))
         for name in ("step", "zero_grad"):
             for kind in _with_own(Optimizer, name):
-                exchange.replace(kind, name, lambda plain, name=name: around(plain, "optimizer", _title(f"Optimizer.{name}", name)))
+                exchange.replace(kind, name, lambda plain, name=name: watched(plain, "optimizer", _title(f"Optimizer.{name}", name)))
         for kind in (Pass, WorkerPass):
-            exchange.replace(kind, "__next__", lambda plain: around(plain, "data", _title("enumerate(DataLoader)", "__next__")))
-        exchange.recode(Tensor.item, _method, category="item", subject="numod::item", **tools)  # other code, as a class that is changed is slow for a while
-        exchange.recode(Op.plan, _method, category="plan", subject="plan", **tools)
+            exchange.replace(kind, "__next__", lambda plain: watched(plain, "data", _title("enumerate(DataLoader)", "__next__")))
+        exchange.recode(Tensor.item, method, category="item", subject="numod::item", **tools)  # other code, as a class that is changed is slow for a while
+        exchange.recode(Op.plan, method, category="plan", subject="plan", **tools)
         if self.options.modules:
             exchange.replace(Module, "__call__", self._watch_module)
-        exchange.replace(Compiled, "__call__", lambda slot: _CompiledCall(slot, self._launches, note, self.clock))
+        exchange.replace(Compiled, "__call__", lambda slot: CompiledCall(slot, self._launches, note, self.clock))
         watch_compiler(exchange, note, self.clock, self.options.kernels)
         self._watch_collector()
         if self.options.kernels:
@@ -200,152 +200,6 @@ class Watch:
                 note(clock(), "memory", -size, None)
 
         return gone
-
-
-def _around(note: Callable, clock: Callable, plain: Callable, category: str, subject: Callable | str) -> Callable:
-    """A method, or function, that does what `plain` does and notes it under a name, or what gives one for the type of the first argument."""
-
-    def watched(first: object, *arguments: object, **keywords: object) -> object:
-        start = clock()
-        try:
-            return plain(first, *arguments, **keywords) if arguments or keywords else plain(first)  # the short form costs half
-        finally:
-            note(start, category, subject, first.__class__)
-
-    return watched
-
-
-def _around_record(plain: Callable, note: Callable) -> Callable:
-    """What gives results their node of the tape: a note of the node's number, without a time, belongs to the op that ends next on this thread."""
-
-    def record(op: Op, inputs: tuple, layouts: tuple, parameters: tuple, result: Tensor | tuple) -> None:
-        plain(op, inputs, layouts, parameters, result)
-        node = (result[0] if op.outputs else result)._node
-        if node is not None:
-            note(0, "made", None, node.sequence, 0)
-
-    return record
-
-
-def _around_attach(plain: Callable, note: Callable) -> Callable:
-    """The same for what was written in place; through a view, the node of the whole is meant."""
-
-    def attach(node: Node, target: Tensor) -> None:
-        plain(node, target)
-        owner = target if target._base is None else target._base
-        note(0, "made", None, owner._node.sequence, 0)
-
-    return attach
-
-
-def _around_recorded(plain: Callable, note: Callable) -> Callable:
-    """The same for a user's own function."""
-
-    def recorded(cls: type, context: object, arguments: tuple, edges: tuple, results: tuple) -> tuple:
-        found = plain(cls, context, arguments, edges, results)
-        node = next((each._node for each in found if isinstance(each, Tensor) and each._node is not None), None)
-        if node is not None:
-            note(0, "made", None, node.sequence, 0)
-        return found
-
-    return recorded
-
-
-def _around_node(plain: Callable, note: Callable, clock: Callable) -> Callable:
-    def backward(self: Node, grads: list) -> list:
-        start = clock()
-        found = plain(self, grads)
-        note(start, "node", self.op or self.name(), self.sequence)
-        return found
-
-    def backward_at_once(self: Node, grads: list) -> list:
-        start = clock()
-        found = list(plain(self, grads))
-        note(start, "node", self.name(), self.sequence)
-        return found
-
-    return backward_at_once if isgeneratorfunction(plain) else backward
-
-
-# ---- bodies for the functions of the waist. They run as those: `plain`, `note`, `clock` and `describe` are given by the exchange
-
-
-def _apply(op: object, inputs: tuple, parameters: tuple = ()) -> object:
-    start = clock()
-    result = plain(op, inputs, parameters)
-    note(start, "op", op, None)
-    return result
-
-
-def _apply_described(op: object, inputs: tuple, parameters: tuple = ()) -> object:
-    start = clock()
-    result = plain(op, inputs, parameters)
-    end = clock()
-    note(start, "op", describe(op, inputs, parameters, result if op.outputs else (result,)), None, end)
-    return result
-
-
-def _apply_into(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
-    start = clock()
-    plain(op, inputs, targets, parameters)
-    note(start, "op", op, None)
-
-
-def _apply_into_described(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
-    start = clock()
-    plain(op, inputs, targets, parameters)
-    end = clock()
-    note(start, "op", describe(op, inputs, parameters, targets, False), None, end)
-
-
-def _apply_updates(op: object, members: list, numbers: Callable) -> None:
-    start = clock()
-    plain(op, members, numbers)
-    note(start, "op", op, None)
-
-
-def _apply_updates_described(op: object, members: list, numbers: Callable) -> None:
-    start = clock()
-    plain(op, members, numbers)
-    end = clock()
-    tensors = tuple([each for member in members for each in member])
-    written = tuple([member[k] for member in members for k in op.positions])
-    note(start, "op", describe(op, tensors, (len(members),), written, False), None, end)
-
-
-def _method(*arguments: object, **keywords: object) -> object:
-    start = clock()
-    try:
-        return plain(*arguments, **keywords)
-    finally:
-        note(start, category, subject, None)
-
-
-_BARE = ((waist.apply, _apply), (waist.apply_into, _apply_into), (waist.apply_updates, _apply_updates))
-_DETAILED = ((waist.apply, _apply_described), (waist.apply_into, _apply_into_described), (waist.apply_updates, _apply_updates_described))
-
-
-class _CompiledCall:
-    """In the place of the slot in which a compiled function keeps the way it is called: calls what the slot holds, in a slice."""
-
-    def __init__(self, slot: object, launches: Launches, note: Callable, clock: Callable) -> None:
-        self.slot, self.launches, self.note, self.clock = slot, launches, note, clock
-
-    def __get__(self, compiled: Compiled | None, kind: type) -> Callable:
-        return self if compiled is None else partial(self.call, compiled)
-
-    def __set__(self, compiled: Compiled, function: Callable) -> None:
-        self.slot.__set__(compiled, function)
-
-    def call(self, compiled: Compiled, *arguments: object, **named: object) -> object:
-        """Run it."""
-        function = self.slot.__get__(compiled)
-        self.launches.watch_compiled(compiled, function)
-        start = self.clock()
-        try:
-            return function(*arguments, **named)
-        finally:
-            self.note(start, "compiled", f"compiled {compiled.name}", None)
 
 
 def _title(what: str, method: str) -> Callable:

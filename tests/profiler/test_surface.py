@@ -262,3 +262,8 @@ def test_traces_are_begun_and_ended_by_hand(torch: ModuleType) -> None:
     prof.stop_trace()
     assert prof.get_trace_id() == "mine" and prof.events().key_averages(group_by_input_shapes=True, group_by_overload_name=False)
     assert isinstance(prof.events()[0], torch.autograd.profiler.FunctionEvent)
+
+
+def test_pytorchs_paths_lead_here(torch: ModuleType) -> None:
+    for path, name in (("profiler.profiler", "schedule"), ("profiler.profiler", "profile"), ("autograd.profiler_util", "EventList"), ("autograd.profiler_util", "FunctionEvent")):
+        assert callable(getattr(importlib.import_module(f"{torch.__name__}.{path}"), name))

@@ -1,0 +1,160 @@
+"""Bodies: what runs in the place of a function while it is watched. Not which functions those are, nor when: that is `watch`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from inspect import isgeneratorfunction
+
+from ..autograd.tape import Node
+from ..core import apply as waist
+from ..core.tensor import Tensor
+from ..graph.compile import Compiled
+from ..ops.op import Op
+from .launches import Launches
+
+
+def around(note: Callable, clock: Callable, plain: Callable, category: str, subject: Callable | str) -> Callable:
+    """A method, or function, that does what `plain` does and notes it under a name, or what gives one for the type of the first argument."""
+
+    def watched(first: object, *arguments: object, **keywords: object) -> object:
+        start = clock()
+        try:
+            return plain(first, *arguments, **keywords) if arguments or keywords else plain(first)  # the short form costs half
+        finally:
+            note(start, category, subject, first.__class__)
+
+    return watched
+
+
+def around_record(plain: Callable, note: Callable) -> Callable:
+    """What gives results their node of the tape: a note of the node's number, without a time, belongs to the op that ends next on this thread."""
+
+    def record(op: Op, inputs: tuple, layouts: tuple, parameters: tuple, result: Tensor | tuple) -> None:
+        plain(op, inputs, layouts, parameters, result)
+        node = (result[0] if op.outputs else result)._node
+        if node is not None:
+            note(0, "made", None, node.sequence, 0)
+
+    return record
+
+
+def around_attach(plain: Callable, note: Callable) -> Callable:
+    """The same for what was written in place; through a view, the node of the whole is meant."""
+
+    def attach(node: Node, target: Tensor) -> None:
+        plain(node, target)
+        owner = target if target._base is None else target._base
+        note(0, "made", None, owner._node.sequence, 0)
+
+    return attach
+
+
+def around_recorded(plain: Callable, note: Callable) -> Callable:
+    """The same for a user's own function."""
+
+    def recorded(cls: type, context: object, arguments: tuple, edges: tuple, results: tuple) -> tuple:
+        found = plain(cls, context, arguments, edges, results)
+        node = next((each._node for each in found if isinstance(each, Tensor) and each._node is not None), None)
+        if node is not None:
+            note(0, "made", None, node.sequence, 0)
+        return found
+
+    return recorded
+
+
+def around_node(plain: Callable, note: Callable, clock: Callable) -> Callable:
+    def backward(self: Node, grads: list) -> list:
+        start = clock()
+        found = plain(self, grads)
+        note(start, "node", self.op or self.name(), self.sequence)
+        return found
+
+    def backward_at_once(self: Node, grads: list) -> list:
+        start = clock()
+        found = list(plain(self, grads))
+        note(start, "node", self.name(), self.sequence)
+        return found
+
+    return backward_at_once if isgeneratorfunction(plain) else backward
+
+
+# ---- bodies for the functions of the waist. They run as those: `plain`, `note`, `clock` and `describe` are given by the exchange
+
+
+def _apply(op: object, inputs: tuple, parameters: tuple = ()) -> object:
+    start = clock()
+    result = plain(op, inputs, parameters)
+    note(start, "op", op, None)
+    return result
+
+
+def _apply_described(op: object, inputs: tuple, parameters: tuple = ()) -> object:
+    start = clock()
+    result = plain(op, inputs, parameters)
+    end = clock()
+    note(start, "op", describe(op, inputs, parameters, result if op.outputs else (result,)), None, end)
+    return result
+
+
+def _apply_into(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
+    start = clock()
+    plain(op, inputs, targets, parameters)
+    note(start, "op", op, None)
+
+
+def _apply_into_described(op: object, inputs: tuple, targets: tuple, parameters: tuple = ()) -> None:
+    start = clock()
+    plain(op, inputs, targets, parameters)
+    end = clock()
+    note(start, "op", describe(op, inputs, parameters, targets, False), None, end)
+
+
+def _apply_updates(op: object, members: list, numbers: Callable) -> None:
+    start = clock()
+    plain(op, members, numbers)
+    note(start, "op", op, None)
+
+
+def _apply_updates_described(op: object, members: list, numbers: Callable) -> None:
+    start = clock()
+    plain(op, members, numbers)
+    end = clock()
+    tensors = tuple([each for member in members for each in member])
+    written = tuple([member[k] for member in members for k in op.positions])
+    note(start, "op", describe(op, tensors, (len(members),), written, False), None, end)
+
+
+def method(*arguments: object, **keywords: object) -> object:
+    start = clock()
+    try:
+        return plain(*arguments, **keywords)
+    finally:
+        note(start, category, subject, None)
+
+
+BARE = ((waist.apply, _apply), (waist.apply_into, _apply_into), (waist.apply_updates, _apply_updates))
+DETAILED = ((waist.apply, _apply_described), (waist.apply_into, _apply_into_described), (waist.apply_updates, _apply_updates_described))
+
+
+class CompiledCall:
+    """In the place of the slot in which a compiled function keeps the way it is called: calls what the slot holds, in a slice."""
+
+    def __init__(self, slot: object, launches: Launches, note: Callable, clock: Callable) -> None:
+        self.slot, self.launches, self.note, self.clock = slot, launches, note, clock
+
+    def __get__(self, compiled: Compiled | None, kind: type) -> Callable:
+        return self if compiled is None else partial(self.call, compiled)
+
+    def __set__(self, compiled: Compiled, function: Callable) -> None:
+        self.slot.__set__(compiled, function)
+
+    def call(self, compiled: Compiled, *arguments: object, **named: object) -> object:
+        """Run it."""
+        function = self.slot.__get__(compiled)
+        self.launches.watch_compiled(compiled, function)
+        start = self.clock()
+        try:
+            return function(*arguments, **named)
+        finally:
+            self.note(start, "compiled", f"compiled {compiled.name}", None)
