@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from . import byte_tiles, chunks, compiler, dots, extremes, host_memory, threads, tiles
+from . import byte_tiles, chunks, compiler, dots, extremes, host_memory, lines, threads, tiles
 from .signature import numba_types
 
 empty = host_memory.empty
@@ -83,7 +83,7 @@ def namespace() -> dict[str, object]:
     from numba import types
 
     names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64")}
-    return {**names, **_bit_views(), **_views(), "gemm": _gemm(), "rounded_product": _rounded_product(), **tiles.functions(), **byte_tiles.functions(), **dots.functions(), **extremes.functions(), "boolean": types.boolean, "prange": numba.prange, "device_function": compiler.device_function}
+    return {**names, **_bit_views(), **_views(), "gemm": _gemm(), "rounded_product": _rounded_product(), **tiles.functions(), **byte_tiles.functions(), **dots.functions(), **extremes.functions(), **lines.functions(), "boolean": types.boolean, "prange": numba.prange, "device_function": compiler.device_function}
 
 
 @functools.cache

@@ -269,32 +269,26 @@ def window_size(o, n, stride, pad, kernel, inside, counts_borders):
 
 
 @scalar
-def greatest_down(x, start, place, best, where, own, n):
-    """best[own + w], and where its place, = the greater of itself and x[start + w], NaN and the first of equals stay. A place below 0 is none."""
-    for w in range(n):
-        value, kept, index = x[uintp(start + w)], best[uintp(own + w)], where[uintp(own + w)]
-        better = (value > kept) | ((value != value) & (kept == kept)) | (index < int32(0))
-        best[uintp(own + w)] = value if better else kept
-        where[uintp(own + w)] = int32(place + w) if better else index
+def fill_windows(table, depth, height, kernel_d, kernel_h, out_d, out_h, stride_d, stride_h, pad_d, pad_h, step_d, step_h, counts_borders):
+    """table (out_h + out_d, 3) = of each window along the height, then the depth: its first element, how many are inside, and what a mean divides by."""
+    for o in range(out_h + out_d):
+        if o < out_h:
+            at, n, out, stride, pad, step, kernel = o, height, out_h, stride_h, pad_h, step_h, kernel_h
+        else:
+            at, n, out, stride, pad, step, kernel = o - out_h, depth, out_d, stride_d, pad_d, step_d, kernel_d
+        first = window_start(at, n, out, stride, pad, step)
+        count = max(0, (window_stop(at, n, out, stride, pad, step, kernel) - first + step - 1) // step)
+        table[uintp(3 * o)], table[uintp(3 * o + 1)] = first, count
+        table[uintp(3 * o + 2)] = window_size(at, n, stride, pad, kernel, count, counts_borders)
 
 
 @scalar
-def greatest_across(best, where, start, stride, out, indices, base, low, high):
-    """out[base + o], and indices its place, = the greater of itself and best[start + o * stride], NaN first; of equals the one with the lower place."""
-    for o in range(low, high):
-        value, index = best[uintp(start + o * stride)], where[uintp(start + o * stride)]
-        kept, place = out[uintp(base + o)], indices[uintp(base + o)]
-        equal = (value == kept) | ((value != value) & (kept != kept))
-        better = (value > kept) | ((value != value) & (kept == kept)) | (place < int32(0)) | ((index < place) & equal)
-        out[uintp(base + o)] = value if better else kept
-        indices[uintp(base + o)] = index if better else place
-
-
-@scalar
-def add_line(x, start, stride, out, base, low, high):
-    """out[base + o] += x[start + o * stride] for o from low to high."""
-    for o in range(low, high):
-        out[uintp(base + o)] += x[uintp(start + o * stride)]
+def next_line(oh, od, at, out_h, out_d, plane):
+    """The output line after (od, oh), and where its plane begins: divisions would take longer than the line."""
+    oh += 1
+    if oh < out_h:
+        return oh, od, at
+    return (0, od + 1, at) if od + 1 < out_d else (0, 0, at + plane)
 
 
 @scalar

@@ -14,20 +14,23 @@ from math import prod
 import numpy as np
 
 from .. import dtypes
-from ..device import Layout
+from ..device import Layout, lines, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
 from .op import Op, Plan
 
-_WORKERS = 8  # scratch lines: one for each turn of the parallel loop
+_WORKERS = 8  # turns of the parallel loop, with folded lines of their own
+_BLOCK = 8  # output lines of a turn: what one pass wrote lies in the cache, and no longer on its way there, when the next reads it
+_INDEX = np.dtype(np.int64)
 _GEOMETRY = (
     "planes", "depth", "height", "width", "kernel_d", "kernel_h", "kernel_w", "out_d", "out_h", "out_w",
     "stride_d", "stride_h", "stride_w", "pad_d", "pad_h", "pad_w", "step_d", "step_h", "step_w",
 )  # fmt: skip
+_WINDOWS = "depth, height, kernel_d, kernel_h, out_d, out_h, stride_d, stride_h, pad_d, pad_h, step_d, step_h"
 
 
 def max_pool_kernel(x, out, indices):
-    """out = the greatest element of each window, NaN first; indices = its place in the plane, the first of several."""
+    """out = the greatest element of each window, NaN first; indices = its place in the plane, the first of several, the last of NaNs."""
     for task in parallel_range(planes * out_d * out_h):
         place = int64(task)
         oh = place % out_h
@@ -44,40 +47,54 @@ def max_pool_kernel(x, out, indices):
                     line = (d * height + h) * width
                     for w in range(w_first, w_last, step_w):
                         value = x[uintp(plane + line + w)]
-                        if (value > best) | ((value != value) & (best == best)):
+                        if (value > best) | (value != value):
                             best = value
                             where = line + w
             out[uintp(place * out_w + ow)] = best
             indices[uintp(place * out_w + ow)] = where
 
 
-def max_pool_lines(x, out, indices, best, where, workers):
-    """The same for windows at regular steps, a line of the output at a time: first down the columns of the input, then across. best, where (workers, width)."""
+def greatest_lines(x, out, folded, table, workers, line, margin):
+    """Only the greatest elements, of floats in windows at regular steps: a line of the output at a time, first down the lines of the input, then across."""
+    fill_windows(table, WINDOWS, 0)
     for turn in parallel_range(workers):
-        own = int64(turn) * width
-        for place in range(turn * planes * out_d * out_h // workers, (turn + 1) * planes * out_d * out_h // workers):
-            oh = place % out_h
-            od = (place // out_h) % out_d
-            plane = place // (out_h * out_d) * depth * height * width
-            for w in range(width):
-                where[uintp(own + w)] = -1
-            for d in range(window_start(od, depth, out_d, stride_d, pad_d, step_d), window_stop(od, depth, out_d, stride_d, pad_d, step_d, kernel_d), step_d):
-                for h in range(window_start(oh, height, out_h, stride_h, pad_h, step_h), window_stop(oh, height, out_h, stride_h, pad_h, step_h, kernel_h), step_h):
-                    line = (d * height + h) * width
-                    greatest_down(x, plane + line, line, best, where, own, width)
-            base = place * out_w
-            for ow in range(out_w):
-                indices[uintp(base + ow)] = -1
-            for k in range(kernel_w):
-                shift = k * step_w - pad_w
-                low = max(0, -(shift // stride_w))
-                high = min(out_w, (width - 1 - shift) // stride_w + 1)
-                if stride_w == 1:
-                    greatest_across(best, where, own + shift, 1, out, indices, base, low, high)
-                elif stride_w == 2:
-                    greatest_across(best, where, own + shift, 2, out, indices, base, low, high)
-                else:
-                    greatest_across(best, where, own + shift, stride_w, out, indices, base, low, high)
+        own = int64(turn) * BLOCK * line
+        for k in range(BLOCK * line):
+            folded[uintp(own + k)] = -1e400
+        begin, end = turn * planes * out_d * out_h // workers, (turn + 1) * planes * out_d * out_h // workers
+        oh, od, at = begin % out_h, begin // out_h % out_d, begin // (out_h * out_d) * depth * height * width
+        for first in range(begin, end, BLOCK):
+            for place in range(first, min(first + BLOCK, end)):
+                h, d = 3 * oh, 3 * (out_h + od)
+                down_greatest(
+                    x, at, (table[d] * height + table[h]) * width, table[d + 1], step_d * height * width, table[h + 1], step_h * width, width,
+                    folded, own + (place - first) * line + margin, table, 0,
+                )
+                oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
+            for place in range(first, min(first + BLOCK, end)):
+                across_greatest_STEP(folded, own + (place - first) * line + margin - pad_w, table, 0, step_w, kernel_w, out, place * out_w, table, 0, out_w, x, 1.0, STRIDE)
+
+
+def placed_lines(x, out, indices, folded, places, table, workers, line, margin):
+    """The same with the indices."""
+    fill_windows(table, WINDOWS, 0)
+    for turn in parallel_range(workers):
+        own = int64(turn) * BLOCK * line
+        for k in range(BLOCK * line):
+            folded[uintp(own + k)] = -1e400
+            places[uintp(own + k)] = -1
+        begin, end = turn * planes * out_d * out_h // workers, (turn + 1) * planes * out_d * out_h // workers
+        oh, od, at = begin % out_h, begin // out_h % out_d, begin // (out_h * out_d) * depth * height * width
+        for first in range(begin, end, BLOCK):
+            for place in range(first, min(first + BLOCK, end)):
+                h, d, into = 3 * oh, 3 * (out_h + od), own + (place - first) * line + margin
+                down_placed(
+                    x, at, (table[d] * height + table[h]) * width, table[d + 1], step_d * height * width, table[h + 1], step_h * width, width, folded, into, places, into,
+                )
+                oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
+            for place in range(first, min(first + BLOCK, end)):
+                begun, to = own + (place - first) * line + margin - pad_w, place * out_w
+                across_placed_STEP(folded, begun, places, begun, step_w, kernel_w, out, to, indices, to, out_w, x, 1.0, STRIDE)
 
 
 def place_gradient_kernel(g, indices, out):
@@ -88,7 +105,8 @@ def place_gradient_kernel(g, indices, out):
         for k in range(depth * height * width):
             out[uintp(base + k)] = 0
         for k in range(plane * out_d * out_h * out_w, (plane + 1) * out_d * out_h * out_w):
-            out[uintp(base + indices[uintp(k)])] += g[uintp(k)]
+            if indices[uintp(k)] >= 0:  # a dilated window can lie beside all elements
+                out[uintp(base + indices[uintp(k)])] += g[uintp(k)]
 
 
 def average_kernel(x, out, counts_borders, divisor):
@@ -113,40 +131,31 @@ def average_kernel(x, out, counts_borders, divisor):
             out[uintp(place * out_w + ow)] = total / real(size)
 
 
-def average_lines(x, out, sums, workers, counts_borders, divisor):
-    """The same for windows at regular steps, a line of the output at a time: first down the columns of the input, then across. sums (workers, width)."""
+def average_lines(x, out, folded, table, sizes, workers, line, margin, counts_borders, divisor):
+    """The same of floats in windows at regular steps, as in greatest_lines. sizes (out_w) = the columns of each window that count."""
+    fill_windows(table, WINDOWS, counts_borders)
+    for ow in range(out_w):
+        inside = window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w) - window_start(ow, width, out_w, stride_w, pad_w, 1)
+        sizes[uintp(ow)] = divisor if divisor != 0 else window_size(ow, width, stride_w, pad_w, kernel_w, inside, counts_borders)
     for turn in parallel_range(workers):
-        own = int64(turn) * width
-        for place in range(turn * planes * out_d * out_h // workers, (turn + 1) * planes * out_d * out_h // workers):
-            oh = place % out_h
-            od = (place // out_h) % out_d
-            plane = place // (out_h * out_d) * depth * height * width
-            d_first, d_last = window_start(od, depth, out_d, stride_d, pad_d, 1), window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d)
-            h_first, h_last = window_start(oh, height, out_h, stride_h, pad_h, 1), window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h)
-            sizes = window_size(od, depth, stride_d, pad_d, kernel_d, d_last - d_first, counts_borders)
-            sizes *= window_size(oh, height, stride_h, pad_h, kernel_h, h_last - h_first, counts_borders)
-            for w in range(width):
-                sums[uintp(own + w)] = 0
-            for d in range(d_first, d_last):
-                for h in range(h_first, h_last):
-                    add_line(x, plane + (d * height + h) * width, 1, sums, own, 0, width)
-            base = place * out_w
-            for ow in range(out_w):
-                out[uintp(base + ow)] = 0
-            for k in range(kernel_w):
-                shift = k - pad_w
-                low = max(0, -(shift // stride_w))
-                high = min(out_w, (width - 1 - shift) // stride_w + 1)
-                if stride_w == 1:
-                    add_line(sums, own + shift, 1, out, base, low, high)
-                elif stride_w == 2:
-                    add_line(sums, own + shift, 2, out, base, low, high)
-                else:
-                    add_line(sums, own + shift, stride_w, out, base, low, high)
-            for ow in range(out_w):
-                w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, 1), window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w)
-                size = divisor if divisor != 0 else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
-                out[uintp(base + ow)] = out[uintp(base + ow)] / real(size)
+        own = int64(turn) * BLOCK * line
+        for k in range(BLOCK * line):
+            folded[uintp(own + k)] = 0
+        begin, end = turn * planes * out_d * out_h // workers, (turn + 1) * planes * out_d * out_h // workers
+        oh, od, at = begin % out_h, begin // out_h % out_d, begin // (out_h * out_d) * depth * height * width
+        for first in range(begin, end, BLOCK):
+            down_h, down_d = oh, od
+            for place in range(first, min(first + BLOCK, end)):
+                h, d = 3 * oh, 3 * (out_h + od)
+                down_sum(
+                    x, at, (table[d] * height + table[h]) * width, table[d + 1], height * width, table[h + 1], width, width,
+                    folded, own + (place - first) * line + margin, table, 0,
+                )
+                oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
+            for place in range(first, min(first + BLOCK, end)):
+                rows = 1 if divisor != 0 else table[3 * down_h + 2] * table[3 * (out_h + down_d) + 2]
+                down_h, down_d, _ = next_line(down_h, down_d, 0, out_h, out_d, 0)
+                across_sum_STEP(folded, own + (place - first) * line + margin - pad_w, table, 0, 1, kernel_w, out, place * out_w, table, 0, out_w, sizes, real(rows), STRIDE)
 
 
 def average_planes(x, out, counts_borders, divisor):
@@ -183,51 +192,96 @@ class _Pool(Op):
 
     parameters = ("kernel", "stride", "padding", "dilation", "sizes")
 
-    def _plan(self, kernel: Callable, arrays: tuple[str, ...], results: tuple[Layout, ...], planes: int, x: tuple, out: tuple, parameters: tuple, numbers: tuple = (), lines: tuple[str, ...] = ()) -> Plan:
-        """`lines`: names of the storages of scratch lines, one of the input's width for each worker, which come after the results."""
+    def _plan(
+        self, kernel: Callable, results: tuple[Layout, ...], arrays: tuple[np.dtype, ...], planes: int, x: tuple, out: tuple, parameters: tuple, numbers: tuple = (), scratch: tuple = (),
+    ) -> Plan:  # fmt: skip
+        """`arrays`: the storages of inputs and results. `scratch`: counts and storages of memory that comes after them."""
         window, stride, padding, dilation = parameters[:4]
         result = results if self.outputs else results[0]
         if results[0].size == 0:
             return Plan(result, lambda *_: None)
-        workers = min(_WORKERS, planes * out[0] * out[1])
-        constants = (*((workers,) if lines else ()), *numbers, planes, *x, *window, *out, *stride, *padding, *dilation)
-        signature = ", ".join([*arrays, *(f"{each}[]" for each in lines), *["int64"] * len(constants)])
-        work = planes * max(prod(out) * prod(window), prod(x))
+        constants = (*numbers, planes, *x, *window, *out, *stride, *padding, *dilation)
+        signature = ", ".join([*(f"{each.name}[]" for each in (*arrays, *(kind for _, kind in scratch))), *["int64"] * len(constants)])
         flags = build.FAST_REDUCTION if kernel is average_planes else build.FAST_POINTWISE
-        run = bind.launcher(results[0].device, self.name, _source(kernel), signature, results[0].dtype, work, flags)
-        storages, empty, count = [np.dtype(each) for each in lines], results[0].device.empty, len(arrays)
+        words = _words(stride[2]) if scratch else ()
+        run = bind.launcher(results[0].device, self.name, _source(kernel, words), signature, results[0].dtype, planes * max(prod(out) * prod(window), prod(x)), flags)
+        count, make = len(arrays), results[0].device.backend.scratch if scratch else None
 
         def launch(*arguments: object) -> None:
-            run(*arguments[:count], *[empty(workers * x[2], each) for each in storages], *arguments[count:])
+            run(*arguments[:count], *make(scratch), *arguments[count:])
 
-        return Plan(result, launch if lines else run, constants)
+        return Plan(result, launch if scratch else run, constants)
+
+    def _lines(self, x: Layout, parameters: tuple) -> tuple[tuple[int, int, int], tuple]:
+        """For a kernel that does whole lines of windows at once: its numbers, and its scratch: folded lines of each turn, and a table of windows."""
+        window, stride, _, step, sizes = parameters[:5]
+        workers, size = min(_WORKERS, x.shape[0] * sizes[0] * sizes[1]), x.storage.itemsize
+        margin = max(lines.MARGIN // size, window[2])
+        line = margin + lines.reach(tiles.host().lanes(size), x.shape[3], sizes[2], stride[2], window[2], step[2])
+        return (workers, line, margin), ((workers * _BLOCK * line, x.storage), (3 * (sizes[0] + sizes[1]), _INDEX))
 
 
 @cache
-def _source(kernel: Callable) -> str:
-    """The kernel's text with the geometry's names as its last arguments."""
-    return re.sub(r"\):", f", {', '.join(_GEOMETRY)}):", bind.source_of(kernel), count=1)
+def _source(kernel: Callable, words: tuple[tuple[str, object], ...]) -> str:
+    """The kernel's text with the geometry's names as its last arguments, and `words` replaced."""
+    text = re.sub(r"\):", f", {', '.join(_GEOMETRY)}):", bind.source_of(kernel), count=1)
+    for word, value in words:
+        text = text.replace(word, str(value))
+    return text
+
+
+def _words(stride: int) -> tuple[tuple[str, object], ...]:
+    """What stands in a kernel of lines for their number, and for which of the functions it calls."""
+    known = stride in lines.STRIDES
+    return ("BLOCK", _BLOCK), ("STEP", stride if known else "any"), (", STRIDE", "" if known else ", stride_w"), ("WINDOWS", _WINDOWS)
 
 
 def _in_lines(x: Layout, parameters: tuple) -> bool:
-    """Whether a whole line of windows is done at once: on the CPU, with windows at regular steps."""
-    return not x.device.backend.FLAT and parameters[1][2] > 0
+    """Whether a whole line of windows is done at once: on the CPU, floats in windows at regular steps."""
+    return not x.device.backend.FLAT and parameters[1][2] > 0 and x.dtype.is_floating_point
 
 
 class MaxPool(_Pool):
     """(values, indices) of dense x (planes, depth, height, width). The indices are int32 where that is enough: backward keeps them."""
 
     inputs, outputs = ("x",), ("values", "indices")
-    gradients = {"x": lambda grads, indices, kernel, stride, padding, dilation, layout: place_gradient.apply((grads[0].contiguous(), indices), (kernel, stride, padding, dilation, tuple(layout.shape[1:])))}
+    gradients = {"x": lambda grads, indices, kernel, stride, padding, dilation, layout: _placed(grads[0], indices, (kernel, stride, padding, dilation), layout)}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
         shape = (x.shape[0], *parameters[4])
         index = dtypes.int32 if prod(x.shape[1:]) < 1 << 31 else dtypes.int64
         results = layout(shape, x.dtype, x.device), layout(shape, index, x.device)
-        number = x.storage.name
-        kernel, lines = (max_pool_lines, (number, index.name)) if _in_lines(x, parameters) and index is dtypes.int32 else (max_pool_kernel, ())
-        return self._plan(kernel, (f"{number}[]", f"{number}[]", f"{index.name}[]"), results, x.shape[0], tuple(x.shape[1:]), parameters[4], parameters, (), lines)
+        kernel, numbers, scratch = max_pool_kernel, (), ()
+        if _in_lines(x, parameters) and index is dtypes.int32:
+            numbers, (folded, table) = self._lines(x, parameters)
+            kernel, scratch = placed_lines, (folded, (folded[0], index.storage), table)
+        return self._plan(kernel, results, (x.storage, x.storage, index.storage), x.shape[0], tuple(x.shape[1:]), parameters[4], parameters, numbers, scratch)
+
+
+class Greatest(_Pool):
+    """The values alone of dense x (planes, depth, height, width), for when nobody asks for their places."""
+
+    inputs = ("x",)
+    gradients = {"x": lambda g, x, kernel, stride, padding, dilation, layout: _placed(g, _places(x, g, (kernel, stride, padding, dilation)), (kernel, stride, padding, dilation), layout)}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,) = arguments
+        out = layout((x.shape[0], *parameters[4]), x.dtype, x.device)
+        if _in_lines(x, parameters):
+            numbers, scratch = self._lines(x, parameters)
+            return self._plan(greatest_lines, (out,), (x.storage, x.storage), x.shape[0], tuple(x.shape[1:]), parameters[4], parameters, numbers, scratch)
+        both, empty = max_pool.prepare(arguments, parameters), x.device.empty
+        places = both.layout[1]
+        return Plan(out, lambda given, values, *constants: both.launch(given, values, empty(places.size, places.storage), *constants), both.constants)
+
+
+def _placed(g: object, indices: object, windows: tuple, layout: Layout) -> object:
+    return place_gradient.apply((g.contiguous(), indices), (*windows, tuple(layout.shape[1:])))
+
+
+def _places(x: object, g: object, windows: tuple) -> object:
+    return max_pool.apply((x,), (*windows, tuple(g.shape[1:])))[1]
 
 
 class PlaceGradient(_Pool):
@@ -239,8 +293,7 @@ class PlaceGradient(_Pool):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         given, indices = arguments
         out = layout((given.shape[0], *parameters[4]), given.dtype, given.device)
-        array = f"{given.storage.name}[]"
-        return self._plan(place_gradient_kernel, (array, f"{indices.storage.name}[]", array), (out,), given.shape[0], parameters[4], tuple(given.shape[1:]), parameters)
+        return self._plan(place_gradient_kernel, (out,), (given.storage, indices.storage, given.storage), given.shape[0], parameters[4], tuple(given.shape[1:]), parameters)
 
 
 class Average(_Pool):
@@ -257,11 +310,14 @@ class Average(_Pool):
         (x,) = arguments
         out = layout((x.shape[0], *parameters[4]), x.dtype, x.device)
         inner, outer = (parameters[4], tuple(x.shape[1:])) if self.backward else (tuple(x.shape[1:]), parameters[4])
-        array, in_lines = f"{x.storage.name}[]", not self.backward and _in_lines(x, parameters)
-        kernel = average_lines if in_lines else average_gradient_kernel if self.backward else average_kernel
+        numbers, scratch = (int(parameters[5]), parameters[6]), ()
+        kernel = average_gradient_kernel if self.backward else average_kernel
         if kernel is average_kernel and prod(parameters[4]) == 1 and not any(parameters[1]) and x.dtype.is_floating_point:
             kernel = average_planes
-        return self._plan(kernel, (array, array), (out,), x.shape[0], inner, outer, parameters, (int(parameters[5]), parameters[6]), (x.storage.name,) * in_lines)
+        elif kernel is average_kernel and _in_lines(x, parameters):
+            own, scratch = self._lines(x, parameters)
+            kernel, numbers, scratch = average_lines, (*own, *numbers), (*scratch, (parameters[4][2], x.storage))
+        return self._plan(kernel, (out,), (x.storage, x.storage), x.shape[0], inner, outer, parameters, numbers, scratch)
 
 
 def _other(op: Callable) -> Callable:
@@ -271,7 +327,7 @@ def _other(op: Callable) -> Callable:
     return gradient
 
 
-max_pool, place_gradient = MaxPool("max_pool"), PlaceGradient("place_gradient")
+max_pool, greatest, place_gradient = MaxPool("max_pool"), Greatest("max_pool_values"), PlaceGradient("place_gradient")
 average_pool, average_pool_gradient = Average("average_pool", False), Average("average_pool_gradient", True)
 average_pool.gradients = {"x": _other(lambda: average_pool_gradient)}
 average_pool_gradient.gradients = {"given": _other(lambda: average_pool)}

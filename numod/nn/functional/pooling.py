@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import floor
 
 from ... import dtypes
+from ...autograd import is_grad_enabled
 from ...core import creation, functions as f, random
 from ...core.tensor import Tensor
 from ...ops import pooling as op, table as t
@@ -97,7 +98,10 @@ def _shaped(result: Tensor, x: Tensor, ndim: int) -> Tensor:
 
 
 def _max(name: str, x: Tensor, parameters: tuple, ndim: int, with_indices: bool) -> tuple[Tensor, Tensor | None]:
-    values, indices = op.max_pool.apply((_planes(name, x, ndim),), parameters)
+    planes = _planes(name, x, ndim)
+    if not with_indices and not (is_grad_enabled() and planes.requires_grad):
+        return _shaped(op.greatest.apply((planes,), parameters), x, ndim), None
+    values, indices = op.max_pool.apply((planes,), parameters)
     return _shaped(values, x, ndim), _shaped(indices.to(dtypes.int64), x, ndim) if with_indices else None
 
 
