@@ -1,6 +1,6 @@
 """Pooling over windows of one to three spatial dimensions: the greatest element with its place, the mean, and their gradients.
 
-Dense x (planes, depth, height, width). A window begins at o * stride - pad and has kernel elements `step` apart; an adaptive one (stride 0)
+Dense x (..., depth, height, width), of which the last one to three dimensions are pooled; a kernel has all three, and counts what stands before them as planes. A window begins at o * stride - pad and has kernel elements `step` apart; an adaptive one (stride 0)
 begins at floor(o * n / out) and ends at ceil((o + 1) * n / out). Elements outside the input do not exist.
 """
 
@@ -165,6 +165,15 @@ def average_planes(x, out, counts_borders, divisor):
         out[uintp(int64(task))] = row_sum(x, int64(task) * n, n) / float64(n)
 
 
+def spread_planes(g, out, counts_borders, divisor):
+    """Its gradient: out = each g over the size of its plane."""
+    for task in parallel_range(planes):
+        n = depth * height * width
+        share = g[uintp(int64(task))] / real(n)
+        for k in range(n):
+            out[uintp(int64(task) * n + k)] = share
+
+
 def average_gradient_kernel(g, out, counts_borders, divisor):
     """out = each g over its window's size, added to all elements of the window."""
     for task in parallel_range(planes):
@@ -188,23 +197,24 @@ def average_gradient_kernel(g, out, counts_borders, divisor):
 
 
 class _Pool(Op):
-    """Base. Parameters (kernel, stride, padding, dilation, sizes): tuples of three numbers, `sizes` those of the result (for gradients, of x)."""
+    """Base. Parameters (kernel, stride, padding, dilation, sizes): tuples of a number for each spatial dimension, the last of x; `sizes` are those of the result (for gradients, of x)."""
 
     parameters = ("kernel", "stride", "padding", "dilation", "sizes")
 
     def _plan(
-        self, kernel: Callable, results: tuple[Layout, ...], arrays: tuple[np.dtype, ...], planes: int, x: tuple, out: tuple, parameters: tuple, numbers: tuple = (), scratch: tuple = (),
+        self, kernel: Callable, results: tuple[Layout, ...], arrays: tuple[np.dtype, ...], x: tuple, out: tuple, parameters: tuple, numbers: tuple = (), scratch: tuple = (),
     ) -> Plan:  # fmt: skip
-        """`arrays`: the storages of inputs and results. `scratch`: counts and storages of memory that comes after them."""
-        window, stride, padding, dilation = parameters[:4]
-        result = results if self.outputs else results[0]
+        """`arrays`: the storages of inputs and results. `scratch`: counts and storages of memory that comes after them. x and out: shapes."""
+        window, stride, padding, dilation = (_three(each, filler) for each, filler in zip(parameters, (1, 1, 0, 1)))
+        result, ndim = results if self.outputs else results[0], len(parameters[0])
         if results[0].size == 0:
             return Plan(result, lambda *_: None)
-        constants = (*numbers, planes, *x, *window, *out, *stride, *padding, *dilation)
+        planes, sizes, places = prod(x[:-ndim]), _three(x[-ndim:], 1), _three(out[-ndim:], 1)
+        constants = (*numbers, planes, *sizes, *window, *places, *stride, *padding, *dilation)
         signature = ", ".join([*(f"{each.name}[]" for each in (*arrays, *(kind for _, kind in scratch))), *["int64"] * len(constants)])
         flags = build.FAST_REDUCTION if kernel is average_planes else build.FAST_POINTWISE
-        words = _words(stride[2]) if scratch else ()
-        run = bind.launcher(results[0].device, self.name, _source(kernel, words), signature, results[0].dtype, planes * max(prod(out) * prod(window), prod(x)), flags)
+        words, work = _words(stride[2]) if scratch else (), planes * max(prod(places) * prod(window), prod(sizes))
+        run = bind.launcher(results[0].device, self.name, _source(kernel, words), signature, results[0].dtype, work, flags)
         count, make = len(arrays), results[0].device.backend.scratch if scratch else None
 
         def launch(*arguments: object) -> None:
@@ -214,11 +224,20 @@ class _Pool(Op):
 
     def _lines(self, x: Layout, parameters: tuple) -> tuple[tuple[int, int, int], tuple]:
         """For a kernel that does whole lines of windows at once: its numbers, and its scratch: folded lines of each turn, and a table of windows."""
-        window, stride, _, step, sizes = parameters[:5]
-        workers, size = min(_WORKERS, x.shape[0] * sizes[0] * sizes[1]), x.storage.itemsize
-        margin = max(lines.MARGIN // size, window[2])
-        line = margin + lines.reach(tiles.host().lanes(size), x.shape[3], sizes[2], stride[2], window[2], step[2])
+        (window, stride, padding, step), sizes = (each[-1] for each in parameters[:4]), _three(parameters[4], 1)
+        workers, size = min(_WORKERS, prod(x.shape[: -len(parameters[0])]) * sizes[0] * sizes[1]), x.storage.itemsize
+        margin = max(lines.MARGIN // size, padding)
+        line = margin + lines.reach(tiles.host().lanes(size), x.shape[-1], sizes[2], stride, window, step)
         return (workers, line, margin), ((workers * _BLOCK * line, x.storage), (3 * (sizes[0] + sizes[1]), _INDEX))
+
+
+def _three(values: tuple, filler: int) -> tuple[int, ...]:
+    return (filler,) * (3 - len(values)) + tuple(values)
+
+
+def _replaced(shape: tuple, sizes: tuple) -> tuple[int, ...]:
+    """A shape with other spatial sizes."""
+    return (*shape[: -len(sizes)], *sizes)
 
 
 @cache
@@ -238,62 +257,61 @@ def _words(stride: int) -> tuple[tuple[str, object], ...]:
 
 def _in_lines(x: Layout, parameters: tuple) -> bool:
     """Whether a whole line of windows is done at once: on the CPU, floats in windows at regular steps."""
-    return not x.device.backend.FLAT and parameters[1][2] > 0 and x.dtype.is_floating_point
+    return not x.device.backend.FLAT and parameters[1][-1] > 0 and x.dtype.is_floating_point
 
 
 class MaxPool(_Pool):
-    """(values, indices) of dense x (planes, depth, height, width). The indices are int32 where that is enough: backward keeps them."""
+    """(values, indices) of a dense x. The indices, in its plane, are int32 where that is enough: backward keeps them."""
 
     inputs, outputs = ("x",), ("values", "indices")
     gradients = {"x": lambda grads, indices, kernel, stride, padding, dilation, layout: _placed(grads[0], indices, (kernel, stride, padding, dilation), layout)}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
-        shape = (x.shape[0], *parameters[4])
-        index = dtypes.int32 if prod(x.shape[1:]) < 1 << 31 else dtypes.int64
+        shape = _replaced(x.shape, parameters[4])
+        index = dtypes.int32 if prod(x.shape[-len(parameters[4]) :]) < 1 << 31 else dtypes.int64
         results = layout(shape, x.dtype, x.device), layout(shape, index, x.device)
         kernel, numbers, scratch = max_pool_kernel, (), ()
         if _in_lines(x, parameters) and index is dtypes.int32:
             numbers, (folded, table) = self._lines(x, parameters)
             kernel, scratch = placed_lines, (folded, (folded[0], index.storage), table)
-        return self._plan(kernel, results, (x.storage, x.storage, index.storage), x.shape[0], tuple(x.shape[1:]), parameters[4], parameters, numbers, scratch)
+        return self._plan(kernel, results, (x.storage, x.storage, index.storage), x.shape, shape, parameters, numbers, scratch)
 
 
 class Greatest(_Pool):
-    """The values alone of dense x (planes, depth, height, width), for when nobody asks for their places."""
+    """The values alone of a dense x, for when nobody asks for their places."""
 
     inputs = ("x",)
     gradients = {"x": lambda g, x, kernel, stride, padding, dilation, layout: _placed(g, _places(x, g, (kernel, stride, padding, dilation)), (kernel, stride, padding, dilation), layout)}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
-        out = layout((x.shape[0], *parameters[4]), x.dtype, x.device)
+        out = layout(_replaced(x.shape, parameters[4]), x.dtype, x.device)
         if _in_lines(x, parameters):
-            numbers, scratch = self._lines(x, parameters)
-            return self._plan(greatest_lines, (out,), (x.storage, x.storage), x.shape[0], tuple(x.shape[1:]), parameters[4], parameters, numbers, scratch)
+            return self._plan(greatest_lines, (out,), (x.storage, x.storage), x.shape, out.shape, parameters, *self._lines(x, parameters))
         both, empty = max_pool.prepare(arguments, parameters), x.device.empty
         places = both.layout[1]
         return Plan(out, lambda given, values, *constants: both.launch(given, values, empty(places.size, places.storage), *constants), both.constants)
 
 
 def _placed(g: object, indices: object, windows: tuple, layout: Layout) -> object:
-    return place_gradient.apply((g.contiguous(), indices), (*windows, tuple(layout.shape[1:])))
+    return place_gradient.apply((g.contiguous(), indices), (*windows, tuple(layout.shape[-len(windows[0]) :])))
 
 
 def _places(x: object, g: object, windows: tuple) -> object:
-    return max_pool.apply((x,), (*windows, tuple(g.shape[1:])))[1]
+    return max_pool.apply((x,), (*windows, tuple(g.shape[-len(windows[0]) :])))[1]
 
 
 class PlaceGradient(_Pool):
-    """g (planes, ...) added at indices into planes of `sizes`; the gradient of max pooling."""
+    """g added at indices into planes of `sizes`; the gradient of max pooling."""
 
     inputs = ("given", "indices")
-    gradients = {"given": lambda g, indices: g.flatten(1).gather(1, indices.flatten(1).to(dtypes.int64)).reshape(indices.shape)}
+    gradients = {"given": lambda g, indices, kernel: g.flatten(-len(kernel)).gather(-1, indices.flatten(-len(kernel)).to(dtypes.int64)).reshape(indices.shape)}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         given, indices = arguments
-        out = layout((given.shape[0], *parameters[4]), given.dtype, given.device)
-        return self._plan(place_gradient_kernel, (out,), (given.storage, indices.storage, given.storage), given.shape[0], parameters[4], tuple(given.shape[1:]), parameters)
+        out = layout(_replaced(given.shape, parameters[4]), given.dtype, given.device)
+        return self._plan(place_gradient_kernel, (out,), (given.storage, indices.storage, given.storage), out.shape, given.shape, parameters)
 
 
 class Average(_Pool):
@@ -308,21 +326,21 @@ class Average(_Pool):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
-        out = layout((x.shape[0], *parameters[4]), x.dtype, x.device)
-        inner, outer = (parameters[4], tuple(x.shape[1:])) if self.backward else (tuple(x.shape[1:]), parameters[4])
+        out = layout(_replaced(x.shape, parameters[4]), x.dtype, x.device)
+        inner, outer = (out.shape, x.shape) if self.backward else (x.shape, out.shape)
         numbers, scratch = (int(parameters[5]), parameters[6]), ()
         kernel = average_gradient_kernel if self.backward else average_kernel
-        if kernel is average_kernel and prod(parameters[4]) == 1 and not any(parameters[1]) and x.dtype.is_floating_point:
-            kernel = average_planes
-        elif kernel is average_kernel and _in_lines(x, parameters):
+        if prod(outer[-len(parameters[4]) :]) == 1 and not any(parameters[1]) and x.dtype.is_floating_point:
+            kernel = spread_planes if self.backward else average_planes
+        elif not self.backward and _in_lines(x, parameters):
             own, scratch = self._lines(x, parameters)
-            kernel, numbers, scratch = average_lines, (*own, *numbers), (*scratch, (parameters[4][2], x.storage))
-        return self._plan(kernel, (out,), (x.storage, x.storage), x.shape[0], inner, outer, parameters, numbers, scratch)
+            kernel, numbers, scratch = average_lines, (*own, *numbers), (*scratch, (parameters[4][-1], x.storage))
+        return self._plan(kernel, (out,), (x.storage, x.storage), inner, outer, parameters, numbers, scratch)
 
 
 def _other(op: Callable) -> Callable:
     def gradient(g: object, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, layout: Layout, counts_borders: bool, divisor: int) -> object:
-        return op().apply((g.contiguous(),), (kernel, stride, padding, dilation, tuple(layout.shape[1:]), counts_borders, divisor))
+        return op().apply((g.contiguous(),), (kernel, stride, padding, dilation, tuple(layout.shape[-len(kernel) :]), counts_borders, divisor))
 
     return gradient
 

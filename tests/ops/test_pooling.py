@@ -91,3 +91,49 @@ def test_the_mean_of_whole_planes():
     np.testing.assert_allclose(found.detach().numpy(), x.detach().numpy().mean((2, 3), keepdims=True), rtol=1e-5, atol=1e-6)
     found.sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 1 / (17 * 40), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("ndim", "kernel", "stride", "padding", "dilation"), [*WINDOWS, (2, 3, 3, 1, 1), (2, 5, 4, 2, 1), (1, 2, 7, 0, 3), (2, 4, 2, 2, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_values_alone_are_those_that_come_with_indices(ndim, kernel, stride, padding, dilation, dtype):
+    x = np.random.default_rng(0).integers(-4, 4, (2, 3, *SIZES[ndim])).astype(dtype)
+    if dtype != "int32":
+        x[np.random.default_rng(1).random(x.shape) < 0.1] = np.nan
+        x[np.random.default_rng(2).random(x.shape) < 0.1] = -np.inf
+    pool = getattr(F, f"max_pool{ndim}d")
+    values, _ = pool(numod.tensor(x), kernel, stride, padding, dilation, return_indices=True)
+    np.testing.assert_array_equal(pool(numod.tensor(x), kernel, stride, padding, dilation).numpy(), values.numpy())
+
+
+def test_of_several_nans_the_last_is_the_place():
+    x = numod.tensor([[[[1.0, np.nan, 3.0, np.nan, 2.0]]]])
+    assert F.max_pool2d(x, (1, 5), return_indices=True)[1].item() == 3
+    assert F.adaptive_max_pool2d(x, 1, return_indices=True)[1].item() == 3
+
+
+def test_a_dilated_window_beside_all_elements_has_no_gradient():
+    x = numod.ones(1, 1, 4, requires_grad=True)
+    values = F.max_pool1d(x, 2, 1, 1, 5)
+    assert values.tolist() == [[[-np.inf]]]
+    values.sum().backward()
+    assert x.grad.tolist() == [[[0.0] * 4]]
+
+
+@pytest.mark.parametrize(("kernel", "stride", "ceil_mode", "divisor"), [(3, 2, True, None), ((2, 3), (3, 5), False, 3), (2, 2, False, None)])
+def test_means_with_borders(kernel, stride, ceil_mode, divisor):
+    x = np.random.default_rng(0).standard_normal((1, 2, 8, 35))
+    found = F.avg_pool2d(numod.tensor(x), kernel, stride, 1, ceil_mode, divisor_override=divisor).numpy()
+    for place in product(*map(range, found.shape)):
+        begin = [o * s - 1 for o, s in zip(place[2:], _each(stride, 2))]
+        ends = [min(b + k, n + 1) for b, k, n in zip(begin, _each(kernel, 2), x.shape[2:])]
+        window = x[(*place[:2], *(slice(max(b, 0), e) for b, e in zip(begin, ends)))]
+        np.testing.assert_allclose(found[place], window.sum() / (divisor or np.prod([e - b for b, e in zip(begin, ends)])), rtol=1e-12)
+
+
+def test_second_order_without_indices():
+    x = numod.tensor(np.random.default_rng(0).permutation(36).reshape(1, 1, 6, 6) / 7.0, requires_grad=True)
+    with numod.no_grad():
+        whole = F.max_pool2d(x, 3, 2)
+    (slope,) = numod.autograd.grad(F.max_pool2d(x, 3, 2).square().sum(), x, create_graph=True)
+    assert numod.allclose(slope.max(), 2 * whole.max())
+    assert gradcheck(lambda x: F.adaptive_avg_pool2d(x, 1) + F.adaptive_avg_pool2d(x, (2, 3)).sum(), (x,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import floor
 
 from ... import dtypes
@@ -27,24 +28,10 @@ def _tuple(name: str, value: Size, ndim: int) -> tuple[int, ...]:
     return values
 
 
-def _expect_planes(name: str, x: Tensor, ndim: int) -> None:
-    if x.ndim not in (ndim + 1, ndim + 2) or 0 in x.shape[-ndim - 1 :]:
+def _expect_planes(name: str, shape: tuple[int, ...], ndim: int) -> None:
+    if len(shape) not in (ndim + 1, ndim + 2) or 0 in shape[-ndim - 1 :]:
         expected = f"{ndim + 1}D or {ndim + 2}D (batch mode) tensor"
-        raise RuntimeError(f"{name}: Expected {expected} with optional 0 dim batch size for input, but got: {list(x.shape)}; non-empty {expected} expected for input")
-
-
-def _planes(name: str, x: Tensor, ndim: int) -> Tensor:
-    """Dense x (..., *sizes) as (planes, depth, height, width)."""
-    _expect_planes(name, x, ndim)
-    sizes = x.shape[-ndim:]
-    planes = 1
-    for n in x.shape[:-ndim]:
-        planes *= n
-    return f.reshape(f.contiguous(x), (planes, *(1,) * (3 - ndim), *sizes))
-
-
-def _three(values: Sequence[int], filler: int) -> tuple[int, ...]:
-    return (filler,) * (3 - len(values)) + tuple(values)
+        raise RuntimeError(f"{name}: Expected {expected} with optional 0 dim batch size for input, but got: {list(shape)}; non-empty {expected} expected for input")
 
 
 def _output_size(n: int, kernel: int, stride: int, pad: int, step: int, ceil_mode: bool) -> int:
@@ -60,6 +47,11 @@ def _short(values: tuple[int, ...]) -> int | tuple[int, ...]:
 
 def _windows(name: str, x: Tensor, kernel: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool, ndim: int) -> tuple:
     """The op's parameters, checked."""
+    return _checked(name, tuple(x.shape), *[each if isinstance(each, int) or each is None else tuple(each) for each in (kernel, stride, padding, dilation)], ceil_mode, ndim)
+
+
+@lru_cache(1024)
+def _checked(name: str, shape: tuple[int, ...], kernel: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool, ndim: int) -> tuple:
     window = _tuple(f"{name}: kernel_size", kernel, ndim)
     stride = window if stride is None or (not isinstance(stride, int) and not len(stride)) else _tuple(f"{name}: stride", stride, ndim)
     padding, dilation = _tuple(f"{name}: padding", padding, ndim), _tuple(f"{name}: dilation", dilation, ndim)
@@ -70,15 +62,15 @@ def _windows(name: str, x: Tensor, kernel: Size, stride: Size | None, padding: S
         raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {_short(padding)}")
     if any(2 * p > d * (k - 1) + 1 for p, d, k in zip(padding, dilation, window)):
         raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={_short(padding)}, kernel_size={_short(window)} and dilation={_short(dilation)}")
-    _expect_planes(name, x, ndim)
-    sizes = tuple(_output_size(n, k, s, p, d, ceil_mode) for n, k, s, p, d in zip(x.shape[-ndim:], window, stride, padding, dilation))
+    _expect_planes(name, shape, ndim)
+    sizes = tuple(_output_size(n, k, s, p, d, ceil_mode) for n, k, s, p, d in zip(shape[-ndim:], window, stride, padding, dilation))
     if min(sizes) <= 0:
-        raise RuntimeError(f"Given input size: {tuple(x.shape[-ndim - 1 :])}. Calculated output size: {(x.shape[-ndim - 1], *sizes)}. Output size is too small")
-    return tuple(_three(each, filler) for each, filler in ((window, 1), (stride, 1), (padding, 0), (dilation, 1), (sizes, 1)))
+        raise RuntimeError(f"Given input size: {shape[-ndim - 1 :]}. Calculated output size: {(shape[-ndim - 1], *sizes)}. Output size is too small")
+    return window, stride, padding, dilation, sizes
 
 
 def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], ndim: int) -> tuple:
-    """The op's parameters for windows that divide the input evenly (stride 0)."""
+    """The op's parameters for windows that divide the input evenly: regular ones where they can be, else with stride 0."""
     wanted = (output_size,) * ndim if output_size is None or isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != ndim:
         what = "'output_size' should contain one int" if ndim == 1 else f"internal error: output_size.size() must be {ndim}"
@@ -89,20 +81,21 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
     if any(n < 0 for n in sizes):
         negative = f"Trying to create tensor with negative dimension {min(sizes)}: {[*x.shape[:-ndim], *sizes]}"
         raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, but got {sizes}. {negative}")
+    _expect_planes(name, tuple(x.shape), ndim)
+    if max(sizes) > 1 and all(size and n % size == 0 for n, size in zip(x.shape[-ndim:], sizes)):
+        window = tuple(n // size for n, size in zip(x.shape[-ndim:], sizes))
+        return window, window, (0,) * ndim, (1,) * ndim, sizes
     largest = tuple(-(-n // max(size, 1)) + 1 for n, size in zip(x.shape[-ndim:], sizes))
-    return _three(largest, 1), (0, 0, 0), (0, 0, 0), (1, 1, 1), _three(sizes, 1)
+    return largest, (0,) * ndim, (0,) * ndim, (1,) * ndim, sizes
 
 
-def _shaped(result: Tensor, x: Tensor, ndim: int) -> Tensor:
-    return f.reshape(result, (*x.shape[:-ndim], *result.shape[4 - ndim :]))
-
-
-def _max(name: str, x: Tensor, parameters: tuple, ndim: int, with_indices: bool) -> tuple[Tensor, Tensor | None]:
-    planes = _planes(name, x, ndim)
-    if not with_indices and not (is_grad_enabled() and planes.requires_grad):
-        return _shaped(op.greatest.apply((planes,), parameters), x, ndim), None
-    values, indices = op.max_pool.apply((planes,), parameters)
-    return _shaped(values, x, ndim), _shaped(indices.to(dtypes.int64), x, ndim) if with_indices else None
+def _max(x: Tensor, parameters: tuple, with_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
+    """Indices take time: there are none where neither the caller nor a gradient needs them."""
+    x = f.contiguous(x)
+    if not with_indices and not (is_grad_enabled() and x.requires_grad):
+        return op.greatest.apply((x,), parameters)
+    values, indices = op.max_pool.apply((x,), parameters)
+    return (values, indices.to(dtypes.int64)) if with_indices else values
 
 
 def _max_pool(ndim: int) -> tuple[Callable, Callable]:
@@ -116,8 +109,7 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
     def pool(
         input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,  # noqa: A002
     ) -> Tensor | tuple[Tensor, Tensor]:
-        found = _max(name, input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), ndim, return_indices)
-        return found if return_indices else found[0]
+        return _max(input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), return_indices)
 
     return _named(pool, name, "The greatest element of each window; with `return_indices` also its place in the plane."), _named(
         with_indices, f"{name}_with_indices", "The greatest element of each window, and its place in the plane."
@@ -140,7 +132,7 @@ def _avg_pool(ndim: int) -> Callable:
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
         parameters = _windows(name, input, kernel_size, stride, padding, 1, ceil_mode, ndim)
-        return _shaped(op.average_pool.apply((_planes(name, input, ndim),), (*parameters, bool(count_include_pad), divisor_override or 0)), input, ndim)
+        return op.average_pool.apply((f.contiguous(input),), (*parameters, bool(count_include_pad), divisor_override or 0))
 
     return _named(pool, name, "The mean of each window; elements of the border count as 0 unless `count_include_pad` is False.")
 
@@ -166,8 +158,7 @@ def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
         return pool(input, output_size, True)
 
     def pool(input: Tensor, output_size: Size, return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # noqa: A002
-        found = _max(name, input, _adaptive(name, input, output_size, ndim), ndim, return_indices)
-        return found if return_indices else found[0]
+        return _max(input, _adaptive(name, input, output_size, ndim), return_indices)
 
     return _named(pool, name, "The greatest elements of windows that divide the input evenly into `output_size`."), _named(
         with_indices, f"{name}_with_indices", "The same with their places in the plane."
@@ -179,7 +170,7 @@ def _adaptive_average(ndim: int) -> Callable:
 
     def pool(input: Tensor, output_size: Size) -> Tensor:  # noqa: A002
         parameters = _adaptive(name, input, output_size, ndim)
-        return _shaped(op.average_pool.apply((_planes(name, input, ndim),), (*parameters, False, 0)), input, ndim)
+        return op.average_pool.apply((f.contiguous(input),), (*parameters, False, 0))
 
     return _named(pool, name, "Means of windows that divide the input evenly into `output_size`; None keeps a size.")
 
