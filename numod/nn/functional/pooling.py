@@ -75,7 +75,7 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
     if len(wanted) != ndim:
         what = "'output_size' should contain one int" if ndim == 1 else f"internal error: output_size.size() must be {ndim}"
         raise RuntimeError(f"{name}(): {what}, got {tuple(wanted)}")
-    if x.ndim <= ndim:
+    if x.ndim <= ndim and not isinstance(output_size, int):
         raise ValueError(f"{name}: Input dimension should be at least {ndim + 1}, got {list(x.shape)}")
     sizes = tuple(n if size is None else size for n, size in zip(x.shape[-ndim:], wanted))
     if any(n < 0 for n in sizes):
