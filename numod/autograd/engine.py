@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from ..core.apply import apply, state
 from ..core.tensor import Tensor
 from ..device import Layout
 from ..ops import table
-from .tape import Node, edge_to
+from .tape import AccumulateGrad, Node, edge_to
 
+walks: list[_Walk] = []  # backward passes that are under way, the innermost last
 check = None  # (node, its gradients): set while anomalies are looked for, see `anomaly`
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient arrives: a node of the graph (`grad_fn`, or what gathers a leaf's), and which of its outputs."""
+
+    node: Node | AccumulateGrad
+    output_nr: int
+
+
+def _target(each: Tensor | GradientEdge) -> tuple:
+    if isinstance(each, GradientEdge):
+        return (each.node.variable, 0) if isinstance(each.node, AccumulateGrad) else tuple(each)
+    return edge_to(each)
 
 
 def backward(
@@ -42,7 +57,7 @@ def grad(
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     for each in inputs:
-        if not each.requires_grad:
+        if not isinstance(each, GradientEdge) and not each.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
     retain = create_graph if retain_graph is None else retain_graph
     found = _walk(outputs, grad_outputs, retain, create_graph, inputs, False)
@@ -59,7 +74,7 @@ def _batched(outputs: tuple, inputs: tuple, weights: tuple, **options: object) -
 
 
 def _tuple(value: object) -> tuple:
-    return (value,) if isinstance(value, Tensor) else tuple(value)
+    return (value,) if isinstance(value, (Tensor, GradientEdge)) else tuple(value)
 
 
 def _seeds(tensors: tuple[Tensor, ...], weights: object) -> list[Tensor]:
@@ -69,10 +84,14 @@ def _seeds(tensors: tuple[Tensor, ...], weights: object) -> list[Tensor]:
     return [_seed(each, weight) for each, weight in zip(tensors, weights)]
 
 
-def _seed(tensor: Tensor, weight: Tensor | None) -> Tensor:
-    if not tensor.requires_grad:
+def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
+    if isinstance(tensor, GradientEdge):
+        target, number = _target(tensor)
+        layout = target._layout if isinstance(target, Tensor) else target.outputs[number]
+    elif tensor.requires_grad:
+        layout = tensor._layout
+    else:
         raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn; set requires_grad=True on an input, or leave no_grad()")
-    layout = tensor._layout
     if weight is None:
         if layout.size != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs; reduce the tensor (.sum(), .mean()) or pass its gradient")
@@ -93,8 +112,9 @@ class _Walk:
         self.catch: dict[tuple[int, int], list[int]] = {}
         self.caught: list[Tensor | None] = [None] * len(wanted)
         for k, each in enumerate(wanted):
-            target, number = edge_to(each)
+            target, number = _target(each)
             self.catch.setdefault((id(target), number), []).append(k)
+        self.at_end: list[Callable[[], None]] = []
         self.path: set[Node] | None = None  # nodes that lead to what is wanted; None: all
 
     def find_path(self, roots: list[tuple]) -> None:
@@ -183,8 +203,9 @@ def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wan
     walk = _Walk(wanted or ())
     before = state.grad_enabled
     state.grad_enabled = create_graph
+    walks.append(walk)
     try:
-        seeds, roots = _seeds(tensors, weights), [edge_to(each) for each in tensors]
+        seeds, roots = _seeds(tensors, weights), [_target(each) for each in tensors]
         if wanted is not None:
             walk.find_path(roots)
         for root, seed in zip(roots, seeds):
@@ -192,7 +213,10 @@ def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wan
             walk.send(root, seed)
         walk.run(retain)
         walk.finish(wanted if into_leaves else ())
+        for call in walk.at_end:
+            call()
     finally:
+        walks.remove(walk)
         state.grad_enabled = before
     return walk.caught
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from ..core.apply import state
 from ..core.tensor import Tensor
 from ..device import Layout
+from . import tape
 from .modes import no_grad
-from .tape import Node, edge_to, stale
+from .tape import Node, edge_to
 
 
 class Context:
@@ -57,19 +58,16 @@ class FunctionNode(Node):
     def keep(self, results: tuple) -> None:
         """Remember what was saved, results by themselves (not through their node, which would keep itself alive)."""
         ids = {id(each): k for k, each in enumerate(results)}
-        self.kept = tuple(
-            (each.detach(), ids[id(each)]) if id(each) in ids else (each, None) for each in self.context._saved
-        )
-        self.versions = tuple(None if each is None else each._storage.version for each, _ in self.kept)
+        self.numbers = tuple(ids.get(id(each)) for each in self.context._saved)
+        self.kept = tuple(each if number is None else each.detach() for each, number in zip(self.context._saved, self.numbers))
+        self.versions = tuple(None if each is None else each._storage.version for each in self.kept)
         self.context._saved = ()
+        if tape.packing is not None:
+            tape.packing(self)
 
     def unpack(self) -> tuple:
-        if self.kept is None:
-            super().unpack()
         found = []
-        for (each, number), version in zip(self.kept, self.versions):
-            if each is not None and each._storage.version != version:
-                raise stale(each, version, each._node)
+        for each, number in zip(super().unpack(), self.numbers):
             if number is not None:
                 each = each._alias()
                 each._node, each._output, each._requires_grad = self, number, True

@@ -13,6 +13,7 @@ from ..ops.op import Op
 from ..ops.view import spread
 
 _sequence = itertools.count(1)
+packing: Callable[[Node], None] | None = None  # hands what a node keeps to hooks, while there are any: see `graph`
 
 
 class Node:
@@ -24,6 +25,7 @@ class Node:
     hooks: SimpleNamespace | None = None
     refill: Callable[[], None] | None = None  # where what is kept was dropped: computes it anew (see `utils.checkpoint`)
     out: tuple[tuple[Tensor, int], ...] | None = None  # the results kept, with their versions
+    packed: object = None  # what hooks gave for what it keeps
     foreign = False  # whether the user's code computes the gradients, and may hold on to them
 
     def __init__(self, op: Op | None, edges: Sequence, layouts: Sequence, outputs: tuple) -> None:
@@ -54,6 +56,16 @@ class Node:
 
     def unpack(self) -> Sequence:
         """The kept inputs. Raises RuntimeError where they were freed or have been written to since."""
+        kept = self.filled()
+        for each, version in zip(kept, self.versions):
+            if version is not None and each._storage.version != version:
+                raise stale(each, version, each._node)
+        return kept
+
+    def filled(self) -> Sequence:
+        """What is kept, computed anew or unpacked where that is how it was kept. Raises RuntimeError where it was freed."""
+        if self.packed is not None:
+            return self.packed.kept()
         while self.kept is None and self.refill is not None:
             self.refill()
         if self.kept is None:
@@ -62,15 +74,12 @@ class Node:
                 "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you "
                 "need to backward through the graph a second time or if you need to access saved tensors after calling backward."
             )
-        for each, version in zip(self.kept, self.versions):
-            if version is not None and each._storage.version != version:
-                raise stale(each, version, each._node)
         return self.kept
 
     def _results(self) -> list:
         """The kept results as the gradients get them; all of several results also as a tuple."""
         results = []
-        for number, (result, version) in zip(self.recipe.keep_out, self.out):
+        for number, (result, version) in zip(self.recipe.keep_out, self.out if self.packed is None else self.packed.out()):
             if result._storage.version != version:
                 raise stale(result, version, self)
             fresh = result._alias()  # the result itself would keep this node, and the node it, alive
@@ -81,8 +90,8 @@ class Node:
 
     def release(self) -> None:
         """Free what was kept. A node that kept nothing can be walked again."""
-        if self.kept or self.out:
-            self.kept = self.out = self.refill = None
+        if self.kept or self.out or self.packed is not None:
+            self.kept = self.out = self.refill = self.packed = None
 
     def _linked(self, kept: list) -> list:
         """Kept inputs with the history they had when they were kept, for gradients of gradients."""
@@ -90,9 +99,7 @@ class Node:
         for each, position in zip(kept, self.recipe.keep):
             edge = self.edges[position]
             if isinstance(each, Tensor) and not (edge is None and not each._requires_grad) and not (edge and (edge[0] is each or edge[0] is each._node)):
-                each = each._alias()
-                if edge is not None and not isinstance(edge[0], Tensor):
-                    each._node, each._output, each._requires_grad = *edge, True
+                each = joined(each, edge)
             linked.append(each)
         return linked
 
@@ -115,6 +122,28 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
+
+
+class LeafNode(Node):
+    """Leads from another tensor of a leaf's values, such as hooks gave back for it, to the leaf."""
+
+    def __init__(self, leaf: Tensor) -> None:
+        super().__init__(None, ((leaf, 0),), (leaf._layout,), (leaf._layout,))
+        self.sequence = -self.sequence  # it is walked after all that lead to it
+
+    def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
+        yield 0, grads[0]
+
+    def release(self) -> None:
+        """It keeps nothing."""
+
+
+def joined(each: Tensor, edge: tuple | None) -> Tensor:
+    """The tensor with the history that ends in `edge`."""
+    each = each._alias()
+    if edge is not None:
+        each._node, each._output, each._requires_grad = *(edge if isinstance(edge[0], Node) else (LeafNode(edge[0]), 0)), True
+    return each
 
 
 class AccumulateGrad:
@@ -213,6 +242,8 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
         result._requires_grad = True
         if node.recipe.keep_out:
             node.out = ((result.detach(), result._storage.version),)
+        if packing is not None:
+            packing(node)
 
 
 def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, results: tuple[Tensor, ...]) -> None:
@@ -222,6 +253,8 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
             each._node, each._output, each._requires_grad = node, number, True
     if node.recipe.keep_out:
         node.out = tuple([(results[k].detach(), results[k]._storage.version) for k in node.recipe.keep_out])
+    if packing is not None:
+        packing(node)
 
 
 def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, target: Tensor) -> Node:
@@ -240,6 +273,8 @@ def attach(node: Node, target: Tensor) -> None:
     """Give a target written in place its node. Written through a view, the base gets a node that replaces that part of its gradient."""
     if node.recipe.keep_out:
         node.out = ((target.detach(), target._storage.version),)
+    if packing is not None:
+        packing(node)
     owner = target if target._base is None else target._base
     before = owner._node
     if target._base is not None:

@@ -27,9 +27,9 @@ METHODS = "repeat_interleave=repeat_interleave_of"
 OUT = "hstack vstack dstack column_stack row_stack repeat_interleave narrow_copy"
 
 
-def tile(input: Tensor, *dims: int) -> Tensor:  # noqa: A002
+def tile(input: Tensor, *times: int, dims: Sequence[int] | None = None) -> Tensor:  # noqa: A002
     """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
-    dims = _sizes(dims)
+    dims = _sizes(times if dims is None else (tuple(dims),))
     return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
 
 

@@ -115,6 +115,7 @@ def gradient(
     `spacing` is a step, one per dimension, or the coordinates along each. Raises RuntimeError where a dimension has fewer than edge_order + 1 elements.
     """
     dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    spacing = 1 if spacing is None else spacing
     steps = [spacing] * len(dims) if not isinstance(spacing, (list, tuple)) else list(spacing)
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
@@ -124,7 +125,7 @@ def gradient(
     if any(input.shape[d] < edge_order + 1 for d in dims):
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
     x = input if input.is_floating_point() else input.to(dtypes.get_default_dtype())
-    return tuple(_slopes(x, step, d, edge_order) for step, d in zip(steps, dims))
+    return tuple(_slopes(x, step, d, edge_order).contiguous() for step, d in zip(steps, dims))
 
 
 def _slopes(y: Tensor, step: float | Tensor, dim: int, edge_order: int) -> Tensor:

@@ -205,15 +205,11 @@ def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[list[int], 
 def _gathered(view: Tensor, tensors: dict) -> Tensor:
     dims, linear, place = _plan(view, tensors)
     rest = [d for d in range(view.ndim) if d not in dims]
-    front = view.permute([*dims, *rest]) if dims != list(range(len(dims))) else view
-    tail = tuple(view.shape[d] for d in rest)
+    together = view.permute([*dims, *rest]) if dims != list(range(place, place + len(dims))) else view
+    before, after = together.shape[:place], together.shape[place + len(dims) :]
     count = int(np.prod([view.shape[d] for d in dims], dtype=np.int64))
-    found = index_select(reshape(front, (count, *tail)), 0, reshape(linear, -1))
-    found = reshape(found, (*linear.shape, *tail))
-    if place == 0:
-        return found
-    before = list(range(linear.ndim, linear.ndim + place))
-    return found.permute([*before, *range(linear.ndim), *range(linear.ndim + place, found.ndim)])
+    found = index_select(reshape(together, (*before, count, *after)), place, reshape(linear, -1))
+    return reshape(found, (*before, *linear.shape, *after))
 
 
 def put(view: Tensor, tensors: dict, value: Tensor, accumulate: bool) -> None:

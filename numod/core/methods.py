@@ -340,7 +340,7 @@ Tensor.__setattr__ = object.__setattr__
 
 for _name, _kind in {"float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
                      "half": "float16", "bfloat16": "bfloat16"}.items():
-    setattr(Tensor, _name, (lambda kind: lambda self: f.to(self, kind))(dtypes.ALL[_kind]))
+    setattr(Tensor, _name, (lambda kind: lambda self, memory_format=None: f.to(self, kind))(dtypes.ALL[_kind]))
 Tensor.cpu = lambda self: f.to(self, device="cpu")
 Tensor.cuda = lambda self, device=None: f.to(self, device="cuda" if device is None else device)
 Tensor.view_as = lambda self, other: f.view(self, other.shape)

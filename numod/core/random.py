@@ -316,7 +316,7 @@ def _drawn_again(weights: Tensor, count: int, generator: Generator | None) -> Te
 def _drawn_once(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
     """Draws of different indices: the first to arrive of exponential times with the weights as rates (Efraimidis and Spirakis, 2006)."""
     times = t.neg(t.log(1.0 - rand(weights.shape, generator=generator, dtype=dtypes.float64, device=weights.device))) / weights
-    return times.argsort(-1)[..., :count]
+    return times.argsort(-1)[..., :count].contiguous()
 
 
 for _method in (uniform_, normal_, random_, bernoulli_, exponential_, geometric_, cauchy_, log_normal_):

@@ -56,11 +56,11 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:  # no
     return apply(v.as_strided, (input,), (tuple(shape) if input.ndim else (size,), tuple(strides) if input.ndim else (1,), 0))
 
 
-def view(input: Tensor, *shape: int | DType, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def view(input: Tensor, *shape: int | DType, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:  # noqa: A002
     """The same memory in another shape, or read as another dtype."""
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], DType)):
         return _read_as(input, dtype or shape[0])
-    return shapes.view(input, *shape)
+    return shapes.view(input, *shape, size=size)
 
 
 def _read_as(input: Tensor, dtype: DType) -> Tensor:  # noqa: A002

@@ -23,6 +23,7 @@ def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool =
     """`index` with negative places counted from the front. Raises `error`, before any launch, where one lies outside."""
     if index.dtype.kind not in "iu":
         raise RuntimeError(f"{name}: Expected dtype int64 for index, got {index.dtype}; convert with .long()")
+    index = index.to(dtypes.int64) if index.dtype is dtypes.int32 else index
     if not index.numel() or index.is_meta:
         return index
     found = apply(r.closing(t.bounds), (contiguous(index), -size if negative else 0, size), (1,))._observe()
@@ -187,9 +188,10 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     return stack(columns, 1) if columns else zeros(places.shape[0], 0, dtype=dtypes.int64)
 
 
-def flip(input: Tensor, *dims: int) -> Tensor:  # noqa: A002
+def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) -> Tensor:  # noqa: A002
     """Elements in reverse order along dimensions; a copy."""
-    dims = dims[0] if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
+    order = order if dims is None else (dims,)
+    dims = order[0] if len(order) == 1 and isinstance(order[0], Sequence) else order
     for dim in normalize_dims(tuple(dims), input.ndim):
         n = input.shape[dim]
         input = index_select(input, dim, arange(n - 1, -1, -1, device=input.device) if n else arange(0, device=input.device))  # noqa: A001

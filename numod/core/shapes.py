@@ -17,16 +17,16 @@ from .tensor import Tensor
 
 BOTH = """
     reshape permute transpose movedim broadcast_to unsqueeze squeeze flatten unflatten ravel narrow select as_strided diagonal split chunk
-    unbind swapaxes=transpose swapdims=transpose moveaxis=movedim t=t_
+    unbind swapaxes swapdims=transpose moveaxis=movedim t=t_
 """
 FUNCTIONS = "cat stack concat=cat concatenate=cat"
 OUT = "cat stack concat concatenate"
 METHODS = "view expand expand_as sum_to_size repeat"
 
 
-def view(input: Tensor, *shape: int) -> Tensor:  # noqa: A002
+def view(input: Tensor, *shape: int, size: Sequence[int] | None = None) -> Tensor:  # noqa: A002
     """The same elements in another shape, without copying. Raises RuntimeError where the strides do not allow it."""
-    sizes, fits = _sizes(input._layout, *flat(shape))
+    sizes, fits = _sizes(input._layout, *flat(shape if size is None else (tuple(size),)))
     if not fits:
         raise RuntimeError(
             f"view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous subspaces): "
@@ -35,9 +35,9 @@ def view(input: Tensor, *shape: int) -> Tensor:  # noqa: A002
     return apply(v.reshape, (input,), (sizes,))
 
 
-def reshape(input: Tensor, *shape: int) -> Tensor:  # noqa: A002
+def reshape(input: Tensor, *sizes: int, shape: Sequence[int] | None = None) -> Tensor:  # noqa: A002
     """The same elements in another shape; a view where possible. One size may be -1."""
-    sizes, fits = _sizes(input._layout, *flat(shape))
+    sizes, fits = _sizes(input._layout, *flat(sizes if shape is None else (tuple(shape),)))
     if not fits:
         input = apply(t.row_major, (input,))  # noqa: A001
     return apply(v.reshape, (input,), (sizes,))
@@ -65,9 +65,9 @@ def _sizes(own: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
     return sizes, v.view_strides(own, sizes) is not None
 
 
-def permute(input: Tensor, *dims: int) -> Tensor:  # noqa: A002
+def permute(input: Tensor, *order: int, dims: Sequence[int] | None = None) -> Tensor:  # noqa: A002
     """Dimensions in the given order."""
-    return apply(v.permute, (input,), (_order(input._layout.ndim, *flat(dims)),))
+    return apply(v.permute, (input,), (_order(input._layout.ndim, *flat(order if dims is None else (tuple(dims),))),))
 
 
 @resolved
@@ -102,6 +102,11 @@ def t_(input: Tensor) -> Tensor:  # noqa: A002
     return transpose(input, 0, 1) if input.ndim == 2 else input
 
 
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:  # noqa: A002
+    """Two dimensions exchanged."""
+    return transpose(input, axis0, axis1)
+
+
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:  # noqa: A002
     """Dimensions moved to other places, the rest in order."""
     given = [[each] if isinstance(each, int) else list(each) for each in (source, destination)]
@@ -118,8 +123,9 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     return permute(input, [next(rest) if d is None else d for d in order])
 
 
-def expand(input: Tensor, *sizes: int) -> Tensor:  # noqa: A002
+def expand(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Tensor:  # noqa: A002
     """Sizes of 1 repeated without copying; -1 keeps a size."""
+    sizes = sizes if size is None else tuple(size)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     return input if sizes == input.shape else apply(v.expand, (input,), (sizes,))
 
@@ -143,7 +149,7 @@ def sum_to_size(input: Tensor, *size: int) -> Tensor:  # noqa: A002
     dims = tuple(range(lead)) + tuple(d + lead for d, n in enumerate(size) if n == 1 and input.shape[d + lead] != 1)
     if not dims:
         return input
-    return apply(r.sum, (input,), (dims, True, input.dtype)).reshape(size)
+    return apply(r.sum, (input,), (dims, True, input.dtype if input.dtype.is_floating_point else dtypes.int64)).reshape(size)
 
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:  # noqa: A002
@@ -185,7 +191,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:  # noqa:
 
 def ravel(input: Tensor) -> Tensor:  # noqa: A002
     """All elements in one dimension."""
-    return reshape(input, -1)
+    return reshape(apply(t.row_major, (input,)) if input.ndim == 1 and not input._layout.dense else input, -1)
 
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:  # noqa: A002
@@ -275,8 +281,9 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
     return tuple(select(input, dim, k) for k in range(input.shape[dim]))
 
 
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Tensor:
     """Tensors joined along a dimension. Empty one-dimensional tensors are left out, as in PyTorch."""
+    dim = dim if axis is None else axis
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     tensors = tuple(tensors)
@@ -304,8 +311,9 @@ def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DT
     return normalize_dim(dim, layouts[kept[0]].ndim), kept, converted, wanted
 
 
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
+    dim = dim if axis is None else axis
     tensors = tuple(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
@@ -332,9 +340,10 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tenso
     return input
 
 
-def repeat(input: Tensor, *repeats: int) -> Tensor:  # noqa: A002
+def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> Tensor:  # noqa: A002
     """The tensor repeated along each dimension (new ones in front)."""
-    repeats = tuple(repeats[0]) if len(repeats) == 1 and isinstance(repeats[0], Sequence) else repeats
+    times = times if repeats is None else (repeats,)
+    repeats = tuple(times[0]) if len(times) == 1 and isinstance(times[0], Sequence) else times
     if len(repeats) < input.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
     shape = (1,) * (len(repeats) - input.ndim) + tuple(input.shape)

@@ -59,7 +59,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     n = input.shape[-1] + abs(offset)
     result = input.new_zeros((*input.shape[:-1], n, n))
     _diagonal(result, offset, -2, -1).copy_(input)
-    return movedim(result, (-2, -1), (first, second))
+    return movedim(result, (-2, -1), (first, second)).contiguous()
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:  # noqa: A002

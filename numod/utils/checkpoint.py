@@ -161,8 +161,6 @@ def _shape_of(node: Node) -> tuple:
 
 def _linked(each: object, original: dict[Node, Node | None]) -> object:
     """What a twin kept, with its history in the first run instead of the second."""
-    if isinstance(each, tuple):  # a user's Function keeps pairs
-        return _linked(each[0], original), each[1]
     if not isinstance(each, Tensor) or each.is_leaf:
         return each
     node, result = original.get(each.grad_fn, each.grad_fn), each.detach()

@@ -210,7 +210,7 @@ def _checked_classes(x: Tensor, target: Tensor, weight: Tensor | None) -> Tensor
     if weight is not None and tuple(weight.shape) != (x.shape[1],):
         raise RuntimeError(f"weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
     if weight is not None and weight.dtype is not x.dtype:
-        raise RuntimeError(f"expected scalar type {x.dtype.short} for class weights but found {weight.dtype.short}; convert them with .to(input.dtype)")
+        raise RuntimeError(f"class weights: expected scalar type {x.dtype.short} but found {weight.dtype.short}; convert them with .to(input.dtype)")
     return target.to(dtypes.int64)
 
 

@@ -1,0 +1,188 @@
+"""The recorded graph as people look at it and change what it keeps: hooks on saved tensors, edges, hooks on several gradients. Not the tape itself."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from ..core import apply as waist
+from ..core.tensor import Tensor
+from . import engine, tape
+from .engine import GradientEdge
+from .tape import Handle, edge_to, joined
+
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version", "register_multi_grad_hook",
+    "save_on_cpu", "saved_tensors_hooks",
+]  # fmt: skip
+
+
+class Node(abc.ABC):  # noqa: B024
+    """What `grad_fn` is: `isinstance(y.grad_fn, Node)`."""
+
+
+Node.register(tape.Node)
+Node.register(tape.AccumulateGrad)
+
+_hooks: list[tuple[Callable, Callable]] = []  # those that are on, the innermost last
+_refusals: list[str] = []  # why none may be put on
+
+
+# ---- what nodes keep ---------------------------------------------------------------------------------------------------
+
+
+class saved_tensors_hooks:  # noqa: N801
+    """A context in which what is kept for backward is given to `pack_hook(tensor)`; `unpack_hook(packed)` gives the tensor back when backward wants it."""
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
+
+    def __enter__(self) -> None:
+        if _refusals:
+            raise RuntimeError(_refusals[-1])
+        _hooks.append((self.pack_hook, self.unpack_hook))
+        tape.packing = _pack
+
+    def __exit__(self, *exception: object) -> None:
+        _hooks.pop()
+        tape.packing = _pack if _hooks else None
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+    """A context in which what is kept for backward waits in the host's memory."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda tensor: (tensor.device, tensor.cpu()), lambda packed: packed[1].to(packed[0]))
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """A context in which such hooks raise RuntimeError with this message."""
+    _refusals.append(error_message)
+    try:
+        yield
+    finally:
+        _refusals.pop()
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[None]:
+    """A context in which what is kept for backward may be written to afterwards: a copy is kept."""
+    with saved_tensors_hooks(lambda tensor: tensor.clone(), lambda kept: kept):
+        yield
+
+
+class _Packed:
+    """What the hooks gave for the tensors a node keeps. They are unpacked each time the node wants them."""
+
+    def __init__(self, kept: Sequence, out: tuple | None) -> None:
+        pack, self._unpack = _hooks[-1]
+        self._kept = [(_given(pack, each), edge_to(each), isinstance(each, Tensor)) for each in kept]
+        self._out = [_given(pack, result) for result, _ in out or ()]
+
+    def kept(self) -> list:
+        """The kept inputs, with their history."""
+        return [joined(self._unpacked(each), edge) if packed else each for each, edge, packed in self._kept]
+
+    def out(self) -> list[tuple[Tensor, int]]:
+        """The kept results, with their versions."""
+        return [(each, each._storage.version) for each in map(self._unpacked, self._out)]
+
+    def _unpacked(self, each: object) -> Tensor:
+        found = self._unpack(each)
+        if not isinstance(found, Tensor):
+            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(found)}")
+        return found
+
+
+def _pack(node: tape.Node) -> None:
+    if node.kept or node.out:
+        node.packed = _Packed(node.kept, node.out)
+        node.kept, node.out, node.versions = None, None, [None] * len(node.versions)
+
+
+def _given(pack: Callable, each: object) -> object:
+    """What a hook gives for a kept tensor. Raises RuntimeError where it writes to it."""
+    if not isinstance(each, Tensor):
+        return each
+    state, version = waist.state, each._storage.version
+    before, state.grad_enabled = state.grad_enabled, False
+    try:
+        found = pack(each.detach())
+    finally:
+        state.grad_enabled = before
+    if each._storage.version != version:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified by in-place operations "
+            "as this can lead to unexpected side-effects. clone() the tensor in the hook first."
+        )
+    return found
+
+
+# ---- edges and gradients -----------------------------------------------------------------------------------------------
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Where this tensor's gradient arrives: `autograd.grad` and `backward` take it for the tensor, which need not be kept."""
+    if not tensor.requires_grad:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    target, number = edge_to(tensor)
+    return GradientEdge(tape.AccumulateGrad(target) if isinstance(target, Tensor) else target, number)
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Note that a tensor, or each of several, was written to where autograd could not see it."""
+    for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        each._storage.version += 1
+
+
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: str = "all") -> Handle:
+    """Call `fn` in each backward pass that reaches some of `tensors`.
+
+    `mode` "all": once, at its end or when all have arrived, with a list of all gradients, None for those not reached. "any": with the first gradient alone.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    found = _Arrivals(len(tensors), fn, mode == "any")
+    handles = [each.register_hook(functools.partial(found.arrive, k)) for k, each in enumerate(tensors)]
+    return _Handles(handles)
+
+
+class _Handles(Handle):
+    """Removes several hooks."""
+
+    def __init__(self, handles: Sequence[Handle]) -> None:
+        self._handles = tuple(handles)
+
+    def remove(self) -> None:
+        for each in self._handles:
+            each.remove()
+
+
+class _Arrivals:
+    """The gradients of several tensors in one backward pass."""
+
+    def __init__(self, count: int, function: Callable, first_only: bool) -> None:
+        self._count, self._function, self._first_only = count, function, first_only
+        self._walk: object = None
+        self._found: list[Tensor | None] = []
+
+    def arrive(self, place: int, gradient: Tensor) -> None:
+        walk = engine.walks[-1]
+        if walk is not self._walk:
+            self._walk, self._found = walk, [None] * self._count
+            if self._first_only:
+                self._function(gradient)
+            else:
+                walk.at_end.append(self._end)
+        self._found[place] = gradient
+        if not self._first_only and all(each is not None for each in self._found):
+            self._end()
+
+    def _end(self) -> None:
+        if self._walk is not None and self._found:
+            found, self._found = self._found, []
+            self._function(found)

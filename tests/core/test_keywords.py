@@ -1,0 +1,49 @@
+"""Arguments by PyTorch's names where a function also takes them one by one, index tensors of int32, and results in row-major order."""
+
+import pytest
+
+import numod as torch
+
+X = torch.arange(24.0).reshape(2, 3, 4)
+PAIRS = {
+    "permute": (lambda: torch.permute(X, dims=(0, 2, 1)), lambda: X.permute(0, 2, 1)),
+    "reshape": (lambda: torch.reshape(X, shape=(6, -1)), lambda: X.reshape(6, 4)),
+    "view": (lambda: X.view(size=(6, 4)), lambda: X.view(6, 4)),
+    "expand": (lambda: X[:1].expand(size=(2, 3, 4)), lambda: X[:1].expand(2, 3, 4)),
+    "repeat": (lambda: X.repeat(repeats=(1, 1, 2)), lambda: X.repeat(1, 1, 2)),
+    "tile": (lambda: X.tile(dims=(2,)), lambda: X.tile(2)),
+    "flip": (lambda: torch.flip(X, dims=(0, 2)), lambda: X.flip(0, 2)),
+    "flip_one": (lambda: X.flip(dims=[1]), lambda: X.flip(1)),
+    "swapaxes": (lambda: X.swapaxes(axis0=0, axis1=1), lambda: X.transpose(0, 1)),
+    "cat": (lambda: torch.cat([X, X], axis=1), lambda: torch.cat([X, X], 1)),
+    "stack": (lambda: torch.stack([X, X], axis=1), lambda: torch.stack([X, X], 1)),
+    "double": (lambda: X.double(memory_format=torch.preserve_format), lambda: X.double()),
+    "scalar_tensor": (lambda: torch.scalar_tensor(3.0, requires_grad=True).detach(), lambda: torch.tensor(3.0)),
+    "gather": (lambda: X.gather(0, torch.ones(1, 3, 4, dtype=torch.int32)), lambda: X[1:]),
+    "index_select": (lambda: X.index_select(1, torch.tensor([2, 0], dtype=torch.int32)), lambda: torch.stack([X[:, 2], X[:, 0]], 1)),
+    "isclose": (lambda: torch.isclose(X > 3, X > 4), lambda: X != 4),
+    "gradient": (lambda: torch.gradient(X, spacing=None, dim=0)[0], lambda: torch.gradient(X, dim=0)[0]),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_by_name(name):
+    given, wanted = (each() for each in PAIRS[name])
+    assert given.dtype is wanted.dtype and torch.equal(given, wanted)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: X[:, [0, 2]], lambda: X[:, :, torch.tensor([[0, 1], [2, 3]])], lambda: X[:, torch.tensor([True, False, True])], lambda: X[:, [0, 1], [2, 3]],
+        lambda: X[0, 0, ::2].ravel(), lambda: torch.ones(3, 10).multinomial(3), lambda: torch.cross(X[:, :, 0], X[:, :, 1], dim=1), lambda: torch.diag_embed(X, 1, 0, 2),
+        lambda: torch.gradient(X, dim=1)[0],
+    ],
+)  # fmt: skip
+def test_results_can_be_viewed(function):
+    found = function()
+    assert found.is_contiguous() and found.view(-1).shape == (found.numel(),)
+
+
+def test_integers_are_summed_as_int64():
+    assert torch.ones(2, 3, dtype=torch.uint8).sum_to_size(1, 3).dtype is torch.int64
