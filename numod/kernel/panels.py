@@ -71,3 +71,19 @@ def multiply_strip(a, a_at, a_row, a_step, b, b_at, b_row, packed, own, own_a, o
     for j in range(0, width, panel):
         right, right_step = (address_of(packed) + (own + j * depth) * size, panel) if pack_b else (address_of(b) + (b_at + j) * size, b_row)
         multiply_tile(left, left_row, left_step, right, right_step, out, target + j, columns, depth, keep, held, min(panel, width - j), rows, lanes)
+
+
+@scalar
+def pack_words(x, at, step, n, words, place, out_step, group, mask, flip):
+    """words (groups of n; steps out_step) = `group` neighbours of x (n) side by side in 32 bits, with the bits of `flip` turned over; missing ones are 0."""
+    whole = n // group
+    if step == 1 and group == 4:  # a word as it lies in memory
+        for g in range(whole):
+            first = at + g * 4
+            low, high = uint32(uint8(x[uintp(first)])) | uint32(uint8(x[uintp(first + 1)])) << 8, uint32(uint8(x[uintp(first + 2)])) | uint32(uint8(x[uintp(first + 3)])) << 8
+            words[uintp(place + g * out_step)] = uint32(low | high << 16) ^ uint32(flip)
+    for g in range(whole if step == 1 and group == 4 else 0, (n + group - 1) // group):
+        word = uint32(0)
+        for q in range(min(group, n - g * group)):
+            word |= (uint32(x[uintp(at + (g * group + q) * step)]) & uint32(mask)) << uint32(q * (32 // group))
+        words[uintp(place + g * out_step)] = word ^ uint32(flip)

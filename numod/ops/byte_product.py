@@ -32,12 +32,7 @@ def tiled_product(a, b, out, left, right, sums, tile, rows, columns, inner, a_ro
     groups, strips, panels = (inner + GROUP - 1) // GROUP, (rows + TILE_ROWS - 1) // TILE_ROWS, (columns + PANEL - 1) // PANEL
     for task in parallel_range(strips):
         for i in range(int64(task) * TILE_ROWS, int64(task) * TILE_ROWS + TILE_ROWS):
-            base = min(i, rows - 1) * a_row
-            for g in range(groups):
-                word = uint32(0)
-                for q in range(min(GROUP, inner - g * GROUP)):
-                    word |= (uint32(a[uintp(base + (g * GROUP + q) * a_column)]) & uint32(MASK)) << uint32(q * BITS)
-                left[uintp(i * groups + g)] = word ^ uint32(FLIP)
+            pack_words(a, min(i, rows - 1) * a_row, a_column, inner, left, i * groups, 1, GROUP, MASK, FLIP)
     for turn in parallel_range(workers):
         own, own_sums, own_tile = int64(turn) * groups * PANEL, int64(turn) * PANEL, int64(turn) * TILE_ROWS * PANEL
         for panel in range(int64(turn) * panels // workers, (int64(turn) + 1) * panels // workers):
@@ -45,15 +40,23 @@ def tiled_product(a, b, out, left, right, sums, tile, rows, columns, inner, a_ro
             width = min(PANEL, columns - first)
             for j in range(PANEL):
                 sums[uintp(own_sums + j)] = 0
-            for g in range(groups):
-                for j in range(PANEL):
-                    right[uintp(own + g * PANEL + j)] = 0
-                for q in range(min(GROUP, inner - g * GROUP)):
-                    base, shift = (g * GROUP + q) * b_row + first * b_column, uint32(q * BITS)
-                    for j in range(width):
-                        value = b[uintp(base + j * b_column)]
-                        right[uintp(own + g * PANEL + j)] |= (uint32(value) & uint32(MASK)) << shift
-                        sums[uintp(own_sums + j)] += OFFSET * int32(value)
+            if b_row == 1:
+                for j in range(width):
+                    pack_words(b, (first + j) * b_column, 1, inner, right, own + j, PANEL, GROUP, MASK, 0)
+                    total = int32(0)
+                    for k in range(inner):
+                        total += int32(b[uintp((first + j) * b_column + k)])
+                    sums[uintp(own_sums + j)] = OFFSET * total
+            else:
+                for g in range(groups):
+                    for j in range(PANEL):
+                        right[uintp(own + g * PANEL + j)] = 0
+                    for q in range(min(GROUP, inner - g * GROUP)):
+                        base, shift = (g * GROUP + q) * b_row + first * b_column, uint32(q * BITS)
+                        for j in range(width):
+                            value = b[uintp(base + j * b_column)]
+                            right[uintp(own + g * PANEL + j)] |= (uint32(value) & uint32(MASK)) << shift
+                            sums[uintp(own_sums + j)] += OFFSET * int32(value)
             for i in range(0, rows, TILE_ROWS):
                 byte_tile(left, i * groups, groups, right, own, PANEL, tile, own_tile, PANEL, groups)
                 for row in range(i, min(rows, i + TILE_ROWS)):

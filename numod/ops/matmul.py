@@ -23,6 +23,7 @@ from .pointwise import broadcast_shapes, broadcast_strides
 _SMALL, _GROUPED = 1 << 11, 1 << 18  # multiply-adds up to which plain loops multiply a vector by columns; up to which rows meet it in groups
 _PARTS, _PART = 8, 1 << 16  # a matrix that meets a vector is cut into so many parts at most, of so many elements at least,
 _RUN = 512  # and in runs of so many
+_FEW, _FEWER = 8, 3  # rows that meet a matrix (out, in) as vectors do, as turning it costs more: where the first-level cache holds it, and elsewhere
 _TILED, _TURNED = 1 << 10, 1 << 13  # multiply-adds from which register tiles beat plain loops; where a matrix is packed for them
 _DIRECT = 1 << 15  # bytes of a matrix that tiles read as it lies, again and again: it stays in the first-level cache
 _DEPTH, _PANELS = 512, 8  # a packed block's rows and panels: it fits the second-level cache
@@ -223,7 +224,7 @@ def _tile_kernel(
     """
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     least = _TILED if b.strides[-1] == 1 else _TURNED
-    if a.device.type != "cpu" or not a.dtype.is_floating_point or min(rows, columns) < 2 or rows * inner * columns < least:
+    if a.device.type != "cpu" or not a.dtype.is_floating_point or min(rows, columns) < 2 or rows * inner * columns < least or _few(a, b, batches):
         return None
     host, storage, (a_row, a_column), (b_row, b_column) = tiles.host(), a.storage, a.strides[-2:], b.strides[-2:]
     lanes, tile_rows = host.lanes(storage.itemsize), host.rows
@@ -339,6 +340,18 @@ def _vector(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
     return (lambda *given: run(*given, parts if threads.get_num_threads() > 1 else 1)), (nothing, *constants)  # one thread reads whole rows: memory in order
 
 
+def _few(a: Layout, b: Layout, batches: int) -> bool:
+    """Whether a has so few rows that each is best multiplied as a vector, by a transposed matrix that caches hold."""
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    along = a.strides[-1] == 1 and b.strides[-2] == 1 and b.strides[-1] != 1
+    most = _FEW if inner * columns * a.storage.itemsize <= _DIRECT else _FEWER
+    return a.dtype.is_floating_point and batches == 1 and 2 <= rows <= most and columns > 1 and along and inner * columns <= _GROUPED
+
+
+def _row(a: Layout) -> Layout:
+    return layout((1, a.shape[-1]), a.dtype, a.device, a.strides[-2:])
+
+
 def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
     """Launcher and constants of the GPU's product, by blocks of threads."""
     (rows, inner), columns, number = a.shape[-2:], b.shape[-1], a.storage.name
@@ -355,6 +368,8 @@ def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
     """Launcher and constants for matrices a and b (last two dimensions) with one batch step each."""
     if a.device.backend.FLAT:
         return _blocks(name, a, b, batches, a_batch, b_batch)
+    if _few(a, b, batches):
+        return _vector(name, _row(a), b, a.shape[-2], a.strides[-2], 0)
     fast = _vector(name, a, b, batches, a_batch, b_batch) or _tiled(name, a, b, batches, a_batch, b_batch)
     if fast is not None:
         return fast

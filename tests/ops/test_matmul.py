@@ -264,6 +264,17 @@ def test_threads_change_no_bit_of_a_large_product(rows, inner):
     assert (found[0] == found[1]).all()
 
 
+@pytest.mark.parametrize("rows", [2, 3, 4, 8, 9])
+@pytest.mark.parametrize(("inner", "outputs"), [(64, 70), (37, 10), (300, 129)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_rows_meet_a_weight_as_it_lies(rows, inner, outputs, dtype):
+    x, weight, bias = (np.random.default_rng(seed).standard_normal(shape).astype(dtype) for seed, shape in enumerate(((rows, inner + 3), (outputs, inner), (outputs,))))
+    expected = x[:, 1:-2].astype("float64") @ weight.T.astype("float64")
+    left, right = numod.tensor(x)[:, 1:-2], numod.tensor(weight)
+    np.testing.assert_allclose((left @ right.T).numpy(), expected, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(numod.nn.functional.linear(left, right, numod.tensor(bias)).numpy(), expected + bias, rtol=1e-5, atol=1e-4)
+
+
 def test_a_compiled_large_product():
     x, layer = numod.tensor(data(160, 300)), numod.nn.Linear(300, 120)
     call = numod.compile(lambda x: F.relu(layer(x)))
