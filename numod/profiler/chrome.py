@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -47,8 +48,9 @@ def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[s
             arrow = {"cat": "fwdbwd", "name": "fwdbwd", "id": event.id, "pid": pid}
             yield {**arrow, "ph": "s", "tid": threads[event.forward.thread], "ts": event.forward.start / 1e3}
             yield {**arrow, "ph": "f", "bp": "e", "tid": tid, "ts": event.start / 1e3}
+    names = {each.ident: each.name for each in threading.enumerate()}
     for thread, tid in threads.items():
-        yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": f"thread {thread}"}}
+        yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": names.get(thread, f"thread {tid}")}}
     used = 0
     for each in memory:
         used += each.size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 
 from ..kernel import build
@@ -22,7 +23,7 @@ def write_perf_map(path: str | None = None) -> str:
 
 
 def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
-    """(address, bytes at most, name) of the kernels' own functions, of what their threads run, and of the wrappers that Python calls, by address."""
+    """(address, bytes at most, name) of the kernels' own functions, of what their threads run, of their helpers, and of the wrappers that Python calls, by address."""
     found = sorted({address: name for kernel in kernels for address, name in _named(kernel)}.items())
     ends = [address for address, _ in found[1:]] + [found[-1][0] + _MOST] if found else []
     mapped = _executable()
@@ -36,10 +37,22 @@ def _named(kernel: build.Kernel) -> list[tuple[int, str]]:
         library = getattr(result, "library", None)
         module = getattr(library, "_shared_module", None) or getattr(library, "_final_module", None)  # the first, where it came from the disk
         for each in module.functions if module is not None else ():
-            if not each.is_declaration and (kernel.name in each.name or "__numba_parfor_gufunc" in each.name):
-                role = " (wrapper)" if "cpython" in each.name else " (a thread's part)" if "gufunc" in each.name else ""
-                found.append((library.get_pointer_to_function(each.name), f"numod::{kernel.name}{role}"))
+            if not each.is_declaration:
+                found.append((library.get_pointer_to_function(each.name), f"numod::{kernel.name}{_role(each.name, kernel.name)}"))
     return [(address, name) for address, name in found if address]
+
+
+def _role(mangled: str, kernel: str) -> str:
+    """What a function of a kernel is: " (wrapper)", " (a thread's part)", or a helper by its name; "" for the kernel itself."""
+    if kernel in mangled:
+        return " (wrapper)" if "cpython" in mangled else ""
+    if "__numba_parfor_gufunc" in mangled:
+        return " (a thread's part)"
+    rest, name = mangled.removeprefix("_ZN"), mangled
+    while length := re.match(r"\d+", rest):  # each part of the name after its length
+        end = length.end() + int(length[0])
+        name, rest = rest[length.end() : end], rest[end:]
+    return f" ({name})"
 
 
 def _executable() -> list[tuple[int, int]]:

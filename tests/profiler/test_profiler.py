@@ -24,6 +24,7 @@ from numod.core import apply as waist
 from numod.kernel import bind, build, inspection
 from numod.ops.op import Op
 from numod.profiler import JitDump, ProfilerAction, ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler, write_perf_map
+from numod.profiler import perf_map
 from numod.profiler.recorder import recorder
 from numod.profiler.report import kinds
 from numod.utils import summary
@@ -593,7 +594,7 @@ def test_a_traces_slices_nest_on_every_thread(profiled: profile, tmp_path: Path)
             stack.pop()
         assert not stack or each["ts"] + each["dur"] <= stack[-1]["ts"] + stack[-1]["dur"] + 2e-3, (stack[-1]["name"], each["name"])
         stack.append(each)
-    assert set(open_) == named
+    assert set(open_) == named and [each["args"]["name"] for each in events if each["ph"] == "M" and each["name"] == "thread_name"] == ["MainThread"]
     places = {(each["tid"], each["ts"]) for each in events if each["ph"] == "X"}
     assert all((each["tid"], each["ts"]) in places for each in events if each["ph"] in "sf")  # an arrow begins and ends where a slice does
     for name in {each["name"] for each in events if each["ph"] == "C"}:
@@ -624,6 +625,13 @@ def test_a_map_names_kernels_for_perf(tmp_path: Path) -> None:
     assert begins == sorted(begins) and all(0 < int(size, 16) for _, size, _ in lines)
     assert all(a + int(size, 16) <= b for a, (_, size, _), b in zip(begins, lines, begins[1:]))
     assert any(name.startswith("numod::exp_") for _, _, name in lines)
+
+
+def test_helpers_of_kernels_have_names_for_perf() -> None:
+    numod.ones(64, 64) @ numod.ones(64, 64)
+    F.conv2d(numod.ones(1, 2, 8, 8), numod.ones(3, 2, 3, 3))
+    roles = {name.partition(" (")[2].rstrip(")") for _, _, name in perf_map.functions(build.kernels())}
+    assert {"", "wrapper"} < roles and all(each.isidentifier() or each in ("", "wrapper", "a thread's part") for each in roles), roles
 
 
 def records(dump: bytes) -> Iterator[tuple[int, int, bytes]]:
