@@ -30,6 +30,11 @@ def empty(count: int, storage_dtype: object) -> Nothing:
     return Nothing(count, storage_dtype)
 
 
+def scratch(parts: tuple[tuple[int, object], ...]) -> list[Nothing]:
+    """No memory for the time of a launch that does nothing."""
+    return [Nothing(*each) for each in parts]
+
+
 def upload(host: np.ndarray) -> Nothing:
     """The values of `host`, forgotten."""
     return Nothing(host.size, host.dtype)
