@@ -69,7 +69,7 @@ def test_the_default_device() -> None:
 
 
 def test_ops_with_memory_of_their_own_have_shapes():
-    x = numod.empty(4, 64, 33, 33, device="meta")
-    assert F.max_pool2d(x, 3, 2).shape == (4, 64, 16, 16) and F.max_pool2d(x, 3, 2, return_indices=True)[1].dtype is numod.int64
-    assert F.conv2d(x, numod.empty(8, 64, 3, 3, device="meta")).shape == (4, 8, 31, 31)
-    assert (x @ x).shape == x.shape and F.scaled_dot_product_attention(x, x, x).shape == x.shape
+    x = torch.empty(4, 64, 33, 33, device="meta")
+    assert nn.functional.max_pool2d(x, 3, 2).shape == (4, 64, 16, 16) and nn.functional.max_pool2d(x, 3, 2, return_indices=True)[1].dtype is torch.int64
+    assert nn.functional.conv2d(x, torch.empty(8, 64, 3, 3, device="meta")).shape == (4, 8, 31, 31)
+    assert (x @ x).shape == x.shape and nn.functional.scaled_dot_product_attention(x, x, x).shape == x.shape
