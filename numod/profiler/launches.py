@@ -53,16 +53,18 @@ class Launches:
         entry, note, clock = kernel.launch, self.note, self.clock
         if id(entry) not in self._timed and isinstance(entry, BuiltinFunctionType):
 
-            def launch(*arguments: object) -> None:
+            def launch(*arguments: object) -> object:
                 start = clock()
-                entry(*arguments)
+                result = entry(*arguments)  # a compiled program's says what failed
                 note(start, "kernel", kernel, None)
+                return result
 
-            def launch_parallel(*arguments: object) -> None:
+            def launch_parallel(*arguments: object) -> object:
                 start = clock()
-                entry(*arguments)
+                result = entry(*arguments)
                 end = clock()
                 note(start, "kernel", kernel, Parts([each for each in chunks.take() if each[0] >= start], threads.get_num_threads()), end)
+                return result
 
             if kernel.parallel:
                 launch = launch_parallel

@@ -496,6 +496,31 @@ def test_a_compiled_step_is_one_slice_with_its_kernel() -> None:
     assert numod.equal(forward(x), expected)
 
 
+def test_a_compiled_training_step_is_the_same_when_timed() -> None:
+    def losses(timed: bool) -> list[float]:
+        numod.manual_seed(0)
+        net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+        optimizer = optim.SGD(net.parameters(), lr=0.1)
+        x, y = numod.randn(5, 6), numod.tensor([0, 1, 2, 0, 1])
+
+        @numod.compile
+        def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        found = [step(x, y).item() for _ in range(3)]
+        with profile(with_jit=timed, with_flops=True) as prof:
+            found += [step(x, y).item() for _ in range(3)]
+        steps = find(prof, "compiled step")
+        assert len(steps) == 3 and all(len(each.cpu_children) == timed for each in steps)
+        return found + [step(x, y).item()]
+
+    assert losses(True) == losses(False)
+
+
 # ---- the table
 
 
