@@ -20,6 +20,7 @@ from ..device.storage import address
 from .guards import Picture, conditions
 from .lower import Buffer
 from .reach import SIMPLE, Guard, Settings
+from .structure import fields_of, is_data, parts, remade
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
 from .trace import Value
@@ -75,11 +76,18 @@ class _Writer:
         if isinstance(each, (list, tuple, dict)):
             keys = list(each) if isinstance(each, dict) else list(range(len(each)))
             same = f"type({name}) is {self._name(type(each), 'kind')} and " + (f"list({name}) == {self._name(keys, 'keys')}" if isinstance(each, dict) else f"len({name}) == {len(keys)}")
-            parts = [f"{name}_{k}" for k in range(len(keys))]
-            lines = [line for part, key in zip(parts, keys) for line in (f"{part} = {name}[{self._name(key, 'key')}]", *self._take(part, each[key]))]
+            names = [f"{name}_{k}" for k in range(len(keys))]
+            lines = [line for part, key in zip(names, keys) for line in (f"{part} = {name}[{self._name(key, 'key')}]", *self._take(part, each[key]))]
             return [f"if not ({same}):", f"    {self.back}", *lines]
+        if is_data(each):
+            return self._take_fields(name, each)
         thing = self._name(each, "thing")
         return [f"if not ({name} is {thing}{f' or equal({name}, {thing})' if isinstance(each, SIMPLE) else ''}):", f"    {self.back}"]
+
+    def _take_fields(self, name: str, each: Any) -> list[str]:
+        """The same for an object of a data class; a field that is missing is an AttributeError, which goes the long way."""
+        lines = [line for field in fields_of(each) for line in (f"{name}_{field} = {name}.{field}", *self._take(f"{name}_{field}", getattr(each, field)))]
+        return [f"if type({name}) is not {self._name(type(each), 'kind')}:", f"    {self.back}", *lines]
 
     def _sort_memory(self) -> None:
         """Which results and gradients are memory of earlier calls, and the names of all."""
@@ -246,6 +254,9 @@ class _Writer:
             if isinstance(each, tuple):
                 inner = "".join(f"{text(part)}, " for part in each)
                 return f"{self._name(type(each), 'kind')}({inner if hasattr(each, '_fields') else f'[{inner}]'})"
+            if is_data(each):
+                inner = "".join(f"{text(part)}, " for part in parts(each))
+                return f"{self._name(remade, 'remade')}({self._name(each, 'constant')}, [{inner}])"
             return self._name(each, "constant")
 
         result = text(self.executable.program.outputs)

@@ -24,13 +24,14 @@ from ..core.creation import ones
 from ..core.random import Draw, default_generator
 from ..core.tensor import Tensor
 from ..device import Layout, Storage
-from . import guards
+from . import guards, structure
 from .caller import caller
 from .differentiable import Differentiable
 from .gradients import Gradients
 from .run import Executable
 from .section import CheckFailed, Form
-from .trace import Program, Recorder, Value, replace
+from .structure import replace
+from .trace import Program, Recorder, Value
 
 _OWN_HOOKS = tuple(f"self.{name}" for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))
 VERSIONS = 8  # programs recorded for one function; past it other calls run eagerly
@@ -237,6 +238,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     recorder = Recorder(tensors, {id(thing) for _, kind, thing in before if kind == "is" and isinstance(thing, Tensor)})
     recorder.patient = failed
     owned = Gradients(function, before, tensors)
+    given = structure.contents((arguments, named))
     stream, histories, settings = _stream(), [each.grad_fn for each in tensors], _settings(before)
     waist.listeners.append(recorder)
     changes.watchers.append(recorder.assigned)
@@ -246,6 +248,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
             raise recorder.refused
         change = guards.compare(before, list(guards.picture(function, roots))) or _unseen(recorder, tensors, stream, histories)
         change = change or (None if _settings(before) == settings else "a setting of an optimizer's param_groups changes")
+        change = change or ((kind := structure.changed(given)) and f"what is in an argument, a {kind}, changes")
         joint = None if change or recorder.made_state else _differentiate(recorder, tensors, outputs)
     finally:
         waist.listeners.remove(recorder)
@@ -384,6 +387,8 @@ def _key(each: Any, tensors: list[Tensor]) -> Any:
         return type(each), *[_key(part, tensors) for part in each]
     if isinstance(each, dict):
         return dict, *[(name, _key(part, tensors)) for name, part in each.items()]
+    if structure.is_data(each):
+        return type(each), *[(name, _key(getattr(each, name), tensors)) for name in structure.fields_of(each)]
     return _Same(each)
 
 
@@ -419,8 +424,9 @@ def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
 
 def _objects(each: Any) -> list:
     """The arguments that are known by identity: modules, optimizers, plain objects."""
-    if isinstance(each, (list, tuple, dict)):
-        return [found for part in (each.values() if isinstance(each, dict) else each) for found in _objects(part)]
+    inside = structure.parts(each)
+    if inside is not None:
+        return [found for part in inside for found in _objects(part)]
     return [] if isinstance(each, (Tensor, *guards.SIMPLE)) else [each]
 
 

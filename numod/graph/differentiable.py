@@ -18,7 +18,8 @@ from . import memory
 from .lower import Buffer
 from .run import Executable
 from .section import Form, Section
-from .trace import Program, Value, replace
+from .structure import replace
+from .trace import Program, Value
 
 
 class Differentiable(Executable):

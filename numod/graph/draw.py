@@ -5,7 +5,8 @@ from __future__ import annotations
 from .closing import FusedReduction
 from .epilogue import Finished
 from .fuse import Fused
-from .trace import Check, Program, Step, Value, name, replace
+from .structure import replace
+from .trace import Check, Program, Step, Value, name
 
 
 def dot(program: Program) -> str:

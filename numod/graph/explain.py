@@ -17,7 +17,8 @@ from .lower import Buffer, Call, Lowered, Test
 from .memory import lifetimes
 from .run import Executable
 from .section import Section
-from .trace import Program, Step, Value, name, replace
+from .structure import replace
+from .trace import Program, Step, Value, name
 
 WIDE = 160  # columns
 

@@ -17,7 +17,8 @@ from . import memory, order
 from .lower import Buffer, Call, lower
 from .passes import optimise
 from .section import CheckFailed, Form, Section, draw, undraw
-from .trace import Program, Value, replace
+from .structure import replace
+from .trace import Program, Value
 
 
 class Executable:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
@@ -27,6 +26,7 @@ from ..dtypes import dtype
 from ..ops import table, view
 from ..ops.op import Op
 from ..ops.update import Update
+from .structure import replace
 
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), dtype, Device, Size, slice)  # results that hold no tensor
@@ -150,6 +150,7 @@ class Recorder:
         self.patient, self.refused = False, None  # whether a refusal can wait until the function has ended, since it may raise itself; the first one
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
+        self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
         self.made_state = False  # whether an optimizer began its state in the recorded step
         for each in inputs:
             self.add_input(each)
@@ -234,6 +235,8 @@ class Recorder:
 
     def _known(self, each: object) -> object:
         """The value of a tensor; one not seen before is an alias of a seen one (detached, say), or existed before."""
+        if isinstance(each, Draw):  # a second run of a checkpoint draws what the first drew
+            return self.draws.setdefault((id(each.generator), each.generator._seed, int(each), each.count), each)
         if not isinstance(each, Tensor):
             return each
         found, place = self.numbers.get(id(each)), _place(each)
@@ -273,7 +276,7 @@ class Recorder:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
         if not isinstance(each, (Tensor, *_PLAIN)) and not callable(each):
             kind = type(each).__name__
-            raise RuntimeError(f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists or dicts")
+            raise RuntimeError(f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes")
         if not isinstance(each, Tensor) or id(each) in self.outside:
             return each
         found = self._known(each)
@@ -331,16 +334,6 @@ def _line() -> str:
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
-
-
-def replace(structure: Any, function: Callable) -> Any:
-    """`structure` (nested tuples, lists and dicts) with its leaves replaced."""
-    if type(structure) in (dict, OrderedDict):
-        return type(structure)((key, replace(each, function)) for key, each in structure.items())
-    if isinstance(structure, tuple) or type(structure) is list:
-        parts = [replace(each, function) for each in structure]
-        return type(structure)(*parts) if hasattr(structure, "_fields") else type(structure)(parts)
-    return function(structure)
 
 
 def name(each: object) -> str:

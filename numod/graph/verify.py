@@ -8,7 +8,8 @@ from ..core.transfer import Move
 from ..ops.op import Op
 from ..ops.update import Update
 from .effects import described
-from .trace import EMPTY, Check, Program, Step, Value, name, replace
+from .structure import replace
+from .trace import EMPTY, Check, Program, Step, Value, name
 
 
 def verify(program: Program) -> Program:

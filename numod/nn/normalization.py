@@ -81,14 +81,22 @@ class _BatchNorm(_Norm):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        share = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                share = 1.0 / float(self.num_batches_tracked)
+                return self._averaged(input)
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         known = not self.training or self.track_running_stats
+        share = 0.0 if self.momentum is None else self.momentum
         return F.batch_norm(input, self.running_mean if known else None, self.running_var if known else None, self.weight, self.bias, by_batch, share, self.eps)
+
+    def _averaged(self, input: Tensor) -> Tensor:  # noqa: A002
+        """By the batch's statistics, whose share in the running ones is one of as many as there were batches: a tensor, which no compiled step freezes."""
+        own = [each.clone() for each in (self.running_mean, self.running_var)]
+        result = F.batch_norm(input, *own, self.weight, self.bias, True, 1.0, self.eps)
+        for running, each in zip((self.running_mean, self.running_var), own):
+            running.lerp_(each, (1.0 / self.num_batches_tracked).to(running.dtype))
+        return result
 
 
 class BatchNorm1d(_BatchNorm):

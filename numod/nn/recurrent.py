@@ -16,7 +16,7 @@ from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter
-from .utils.rnn import PackedSequence
+from .utils.rnn import PackedSequence, numbers
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
@@ -146,7 +146,7 @@ class RNNBase(Module):
             raise ValueError(f"RNN input dtype ({x.dtype}) does not match weight dtype ({wanted}). Convert input: input.to({wanted}), or convert model: model.to({x.dtype})")
 
     def _packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
-        sizes = packed.batch_sizes.tolist()
+        sizes = numbers(packed.batch_sizes)
         states = self._initial(hx, sizes[0], packed.data, True)
         if packed.sorted_indices is not None and hx is not None:
             states = [each.index_select(1, packed.sorted_indices) for each in states]

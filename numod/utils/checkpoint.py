@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..autograd import enable_grad, is_grad_enabled
 from ..autograd.tape import Node
-from ..core.random import get_rng_state, set_rng_state
+from ..core.random import default_generator
 from ..core.tensor import Tensor
 
 __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn"]
@@ -77,7 +77,7 @@ class _Segment:
 
     def __init__(self, call: Callable[[], object], context: contextlib.AbstractContextManager, preserve_random: bool, compare: bool) -> None:
         self._call, self._context, self._compare = call, context, compare
-        self._random = get_rng_state() if preserve_random else None
+        self._random = (default_generator._seed, default_generator._offset) if preserve_random else None
         self._nodes: list[weakref.ref[Node]] = []
         self._shapes: list[tuple] = []
 
@@ -170,14 +170,14 @@ def _linked(each: object, original: dict[Node, Node | None]) -> object:
 
 
 @contextlib.contextmanager
-def _random_state(state: Tensor | None) -> Iterator[None]:
+def _random_state(state: tuple[int, int] | None) -> Iterator[None]:
     """The default generator as it was in `state`, and afterwards as it is now."""
     if state is None:
         yield
         return
-    now = get_rng_state()
-    set_rng_state(state)
+    now = default_generator._seed, default_generator._offset
+    default_generator._seed, default_generator._offset = state
     try:
         yield
     finally:
-        set_rng_state(now)
+        default_generator._seed, default_generator._offset = now

@@ -46,7 +46,24 @@ MADE = """torch.zeros(2, 3)|torch.ones_like({a})|torch.arange(3)|torch.full((3,)
 torch.zeros_like({a}, dtype=torch.float64)|torch.linspace(0, 1, 3)""".split("|")
 SEVERAL = """torch.max({a}, {d})|torch.sort({a}, {d})|{a}.split([1, 2], {d})|torch.var_mean({a}, {d})|{a}.chunk(2, {d})|torch.topk({a}, 2, {d})|
 {a}.min({d})""".split("|")
-KINDS = [UNARY, SCALAR, BINARY, BINARY, REDUCTION, VIEW, VIEW, PRODUCT, WRITE, WRITE, INDEX, DRAW, KIND, MADE, SEVERAL]
+SEVERAL_DIMS = """{a}.sum((0, 1))|{a}.mean((0, -1), keepdim=True)|{a}.amax((0, 1))|{a}.var((0, 1), unbiased=False)|{a}.logsumexp((0, 1))|{a}.sum((-1, 0), dtype=torch.float64)|
+{a}.amin((-1,), keepdim=True)|{a}.norm(dim=(0, 1))|{a}.count_nonzero()|{a}.std_mean((0, 1))[1]|{a}.nansum({d})|{a}.any()|{a}.aminmax(dim={d})[0]|{a}.argmin()|{a}.cummax({d})[0]|
+{a}.median({d})[0]|{a}.mean(dtype=torch.float64)|{a}.argsort({d})|F.layer_norm({a}, {a}.shape[-1:])|F.normalize({a}, dim={d})""".split("|")
+INTEGER = r"""{n} + {n}|{n} * 2 - {n}|{n} // 2|{n} % 2|{n} & 1|{n} << 1|{n} | {n}|{n} ^ 3|-{n}|{n}.sum()|{n} / 2|{n} == {n}|{n}.float() * {a}|{n}.clamp(0, 1)|{n}.bitwise_not()|{n}.abs()|{n}.max()|
+{m} & {m}|{m} \| {m}|~{m}|{m} ^ {m}|{m}.sum({d})|{m}.float()|{m} * {a}|{m}.logical_and({m})|{m}.long()|{a} * {m} + {n}|{m}.cumsum({d})|{n}.to(torch.int32) + 1|{n}.unique().sum()""".replace("\\|", "\0").split("|")
+INTEGER = [each.replace("\0", "|") for each in INTEGER]
+EDGE = """{a}[:0]|{a}[:, :0]|{a}.narrow({d}, 0, 0)|{a}.narrow({d}, 0, 1)|{a}.reshape(-1)[:1]|torch.empty(0, 3)|torch.zeros(1)|torch.tensor({s})|{a}[:1]|{a}.sum().reshape(1, 1)|{a}[..., :1]|
+torch.cat(({a}[:0], {b}))|{a}[:0].sum()|{a}[:0].sum(0)|{a}.reshape(1, -1)|{a}[{n}[:0]]|{a}.repeat(2, 1)|{a}.expand(3, -1)|{a}.unfold({d}, 2, 1)|{a}.real|{a}.squeeze({d})""".split("|")
+ALIAS = """{c}.t().mul_({s})|{c}[::2].copy_({b})|{c}.narrow({d}, 0, 1).add_({s})|{c}.chunk(2, {d})[0].mul_({s})|{c}.unbind({d})[0].sub_({s})|{c}.select({d}, {i}).fill_({s})|{c}[None].add_({b})|
+{c}.view(-1)[::2] += {s}|{c}.expand_as({c}).mul_(1)|{c}.flatten().add_({s})|{c}.unsqueeze({d}).tanh_()|{c}.reshape(-1)[{i}] = {s}|{c}[:, {i}] *= {s}|{c}[1:] = {c}[:-1].clone()|{c}.detach().add_({s})|
+{c}.index_put_(({n},), {b})|{c}.index_copy_(0, {n}, {b})|{c}.index_fill_({d}, {n}, {s})|{c}.masked_scatter_({m}, {b})|{c}.lerp_({b}, {s})|{c}.addcmul_({b}, {b})|{c}.where({m}, {b}).mul_({s})|
+{c}.squeeze().mul_({s})|{c}.transpose(0, -1)[1:] -= {s}|{c}.copy_({b}.t())|{c}[{m}] += {s}|{c}.put_({n}, {b})|{c}.clamp_(min=0).sqrt_()|{c}.scatter_add_({d}, {n}, {b})|{c}.add_({c}[{i}])|{c}[..., 1:].copy_({c}[..., :-1])|
+{c}.diagonal().add_({s})|{c}.movedim(0, -1).mul_({b})|{c}.masked_fill_({m}, {s}).neg_()""".split("|")
+JOIN = """torch.stack(({a}, {b}, {a}), {d})|torch.cat(({a}, {b}, {a}), {d})|{a}.split(1, {d})[{i}]|{a}.unbind({d})[{i}]|torch.hstack(({a}, {b}))|torch.vstack(({a}, {b}))|{a}.tile(2)|
+torch.where({m}, 0.0, {a})|torch.where({a} > 0, {a}, torch.zeros_like({a}))|{a}.masked_select({m})|{a}.masked_fill(~{m}, {s})|torch.outer({a}, {b})|torch.einsum("ij,kj->ik", {a}, {b})|
+{a}.bfloat16()|{a}.to(torch.float64)|{a}.byte()|{a}.short()|{a}.half() * 2|{a}.to(torch.bfloat16).float()|torch.result_type({a}, {b}) and {a}|{a}.unflatten(-1, (1, -1))|F.pad({a}, (1, 1))|{a}.repeat_interleave(2, {d})|
+{a}.swapaxes(0, -1)|{a}.triu()|{a}.rot90()|{a}.diff(dim={d})|torch.meshgrid({a}, {b}, indexing="ij")[0]|{a}.block_diag({b})|{a}.index_add(0, {n}, {b})""".split("|")
+KINDS = [UNARY, SCALAR, BINARY, BINARY, REDUCTION, VIEW, VIEW, PRODUCT, WRITE, WRITE, INDEX, DRAW, KIND, MADE, SEVERAL, SEVERAL_DIMS, INTEGER, EDGE, ALIAS, ALIAS, JOIN]
 
 
 @dataclass
@@ -58,6 +75,7 @@ class Program:
     lines: list[str]
     results: list[str]
     overlap: bool = False  # whether x1 is a view of x0
+    growing: bool = False  # whether x0 and x4 have more rows at every call
 
     def text(self) -> str:
         """The function as text."""
@@ -103,7 +121,8 @@ class World:
     def inputs(self, turn: int) -> list[numod.Tensor]:
         """Fresh inputs, the same for the same turn."""
         numod.manual_seed(1000 * self.program.seed + turn)
-        x = [numod.randn(2, 3), numod.randn(3), numod.randn(3, 3), numod.randint(0, 2, (3,)), numod.rand(2, 3) > 0.5]
+        rows = 2 + turn if self.program.growing else 2
+        x = [numod.randn(rows, 3), numod.randn(3), numod.randn(3, 3), numod.randint(0, 2, (3,)), numod.rand(rows, 3) > 0.5]
         if self.program.overlap:
             x[1] = x[0][1]
         if self.program.mode == "backward":
@@ -141,11 +160,11 @@ def _space(parameters: list[numod.Tensor]) -> dict:
     return space | {f"p{k}": each for k, each in enumerate(parameters)}
 
 
-def generate(seed: int, mode: str, length: int = 10) -> Program:
+def generate(seed: int, mode: str, length: int = 10, growing: bool = False) -> Program:
     """A program whose every line runs, and which as a whole runs eagerly. Another is tried until one does."""
-    source = random.Random(f"{mode} {seed}")
+    source = random.Random(f"{mode} {seed}{' growing' if growing else ''}")
     while True:
-        program = _attempt(source, seed, mode, source.randint(1, length))
+        program = _attempt(source, seed, mode, source.randint(1, length), growing)
         if program is not None and _runs(program):
             return program
 
@@ -160,8 +179,8 @@ def _runs(program: Program) -> bool:
     return True
 
 
-def _attempt(source: random.Random, seed: int, mode: str, length: int) -> Program | None:
-    program = Program(seed, mode, [], [], source.random() < 0.15)
+def _attempt(source: random.Random, seed: int, mode: str, length: int, growing: bool) -> Program | None:
+    program = Program(seed, mode, [], [], source.random() < 0.15, growing)
     world = World(program)
     space = _space(world.parameters) | {f"x{k}": each for k, each in enumerate(world.inputs(0))}
     tries = 0
@@ -185,7 +204,7 @@ def _extend(source: random.Random, program: Program, space: dict) -> None:
     number = sum(name[0] == "t" and name[1:].isdigit() for name in space)
     if kind is SEVERAL:
         line = f"t{number}, t{number + 1} = {line}"
-    elif kind is not WRITE:
+    elif kind is not WRITE and kind is not ALIAS:
         line = f"t{number} = {line}"
     before = dict(space)
     try:
@@ -274,4 +293,4 @@ def _without(program: Program, number: int) -> Program | None:
         else:
             lines.append(line)
     results = [each for each in program.results if each not in gone] or ["x0"]
-    return Program(program.seed, program.mode, lines, results, program.overlap)
+    return Program(program.seed, program.mode, lines, results, program.overlap, program.growing)

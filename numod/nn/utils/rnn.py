@@ -79,11 +79,16 @@ class PackedSequence(_Fields):
         return self.data.is_pinned()
 
 
+def numbers(x: Tensor) -> list[int]:
+    """The values of a short tensor, such as lengths. A compiled function is recorded for these, and anew where they are others."""
+    return [int(each._observe()) for each in x]
+
+
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes one."""
     if permutation is None:
         return None
-    places = permutation.tolist()
+    places = numbers(permutation)
     inverse = [0] * len(places)
     for k, place in enumerate(places):
         inverse[place] = k
@@ -92,7 +97,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
     """Padded (T, N, ...), or (N, T, ...) where `batch_first`, without its padding. Raises RuntimeError for lengths that rise, unless not `enforce_sorted`."""
-    sizes = [int(n) for n in (lengths.tolist() if isinstance(lengths, Tensor) else lengths)]
+    sizes = [int(n) for n in (numbers(lengths) if isinstance(lengths, Tensor) else lengths)]
     x = input.transpose(0, 1) if batch_first else input
     if len(sizes) != x.shape[1]:
         raise RuntimeError(f"Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} (batch_size={x.shape[1]})")
@@ -119,7 +124,7 @@ def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """(padded sequences (T, N, ...) or (N, T, ...), their lengths), in the order they had before packing."""
-    steps = sequence.batch_sizes.tolist()
+    steps = numbers(sequence.batch_sizes)
     longest = len(steps)
     if total_length is not None:
         if total_length < longest:
@@ -159,7 +164,7 @@ def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
     """The sequences of a padded tensor, without padding."""
     x = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [row[:n] for row, n in zip(x, lengths.tolist())]
+    return [row[:n] for row, n in zip(x, numbers(lengths))]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:

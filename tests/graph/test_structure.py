@@ -1,0 +1,67 @@
+"""Structures of arguments and results: data classes beside tuples, lists and dicts, and what a function puts into those it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+import numod
+from numod.graph import compile, structure
+
+X = numod.tensor([[1.0, -2.0, 3.0]])
+
+
+@dataclass
+class Output:
+    """As libraries of models return them."""
+
+    logits: numod.Tensor
+    loss: numod.Tensor | None = None
+    parts: list = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One whose fields cannot be assigned."""
+
+    x: numod.Tensor
+    scale: float = 2.0
+
+
+def test_leaves_are_replaced_in_copies() -> None:
+    given = Output(1, 2, [3, (4, {"k": Batch(5, 6.0)})])
+    assert structure.replace(given, lambda each: each * 10) == Output(10, 20, [30, (40, {"k": Batch(50, 60.0)})])
+    assert given.parts[1][1]["k"].x == 5
+
+
+def test_what_changes_in_containers_is_found() -> None:
+    given = (Output(X), [X], {"a": X})
+    before = structure.contents(given)
+    assert structure.changed(before) is None
+    given[2]["b"] = X
+    assert structure.changed(before) == "dict"
+
+
+@pytest.mark.parametrize("linked", [False, None])
+def test_data_classes_come_and_go(linked: bool | None) -> None:
+    def function(batch: Batch, state: Output) -> Output:
+        y = batch.x * batch.scale + state.logits
+        return Output(y, None, [y.sum(), Batch(y * 2, 1.0)])
+
+    compiled = compile(function, options={"linked": linked})
+    for k, scale in enumerate((2.0, 2.0, 2.0, 3.0)):
+        arguments = Batch(X + k, scale), Output(X * k)
+        found, expected = compiled(*arguments), function(*arguments)
+        assert type(found) is Output and found.loss is None and type(found.parts[1]) is Batch
+        assert numod.equal(found.logits, expected.logits) and numod.equal(found.parts[1].x, expected.parts[1].x) and found.parts[1].scale == 1.0
+        assert numod.allclose(found.parts[0], expected.parts[0])
+    assert compiled.recorded == 2
+
+
+@pytest.mark.parametrize("change", [lambda d, x: d.update(y=x), lambda d, x: d.pop("z", None), lambda d, x: d["l"].append(x), lambda d, x: d["l"].__setitem__(0, x), lambda d, x: setattr(d["o"], "loss", x)])
+def test_what_is_put_into_an_argument_is_refused(change: object) -> None:
+    compiled = compile(lambda d: (change(d, d["x"] * 2), d["x"] + 1)[1])
+    with pytest.raises(RuntimeError, match="what is in an argument, a (dict|list|Output), changes"):
+        for k in range(3):
+            compiled({"x": X + k, "z": X, "l": [X], "o": Output(X)})
