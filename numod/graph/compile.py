@@ -25,6 +25,7 @@ from ..core.random import Draw, default_generator
 from ..core.tensor import Tensor
 from ..device import Layout, Storage
 from . import guards, structure
+from . import state as module_state
 from .caller import caller
 from .differentiable import Differentiable
 from .gradients import Gradients
@@ -83,12 +84,17 @@ class Compiled:
         self.versions: dict[tuple, list[Version]] = {}
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ in sizes only
         self.recorded, self.counted, self.last_change, self.complained = 0, 0, None, False
+        self._without: frozenset = frozenset()  # attributes of modules that are given as arguments
+        self.cells: list[module_state.Cell] = []  # tensors that modules keep from call to call
+        self.inner: Compiled | None = None  # the function that is given these, and gives the next
         self.__call__ = self._call
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
         """The long way: find the version by the arguments' properties, record where there is none."""
         if _recording():
             return self.function(*arguments, **named)  # part of a larger program
+        if self.inner is not None:
+            return self._run_with_state(arguments, named)
         key, tensors = describe(arguments, named)
         reason, failed = None, False
         for version in self.versions.get(key, ()):
@@ -122,7 +128,7 @@ class Compiled:
 
     def _record(self, key: tuple, family: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:
         """Run for real and keep the program, unless the call made state that it will find the next time (an optimizer's, a lazy module's)."""
-        outputs, version, change = record(self.function, arguments, named, self.name, form, failed)
+        outputs, version, change, cells = record(self.function, arguments, named, self.name, form, failed, self._without)
         if version is not None:
             self.versions.setdefault(key, []).insert(0, version)
             if len(self.versions) > SIZES:
@@ -132,11 +138,25 @@ class Compiled:
             self.counted += counts
             if self.verbose:
                 print(self.explain())
+        elif change is not None and _subject(change) == self.last_change and cells and not self._without:
+            self._keep_state(cells)
         elif change is not None and _subject(change) == self.last_change:
             raise RuntimeError(
                 f"compile: {change} whenever it runs, which a compiled function cannot repeat; write tensors in place, or return them, and keep other state outside"
             )
         self.last_change = change and _subject(change)
+        return outputs
+
+    def _keep_state(self, cells: list[module_state.Cell]) -> None:
+        """From here on these attributes of modules are given, and their next values are results."""
+        self.cells, self.inner = cells, Compiled(module_state.given(self.function, cells), self.dynamic, self.verbose, self.linked)
+        self.inner.name, self.inner._without = self.name, frozenset((id(module), key) for module, key in cells)
+        self.versions = self.inner.versions
+
+    def _run_with_state(self, arguments: tuple, named: dict) -> Any:
+        outputs, new = self.inner(module_state.values(self.cells), arguments, named)
+        module_state.put(self.cells, new, [each.picture for versions in self.versions.values() for each in versions])
+        self.recorded = self.inner.recorded
         return outputs
 
     def _shorten(self, version: Version, arguments: tuple, named: dict) -> None:
@@ -224,21 +244,23 @@ class Version:
         return self.picture.difference()
 
 
-def record(function: Callable, arguments: tuple, named: dict, name: str, form: Form, failed: bool) -> tuple[Any, Version | None, str | None]:
-    """Run a call for real while recording it: (its result, the version for later calls or None, what the call changed in Python).
+def record(
+    function: Callable, arguments: tuple, named: dict, name: str, form: Form, failed: bool, without: frozenset
+) -> tuple[Any, Version | None, str | None, list[module_state.Cell]]:
+    """Run a call for real while recording it: (its result, the version for later calls or None, what the call changed in Python, tensors that modules hold anew).
 
-    Where a check has `failed` the function is likely to raise, and to put values into its message.
+    Attributes `without` which the picture is taken are given as arguments. Where a check has `failed` the function is likely to raise, and to put values into its message.
     """
     roots = _objects((arguments, named))
-    before = list(guards.picture(function, roots))
+    before = list(guards.picture(function, roots, without))
     tensors = describe(arguments, named)[1]
     shared = _shared(before, tensors)
     if shared is None:
-        return function(*arguments, **named), None, None
+        return function(*arguments, **named), None, None, []
     recorder = Recorder(tensors, {id(thing) for _, kind, thing in before if kind == "is" and isinstance(thing, Tensor)})
     recorder.patient = failed
     owned = Gradients(function, before, tensors)
-    given = structure.contents((arguments, named))
+    given, held = structure.contents((arguments, named)), module_state.attributes(before)
     stream, histories, settings = _stream(), [each.grad_fn for each in tensors], _settings(before)
     waist.listeners.append(recorder)
     changes.watchers.append(recorder.assigned)
@@ -246,7 +268,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
         outputs = function(*arguments, **named)
         if recorder.refused:
             raise recorder.refused
-        change = guards.compare(before, list(guards.picture(function, roots))) or _unseen(recorder, tensors, stream, histories)
+        change = guards.compare(before, list(guards.picture(function, roots, without))) or _unseen(recorder, tensors, stream, histories)
         change = change or (None if _settings(before) == settings else "a setting of an optimizer's param_groups changes")
         change = change or ((kind := structure.changed(given)) and f"what is in an argument, a {kind}, changes")
         joint = None if change or recorder.made_state else _differentiate(recorder, tensors, outputs)
@@ -256,7 +278,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     if change and not recorder.made_state:
         change = f"{change} {_where(change, recorder, function)}"
     if change or recorder.made_state or recorder.confused:
-        return outputs, None, None if recorder.made_state or recorder.confused else change
+        return outputs, None, None if recorder.made_state or recorder.confused else change, module_state.written(held)
     _refuse_hooks(before)
     owned.settle(recorder)
     if joint is None:
@@ -264,9 +286,9 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     else:
         boundary, differentiated, wanted, gradients = joint
         executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
-    picture = guards.Picture(function, roots, owned.guards)
+    picture = guards.Picture(function, roots, owned.guards, without)
     executable.counting = picture.counting
-    return outputs, Version(executable, picture, owned.inputs_without, shared), None
+    return outputs, Version(executable, picture, owned.inputs_without, shared), None, []
 
 
 def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...]) -> dict[int, Storage] | None:

@@ -26,9 +26,9 @@ Entry = tuple[str, str, Any]
 class Picture:
     """How things were when a program was recorded. `difference()` names what changed since, or is None."""
 
-    def __init__(self, function: Callable, roots: Sequence = (), more: Iterable[Guard] = ()) -> None:
-        self.function, self.roots = function, roots
-        self.entries = list(picture(function, roots))
+    def __init__(self, function: Callable, roots: Sequence = (), more: Iterable[Guard] = (), without: frozenset = frozenset()) -> None:
+        self.function, self.roots, self.without = function, roots, without
+        self.entries = list(picture(function, roots, without))
         self.count = changes.count
         self.guards = [*reach.quick(function, roots), *more]
         for _, kind, thing in self.entries:
@@ -45,7 +45,7 @@ class Picture:
             return broken
         if changes.count == self.count:
             return None
-        found = compare(self.entries, list(picture(self.function, self.roots)))
+        found = compare(self.entries, list(picture(self.function, self.roots, self.without)))
         if found is None:
             self.count = changes.count
         return found
@@ -94,9 +94,9 @@ def _told(name: str, before: Any, now: Any) -> str:
     return f"{name} is another {type(now).__name__}"
 
 
-def picture(function: Callable, roots: Sequence = ()) -> Iterator[Entry]:
-    """All that `function` reaches by name, and the objects it is given (`roots`), looked into."""
-    seen: set[int] = set()
+def picture(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> Iterator[Entry]:
+    """All that `function` reaches by name, and the objects it is given (`roots`), looked into; `without` attributes, (id of module, name), that it is given."""
+    seen: set = set(without)
     yield "default dtype", "is", dtypes.get_default_dtype()
     for hooks in changes.everywhere:
         yield from ((f"the hooks of all modules[{number}]", "is", hook) for number, hook in hooks.items())
@@ -146,12 +146,13 @@ def _look_at_module(name: str, module: Any, seen: set[int], depth: int) -> Itera
         if key in ("_parameters", "_buffers", "_modules"):
             yield f"{name}.{key}", "equal", " ".join(each)
             for inner, part in list(each.items()):
-                yield from _look(f"{name}.{inner}", part, seen, _DEPTH)
+                if (id(module), inner) not in seen:
+                    yield from _look(f"{name}.{inner}", part, seen, _DEPTH)
         elif key.endswith("_hooks") or "_hooks_" in key:
             for number, hook in list(each.items() if isinstance(each, dict) else ()):
                 yield f"{name}.{key}[{number}]", "is", hook
                 yield from _look(f"{name}.{key}[{number}]", hook, seen, depth - 1)
-        else:
+        elif (id(module), key) not in seen:
             yield from _look(f"{name}.{key}", each, seen, depth - 1)
 
 
