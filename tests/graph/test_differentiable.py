@@ -1,0 +1,100 @@
+"""Compiled functions among gradients as functions, and gradients through them."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import io
+import pickle
+from pathlib import Path
+
+import pytest
+
+import numod
+from numod import nn
+from numod.nn import functional as F
+
+_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
+pairs = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(pairs)
+compile, equal, net, batch = pairs.compile, pairs.equal, pairs.net, pairs.batch
+
+
+def test_functional_calls_and_gradients_as_functions() -> None:
+    model = net()
+    x, y = batch(1)
+    weights = {name: each.detach() for name, each in model.named_parameters()}  # the memory of the module's own
+
+    def loss(weights: dict, x: numod.Tensor) -> numod.Tensor:
+        return F.cross_entropy(numod.func.functional_call(model, weights, (x,)), y)
+
+    def descend(weights: dict, x: numod.Tensor) -> dict:
+        slopes = numod.func.grad(loss)(weights, x)
+        return {name: each - 0.1 * slopes[name] for name, each in weights.items()}
+
+    for function in (loss, numod.func.grad(loss), numod.func.value_and_grad(loss), descend):
+        compiled = compile(function)
+        for given in (weights, weights, {name: each.clone() for name, each in weights.items()}, weights):
+            assert equal(compiled(given, x), function(given, x))
+        assert compiled.recorded == 2
+
+
+def test_gradients_of_gradients_as_functions() -> None:
+    for function in (numod.func.grad(lambda x: numod.func.grad(lambda x: (x**3).sum())(x).sum()), numod.func.hessian(lambda x: (x**3).sum())):
+        compiled = compile(function)
+        for _ in range(3):
+            assert equal(compiled(numod.arange(3.0)), function(numod.arange(3.0)))
+
+
+def test_an_argument_that_is_also_reached_is_the_same_memory_at_every_call() -> None:
+    weight = numod.randn(3)
+    function = lambda x: x * 2 + weight  # noqa: E731
+    compiled = compile(function)
+    for x in (weight, weight, numod.randn(3), weight, weight.view(3), numod.randn(3)):
+        assert equal(compiled(x), function(x))
+
+
+def test_gradients_through_a_compiled_function_can_be_differentiated() -> None:
+    weight = numod.randn(3, requires_grad=True)
+    x = numod.randn(3, requires_grad=True)
+    function = lambda x: ((x * weight).tanh().sum(), weight * 2)  # noqa: E731
+    compiled = compile(function)
+    for _ in range(3):
+        results = []
+        for each in (function, compiled):
+            value, other = each(x * 1)
+            slopes = numod.autograd.grad(value + other.sum(), (x, weight), create_graph=True)
+            results.append((slopes, numod.autograd.grad((slopes[0] * slopes[1]).sum(), (x, weight))))
+        assert equal(*results)
+    drawing = compile(lambda x: F.dropout(x * weight, 0.5).sum())
+    drawing(x)
+    with pytest.raises(RuntimeError, match="create_graph=True"):
+        numod.autograd.grad(drawing(x), weight, create_graph=True)
+
+
+def test_a_compiled_module_is_a_module() -> None:
+    model = net()
+    compiled = compile(model)
+    x = batch(1)[0]
+    expected = model(x)
+    assert isinstance(compiled, nn.Sequential) and repr(compiled) == repr(model) and list(compiled.state_dict()) == list(model.state_dict())
+    assert equal(compiled(x), expected) and equal(compiled(x), expected) and compiled[0].weight is model[0].weight
+    twin = copy.deepcopy(compiled)
+    assert twin[0].weight is not model[0].weight and equal(twin(x), expected) and equal(twin(x), expected)
+    again = pickle.loads(pickle.dumps(compiled))
+    assert equal(again(x), expected) and equal(again(x), expected)
+    file = io.BytesIO()
+    numod.save(compiled.state_dict(), file)
+    file.seek(0)
+    compiled.load_state_dict(numod.load(file))
+    with numod.no_grad():
+        twin[0].weight.zero_()
+    assert equal(compiled(x), expected) and not equal(twin(x), expected)
+
+
+def test_nested_compilation() -> None:
+    inner = compile(net())
+    outer = compile(lambda x: inner(x) * 2)
+    x = batch(1)[0]
+    for _ in range(3):
+        assert equal(outer(x), inner(x) * 2)

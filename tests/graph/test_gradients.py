@@ -1,0 +1,132 @@
+"""Gradients that accumulate, are dropped, and cross the border of a compiled function."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+import numod
+from numod import nn
+from numod.nn import functional as F
+
+_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
+pairs = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(pairs)
+compile, equal, net, batch, step_of, Pair, forward_pair, gradients_of = pairs.compile, pairs.equal, pairs.net, pairs.batch, pairs.step_of, pairs.Pair, pairs.forward_pair, pairs.gradients_of
+
+
+def test_gradients_accumulate_outside_and_inside() -> None:
+    eager, compiled = forward_pair()
+    for seed in range(4):
+        for each in (eager, compiled):
+            x, y = batch(seed)
+            F.cross_entropy(each(x), y).backward()
+        assert equal(gradients_of(eager), gradients_of(compiled))
+
+    def accumulate(model: nn.Module, optimizer: object) -> object:
+        def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+
+        return step
+
+    pair = Pair(make=accumulate)
+    for turn in range(3):
+        pair.run(2 * turn, 2 * turn + 1)
+        pair.both(lambda model, optimizer: (optimizer.step(), optimizer.zero_grad(set_to_none=False)))
+        pair.check()
+
+
+def test_gradients_dropped_by_the_user_or_the_step() -> None:
+    pair = Pair(make=lambda model, optimizer: step_of(model, optimizer))
+    pair.run(1, 2, 3)
+    pair.both(lambda model, _: model.zero_grad())
+    pair.run(4, 5)
+
+    def after(model: nn.Module, optimizer: numod.optim.Optimizer) -> object:
+        def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+
+        return step
+
+    pair = Pair(make=after)
+    pair.run(1, 2, 3)
+    pair.both(lambda model, _: [setattr(each, "grad", numod.ones_like(each)) for each in model.parameters()])
+    pair.run(4, 5)
+
+
+def test_zeroed_gradients() -> None:
+    pair = Pair(set_to_none=False)
+    pair.run(1, 2, 3, 4)
+    pair.both(lambda model, _: model.zero_grad())
+    pair.run(5, 6)
+
+
+def test_two_forwards_before_one_backward() -> None:
+    eager, compiled = forward_pair()
+    for _ in range(3):
+        for each in (eager, compiled):
+            each.zero_grad()
+            (each(batch(1)[0]).sum() * 2 + each(batch(2)[0]).square().sum()).backward()
+        assert equal(gradients_of(eager), gradients_of(compiled))
+
+
+def test_retain_graph_and_a_graph_used_up() -> None:
+    _, compiled = forward_pair()
+    for _ in range(3):
+        loss = compiled(batch(1)[0]).sum()
+        loss.backward(retain_graph=True)
+        once = [each.grad.clone() for each in compiled.parameters()]
+        loss.backward()
+        assert all(equal(each.grad, 2 * g) for each, g in zip(compiled.parameters(), once))
+        with pytest.raises(RuntimeError, match="second time"):
+            loss.backward()
+        compiled.zero_grad()
+
+
+def test_weights_changed_between_forward_and_backward_are_noticed() -> None:
+    _, compiled = forward_pair()
+    compiled(batch(1)[0])
+    loss = compiled(batch(1)[0]).sum()
+    with numod.no_grad():
+        compiled[2].weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_modes_and_requires_grad() -> None:
+    eager, compiled = forward_pair()
+    x = batch(1)[0]
+    for _ in range(2):
+        with numod.no_grad():
+            assert not compiled(x).requires_grad
+        with numod.inference_mode():
+            assert compiled(x).is_inference()
+        assert compiled(x).requires_grad and not compiled(x).is_leaf
+        assert compiled(x.clone().requires_grad_()).requires_grad
+    compiled[0].weight.requires_grad_(False)
+    eager[0].weight.requires_grad_(False)
+    for each in (eager, compiled):
+        each(x).sum().backward()
+    assert equal(gradients_of(eager), gradients_of(compiled)) and compiled[0].weight.grad is None
+    compiled[0].weight.requires_grad_(True)
+    compiled(x).sum().backward()
+    assert compiled[0].weight.grad is not None
+
+
+def test_a_view_whose_base_joined_the_tape() -> None:
+    weight = numod.ones(3, requires_grad=True)
+    compiled = compile(lambda x: x * 2)
+    base = numod.zeros(3)
+    view = base[:2]
+    assert not compiled(view).requires_grad and not compiled(view).requires_grad
+    base.copy_(weight * 3)
+    compiled(view).sum().backward()
+    assert weight.grad.tolist() == [6.0, 6.0, 0.0]

@@ -1,0 +1,176 @@
+"""Modules, optimizers and hooks that change between the calls of a compiled function."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+import numod
+from numod import nn
+from numod.nn import functional as F
+
+_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
+pairs = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(pairs)
+compile, equal, net, batch, step_of, Pair, forward_pair = pairs.compile, pairs.equal, pairs.net, pairs.batch, pairs.step_of, pairs.Pair, pairs.forward_pair
+
+
+def test_dropout_draws_what_eager_draws_and_eval_does_not() -> None:
+    pair = Pair(nn.Dropout(0.5))
+    pair.run(1, 2, 3)
+    pair.both(lambda model, _: model.eval())
+    pair.run(4, 5)
+    pair.both(lambda model, _: model.train())
+    pair.both(lambda model, _: setattr(model[2], "p", 0.1))
+    pair.run(6, 7)
+
+
+@pytest.mark.parametrize("optimizer", [lambda p: numod.optim.SGD(p, lr=0.1), lambda p: numod.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: numod.optim.Adam(p, lr=0.1)])
+def test_hyper_parameters_change_between_steps(optimizer: object) -> None:
+    pair = Pair(optimizer=optimizer)
+    pair.run(1, 2, 3)
+    recorded = pair.compiled.recorded
+    for k, lr in enumerate((0.05, 0.01, 0.0)):
+        pair.both(lambda _, optimizer, lr=lr: optimizer.param_groups[0].update(lr=lr))
+        pair.run(4 + k)
+    assert pair.compiled.recorded == recorded
+    pair.both(lambda _, optimizer: optimizer.param_groups[0].update(lr=0.1, weight_decay=0.1, maximize=True))
+    pair.run(8, 9)
+
+
+def test_settings_changed_inside_the_step_are_refused() -> None:
+    model = net()
+    optimizer = numod.optim.SGD(model.parameters(), lr=0.1)
+    plain = step_of(model, optimizer)
+
+    def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+        loss = plain(x, y)
+        optimizer.param_groups[0]["lr"] *= 0.9
+        return loss
+
+    compiled = compile(step)
+    with pytest.raises(RuntimeError, match="param_groups"):
+        for _ in range(3):
+            compiled(*batch(1))
+
+
+def test_momentum_that_begins_late() -> None:
+    pair = Pair(optimizer=lambda p: numod.optim.SGD(p, lr=0.1))
+    pair.run(1, 2, 3)
+    pair.both(lambda _, optimizer: optimizer.param_groups[0].update(momentum=0.9))
+    pair.run(4, 5, 6)
+    pair.both(lambda _, optimizer: optimizer.param_groups[0].update(momentum=0.0))
+    pair.run(7, 8)
+
+
+def test_states_that_are_loaded() -> None:
+    pair = Pair(optimizer=lambda p: numod.optim.Adam(p, lr=0.1))
+    pair.run(1, 2)
+    saved = copy.deepcopy([(model.state_dict(), optimizer.state_dict()) for model, optimizer in zip(pair.models, pair.optimizers)])
+    pair.run(3, 4, 5)
+    for (model, optimizer), (weights, state) in zip(zip(pair.models, pair.optimizers), saved):
+        model.load_state_dict(weights)
+        optimizer.load_state_dict(state)
+    pair.run(3, 4, 5)
+
+
+def test_an_optimizer_state_replaced_by_hand() -> None:
+    pair = Pair()
+    pair.run(1, 2, 3)
+
+    def forget(model: nn.Module, optimizer: numod.optim.Optimizer) -> None:
+        optimizer.state[model[0].weight] = {"momentum_buffer": numod.ones(3, 4)}
+
+    pair.both(forget)
+    pair.run(4, 5)
+    pair.both(lambda model, optimizer: optimizer.state.clear())
+    pair.run(6, 7)
+
+
+def test_parameters_replaced_converted_or_swapped() -> None:
+    pair = Pair(optimizer=lambda p: numod.optim.SGD(p, lr=0.1))
+    pair.run(1, 2)
+    pair.both(lambda model, _: setattr(model[0].weight, "data", numod.ones(3, 4)))
+    pair.run(3, 4)
+    pair.both(lambda model, _: setattr(model[0].weight, "requires_grad", False))
+    pair.run(5, 6)
+    pair.both(lambda model, _: setattr(model[0], "bias", nn.Parameter(numod.ones(3))))
+    pair.run(7, 8)
+    eager, compiled = forward_pair()
+    x = batch(1)[0]
+    compiled(x), compiled(x)
+    assert equal(compiled.to(numod.float64)(x.double()), eager.to(numod.float64)(x.double()))
+    assert equal(compiled.to(numod.float32)(x), eager.to(numod.float32)(x))
+
+
+def test_a_parameter_group_added() -> None:
+    extra = [nn.Parameter(numod.ones(2)), nn.Parameter(numod.ones(2))]
+    pair = Pair(optimizer=lambda p: numod.optim.SGD(p, lr=0.1))
+    steps = []
+    for model, optimizer, scale in zip(pair.models, pair.optimizers, extra):
+        def step(x: numod.Tensor, y: numod.Tensor, model: nn.Module = model, optimizer: object = optimizer, scale: numod.Tensor = scale) -> numod.Tensor:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x) * scale, y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        steps.append(step)
+    pair.eager, pair.compiled = steps[0], compile(steps[1])
+    pair.run(1, 2)
+    for optimizer, each in zip(pair.optimizers, extra):
+        each.grad = None
+        optimizer.add_param_group({"params": [each], "lr": 0.5})
+    pair.run(3, 4)
+    assert equal(*extra) and extra[0].tolist() != [1.0, 1.0]
+
+
+def test_forward_hooks_inside_are_recorded_and_guarded() -> None:
+    model, x, scale = net(), batch(1)[0], 2.0
+    handle = model[0].register_forward_hook(lambda module, inputs, output: output * scale)
+    model[1].register_forward_pre_hook(lambda module, inputs: (inputs[0] + 1,))
+    compiled = compile(model)
+    for turn in range(6):
+        if turn == 2:
+            scale = 3.0
+        if turn == 4:
+            handle.remove()
+        assert equal(compiled(x), model(x))
+
+
+def test_hooks() -> None:
+    model = net()
+    model[0].register_full_backward_hook(lambda module, inputs, outputs: None)
+    with pytest.raises(RuntimeError, match="hook"):
+        compile(model)(batch(1)[0])
+    model, calls = net(), []
+    compiled = compile(model)
+    compiled.register_forward_hook(lambda module, inputs, output: calls.append(1))
+    for _ in range(3):
+        compiled(batch(1)[0])
+    assert len(calls) == 3
+    model[0].register_forward_hook(lambda module, inputs, output: calls.append(1))
+    compiled = compile(model.forward)
+    compiled(batch(1)[0])
+    with pytest.raises(RuntimeError, match=r"calls\) was"):
+        compiled(batch(1)[0])
+    function = compile(net().forward)
+    weight = numod.ones(4, requires_grad=True)
+    weight.register_hook(lambda g: g * 2)
+    with pytest.raises(RuntimeError, match="hooks"):
+        function(weight)
+
+
+def test_a_hook_added_later_is_not_missed() -> None:
+    eager, compiled = forward_pair()
+    x = batch(1)[0]
+    compiled(x), compiled(x)
+    for each in (eager, compiled):
+        each[1].register_forward_hook(lambda module, inputs, output: output * 2)
+    assert equal(compiled(x), eager(x)) and equal(compiled(x), eager(x))
+    with nn.modules.module.register_module_forward_hook(lambda module, inputs, output: output + 1):
+        assert equal(compiled(x), eager(x)) and equal(compiled(x), eager(x))
+    assert equal(compiled(x), eager(x))

@@ -1,0 +1,202 @@
+"""Numbers, containers and settings that a compiled function reaches: never frozen, followed or refused."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numod
+from numod import nn
+from numod.graph import compile as compiled_natively
+from numod.nn import functional as F
+
+_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
+pairs = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(pairs)
+compile, equal, Pair, same, X = pairs.compile, pairs.equal, pairs.Pair, pairs.same, pairs.X
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count, self.seen = 0, []
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        self.count += 1
+        return x * self.count
+
+
+class Appending(Counting):
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        self.seen.append(1)
+        return x * len(self.seen)
+
+
+class Replacing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", numod.zeros(3))
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        self.total = self.total + x
+        return self.total * 2
+
+
+class Updating(Replacing):
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        self.total.mul_(0.5).add_(x)
+        return self.total * 2
+
+
+@pytest.mark.parametrize("kind", [Counting, Appending])
+def test_state_kept_in_python_is_refused_never_frozen(kind: type) -> None:
+    module, eager = compile(kind()), kind()
+    with pytest.raises(RuntimeError, match="whenever it runs"):
+        for k in range(4):
+            assert equal(module(numod.ones(3) * k), eager(numod.ones(3) * k))
+
+
+def test_a_list_that_a_function_appends_to_is_refused() -> None:
+    seen = []
+
+    def function(x: numod.Tensor) -> numod.Tensor:
+        seen.append(1)
+        return x + 1
+
+    compiled = compile(function)
+    with pytest.raises(RuntimeError, match="seen"):
+        for _ in range(3):
+            compiled(X)
+
+
+@pytest.mark.parametrize("kind", [Updating, Replacing])
+def test_buffers_are_updated_in_place_or_replaced(kind: type) -> None:
+    module, eager = compile(kind()), kind()
+    for k in range(4):
+        x = numod.ones(3) * k
+        assert equal(module(x), eager(x)) and equal(module.total, eager.total)
+
+
+def test_batch_norm_statistics() -> None:
+    pair = Pair(nn.BatchNorm1d(3))
+    pair.run(1, 2, 3, 4)
+    pair.both(lambda model, _: model.eval())
+    pair.run(5, 6)
+    pair.both(lambda model, _: model.train())
+    pair.run(7)
+    assert int(pair.models[1][2].num_batches_tracked) == 5
+
+
+def test_numbers_in_closures_globals_and_arguments() -> None:
+    scale = 2.0
+
+    def function(x: numod.Tensor, power: int = 2) -> numod.Tensor:
+        return x**power * scale + GLOBAL["shift"]
+
+    compiled = compile(function)
+    for number in (2.0, 3.0, 3.0, -1.0):
+        scale = number
+        for power in (1, 2):
+            GLOBAL["shift"] += 1
+            assert equal(compiled(X, power), function(X, power)) and equal(compiled(X, power=power), function(X, power=power))
+            if compiled.recorded > 6:
+                compiled = compile(function)
+
+
+GLOBAL = {"shift": 0}
+
+
+class Settings:
+    """Numbers a function may use."""
+
+    shared = 1.0
+
+    def __init__(self) -> None:
+        self.own, self.nested, self.array = 1.0, {"a": [1.0]}, np.ones(1)
+
+    def scaled(self, x: numod.Tensor) -> numod.Tensor:
+        return x * self.own
+
+
+class Slots:
+    """The same without a dictionary."""
+
+    __slots__ = ("own",)
+
+    def __init__(self) -> None:
+        self.own = 1.0
+
+
+def helper(x: numod.Tensor) -> numod.Tensor:
+    """A function that another one calls."""
+    return x * GLOBAL["scale"]
+
+
+CHANGES = {
+    "attribute": (lambda s, x: x * s.own, lambda s: setattr(s, "own", 5.0)),
+    "slot": (lambda s, x: x * s.own, lambda s: setattr(s, "own", 5.0)),
+    "attribute in a method": (lambda s, x: s.scaled(x), lambda s: setattr(s, "own", 5.0)),
+    "class": (lambda s, x: x * s.shared, lambda s: setattr(type(s), "shared", type(s).shared + 1)),
+    "nested": (lambda s, x: x * s.nested["a"][0], lambda s: s.nested["a"].__setitem__(0, 5.0)),
+    "array": (lambda s, x: x * float(s.array[0]), lambda s: s.array.fill(5.0)),
+    "global of a helper": (lambda s, x: helper(x), lambda s: GLOBAL.update(scale=5.0)),
+    "a key that goes": (lambda s, x: x * s.nested.get("a", [7.0])[0], lambda s: s.nested.clear()),
+    "an attribute that goes": (lambda s, x: x * getattr(s, "own", 7.0) + (s.own if hasattr(s, "own") else 0), lambda s: delattr(s, "own")),
+}
+
+
+@pytest.mark.parametrize("linked", [False, None])
+@pytest.mark.parametrize("name", CHANGES)
+def test_numbers_wherever_they_stand(name: str, linked: bool | None) -> None:
+    function, change = CHANGES[name]
+    settings = Slots() if name == "slot" else Settings()
+    GLOBAL["scale"] = 1.0
+    compiled = compiled_natively(lambda x: function(settings, x), options={"linked": linked})
+    for _ in range(3):
+        assert equal(compiled(X), function(settings, X))
+    change(settings)
+    for _ in range(2):
+        assert equal(compiled(X), function(settings, X))
+
+
+def test_numbers_that_are_another_at_every_use_are_refused() -> None:
+    import random
+
+    numbers, source = iter([1.0, 2.0, 3.0]), random.Random(0)
+    for function in (lambda x: x * next(numbers), lambda x: x * source.random(), lambda x: x * random.random(), lambda x: x * float(np.random.rand())):
+        with pytest.raises(RuntimeError, match="another value at every use"):
+            compile(function)(X)
+
+
+def test_generators_draw_anew() -> None:
+    source, twin = numod.Generator(), numod.Generator()
+    function = lambda x, g: x + numod.rand(3, generator=g)  # noqa: E731
+    compiled = compile(lambda x: function(x, source))
+    for _ in range(4):
+        assert equal(compiled(X), function(X, twin))
+
+
+def test_a_default_dtype_that_changes() -> None:
+    function = lambda x: numod.zeros(3) + x  # noqa: E731
+    compiled = compile(function)
+    assert compiled(numod.arange(3)).dtype is numod.float32
+    numod.set_default_dtype(numod.float64)
+    try:
+        assert compiled(numod.arange(3)).dtype is numod.float64
+    finally:
+        numod.set_default_dtype(numod.float32)
+    assert compiled(numod.arange(3)).dtype is numod.float32
+
+
+def test_the_random_stream_may_not_be_begun_anew_inside() -> None:
+    def function(x: numod.Tensor) -> numod.Tensor:
+        numod.manual_seed(0)
+        return F.dropout(x)
+
+    compiled = compile(function)
+    with pytest.raises(RuntimeError, match="random stream"):
+        for _ in range(3):
+            compiled(X)

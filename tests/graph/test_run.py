@@ -1,0 +1,109 @@
+"""Compiled functions in threads, after forks, in other processes, and where memory moves or a check fails."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import numod
+from numod import nn
+from numod.graph import compile as compiled_natively
+
+_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
+pairs = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(pairs)
+compile, equal, net, batch, step_of, Pair, X = pairs.compile, pairs.equal, pairs.net, pairs.batch, pairs.step_of, pairs.Pair, pairs.X
+
+
+@pytest.mark.parametrize("linked", [False, None])
+def test_threads(linked: bool | None) -> None:
+    function = lambda x: (x @ x.t()).tanh().sum(0)  # noqa: E731
+    compiled, wrong = compiled_natively(function, options={"linked": linked}), []
+    inputs = [X + k for k in range(4)]
+    expected = [function(each) for each in inputs]
+
+    def work(k: int) -> None:
+        for _ in range(50):
+            if not equal(compiled(inputs[k]), expected[k]):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_after_a_fork() -> None:
+    compiled = compile(lambda x: (x * 2).sum(0))
+    compiled(X), compiled(X)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if compiled(X).tolist() == [6.0, 10.0, 14.0] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+NATIVE = """
+import numod, sys
+from numod import nn
+from numod.kernel import build
+model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+model = numod.compile(model)
+with numod.no_grad():
+    x = numod.ones(1, 4)
+    for _ in range(4):
+        y = model(x)
+print(build.statistics.compiled)
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path: object) -> None:
+    environment = {**os.environ, "NUMOD_CACHE_DIR": str(tmp_path)}
+    outputs = [subprocess.run([sys.executable, "-c", NATIVE], capture_output=True, text=True, check=True, env=environment).stdout for _ in range(2)]
+    assert int(outputs[0]) > 0 and int(outputs[1]) == 0
+
+
+def test_memory_that_moves_is_followed() -> None:
+    for linked in (False, None):
+        model = net()
+        compiled = compiled_natively(copy.deepcopy(model), options={"linked": linked})
+        x = batch(1)[0]
+        with numod.no_grad():
+            for _ in range(3):
+                assert equal(compiled(x), model(x))
+            for each in (model, compiled):
+                each.share_memory()
+                each[0].weight.mul_(2)
+            assert equal(compiled(x), model(x)) and equal(compiled(x), model(x))
+    pair = Pair()
+    pair.run(1, 2, 3)
+    pair.both(lambda model, optimizer: setattr(optimizer.state[model[0].weight]["momentum_buffer"], "data", numod.ones(3, 4)))
+    pair.run(4, 5)
+
+
+def test_a_failed_check_of_a_native_function_changes_nothing() -> None:
+    numod.manual_seed(0)
+    models = [nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2), nn.Dropout(0.5)) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    # behind a batch norm of two rows gradients are next to nothing: Adam would make steps of their rounding
+    optimizers = [numod.optim.SGD(each.parameters(), lr=0.1, momentum=0.9) for each in models]
+    eager, native = step_of(models[0], optimizers[0]), compiled_natively(step_of(models[1], optimizers[1]))
+    for target in ([0, 1], [1, 0], [1, 1], [0, 2], [1, -100], [0, 1], [-1, 0], [0, 0]):
+        outcomes = []
+        for step in (eager, native):
+            numod.manual_seed(1)
+            try:
+                outcomes.append((step(X, numod.tensor(target)), numod.default_generator._offset))
+            except IndexError as error:
+                outcomes.append((str(error), numod.default_generator._offset))
+        assert equal(*outcomes) and equal(dict(models[0].state_dict()), dict(models[1].state_dict()))
+    assert native.recorded == 1
