@@ -253,7 +253,9 @@ class _Writer:
                 return f"{self._name(OrderedDict, 'kind')}([{pairs}])"
             if isinstance(each, tuple):
                 inner = "".join(f"{text(part)}, " for part in each)
-                return f"{self._name(type(each), 'kind')}({inner if hasattr(each, '_fields') else f'[{inner}]'})"
+                if hasattr(each, "_fields"):
+                    return f"{self._name(tuple.__new__, 'make')}({self._name(type(each), 'kind')}, [{inner}])"
+                return f"{self._name(type(each), 'kind')}([{inner}])"
             if is_data(each):
                 inner = "".join(f"{text(part)}, " for part in parts(each))
                 return f"{self._name(remade, 'remade')}({self._name(each, 'constant')}, [{inner}])"

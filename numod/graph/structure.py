@@ -46,7 +46,7 @@ def replace(structure: Any, function: Callable) -> Any:
         return type(structure)((key, replace(each, function)) for key, each in structure.items())
     if isinstance(structure, tuple) or type(structure) is list:
         made = [replace(each, function) for each in structure]
-        return type(structure)(*made) if hasattr(structure, "_fields") else type(structure)(made)
+        return tuple.__new__(type(structure), made) if hasattr(structure, "_fields") else type(structure)(made)
     if is_data(structure):
         return remade(structure, [replace(each, function) for each in parts(structure)])
     return function(structure)

@@ -113,7 +113,7 @@ def test_tensors_made_inside_are_new_at_every_call(make: object) -> None:
 
 @pytest.mark.parametrize("make", [lambda x: numod.from_numpy(np.ones(3, np.float32)) + x, lambda x: numod.tensor(np.ones(3)) + x, lambda x: x + numod.as_tensor(np.ones(3))])
 def test_arrays_that_become_tensors_inside_are_refused(make: object) -> None:
-    with pytest.raises(RuntimeError, match=r"test_compile.py:\d+ makes a tensor of a NumPy array"):
+    with pytest.raises(RuntimeError, match=r"test_effects.py:\d+ makes a tensor of a NumPy array"):
         compile(make)(X)
 
 
