@@ -88,6 +88,12 @@ def random_below(seed, offset, index, bound):
 
 
 @scalar
+def lifted_exp(x):
+    """exp(x) for x <= 0, times a power of two that `lifted_exp(0.0)` tells: so great a one that none is subnormal, and one scaling is enough."""
+    return exp(x)
+
+
+@scalar
 def exp2(x):
     """2 to the power x, where the target has no function of its own."""
     return 2.0**x
@@ -191,8 +197,8 @@ def sum_of_exp(x, base, n, step, high):
     """exp(x - high), summed."""
     total = real(0.0)
     for k in range(n):
-        total += exp(x[uintp(base + k * step)] - high)
-    return total
+        total += lifted_exp(x[uintp(base + k * step)] - high)
+    return total / lifted_exp(real(0.0))
 
 
 @scalar
@@ -201,7 +207,7 @@ def write_softmax(x, out, base, n, step, weight):
     high = greatest(x, base, n, step)
     total = real(0.0)
     for k in range(n):
-        value = exp(x[uintp(base + k * step)] - high)
+        value = lifted_exp(x[uintp(base + k * step)] - high)
         out[uintp(base + k * step)] = value
         total += value
     scale = weight / total

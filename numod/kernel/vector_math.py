@@ -1,6 +1,6 @@
 """Elementary functions for the loop vectoriser: branch-free polynomials in float32 and float64. The processor's; CUDA has its own library's.
 
-Every function covers its whole range: subnormal arguments and results, zeros with their sign, infinities and NaN. Coefficients are near-minimax
+Every function but `lifted_exp` covers its whole range: subnormal arguments and results, zeros with their sign, infinities and NaN. Coefficients are near-minimax
 fits, rounded one after the other with the rest refitted. The methods are those of Cody and Waite, Software Manual for the Elementary Functions, 1980.
 """
 
@@ -86,6 +86,14 @@ def exp(x: Number) -> Number:
     x = at_most(at_least(x, choose(x, -104.0, -746.0)), choose(x, 89.0, 710.0))
     r, code = _reduced(x, 2 * _bias(x))
     return _scaled(_excess(r) + 1.0, code)
+
+
+@vector
+def lifted_exp(x: Number) -> Number:
+    lift = choose(x, 25, 54)
+    r, code = _reduced(x, _bias(x) + lift)  # of x below the limit this is anything
+    scale = _power_of_two(code, x)
+    return where(x < choose(x, -104.6, -746.0), 0.0, multiply_add(_excess(r), scale, scale))
 
 
 @vector

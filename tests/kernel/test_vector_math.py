@@ -59,6 +59,21 @@ def test_float64_against_long_double(name):
     assert (np.signbit(got) == np.signbit(wanted))[(wanted == 0) | np.isinf(wanted)].all()
 
 
+@pytest.mark.parametrize("kind, wide, lift, least", [("float32", np.float64, 25, -104.6), ("float64", np.longdouble, 54, -746.0)])
+def test_lifted_exp(kind, wide, lift, least):
+    if np.finfo(wide).nmant < 52 or (wide is np.longdouble and np.finfo(wide).nmant < 63):
+        pytest.skip("this machine has no wider float")
+    random = np.random.default_rng(3)
+    with np.errstate(all="ignore"):
+        x = -np.abs(np.concatenate([random.uniform(0, most, 20_000) for most in (1e-3, 1, 90, 110, 750)] + [EDGES])).astype(kind)
+        wanted = np.where(x < np.array(least, kind), 0, np.exp(x.astype(wide)) * 2.0**lift)
+    source = "def kernel(x, out):\n    for k in range(out.shape[0]):\n        out[k] = lifted_exp(x[k])\n"
+    got = np.empty_like(x)
+    build.build(cpu, "lifted_exp", bind.headed(source, cpu), f"{kind}[], {kind}[]").launch(x, got)
+    assert errors(got, wanted).max() <= 1.01 and not np.signbit(got[got == 0]).any()
+    assert got[x == 0].tolist() == [2.0**lift] * int((x == 0).sum())
+
+
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sin"])
 def test_loops_are_vectors_without_calls(name, monkeypatch):
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")

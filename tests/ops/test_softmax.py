@@ -181,3 +181,15 @@ def test_cross_entropy_bad_targets(target, exception, message):
 def test_cross_entropy_bad_target_dtype():
     with pytest.raises(RuntimeError, match="Long"):
         F.cross_entropy(numod.zeros(2, 3), numod.tensor([0, 1], dtype=numod.int32))
+
+
+@pytest.mark.parametrize("dtype, far", [(np.float32, 100.0), (np.float64, 740.0)])
+def test_the_least_softmaxes_are_subnormal_numbers(dtype, far):
+    x = np.zeros((2, 70), dtype)
+    x[:, 1::2] = -far
+    x[1, 3::2] = -np.inf
+    with np.errstate(under="ignore"):
+        wanted = softmax(x.astype(np.longdouble), 1)
+    np.testing.assert_allclose(numod.tensor(x).softmax(1).numpy(), wanted, rtol=1e-6, atol=float(np.finfo(dtype).smallest_subnormal))
+    assert (numod.tensor(x).softmax(1).numpy()[0, 1::2] > 0).all()
+    np.testing.assert_allclose(numod.tensor(x).log_softmax(1).numpy(), x - np.log(35.0), rtol=1e-6)
