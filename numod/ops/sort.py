@@ -34,15 +34,31 @@ def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit,
         for row in range(task, rows, tasks):
             base = row * n
             for k in range(n):
-                words[uintp(start + k)] = ((key_of(x[uintp(base + k)]) ^ uint64(flip)) << uint64(32)) | uint64(k)
-            if passes == 0:
-                found = merge_words(words, start, n)
-            else:
-                found = radix_words(words, counts, start, n, task * passes << digit, digit, passes)
+                words[uintp(start + k)] = key_of(x[uintp(base + k)]) ^ uint64(flip)
+            low, high = limits_of(words, start, n)
             for k in range(n):
-                source = int64(words[uintp(found + k)] & uint64(0xFFFFFFFF))
-                indices[uintp(base + k)] = source
-                values[uintp(base + k)] = x[uintp(base + source)]
+                words[uintp(start + k)] = ((words[uintp(start + k)] - low) << uint64(32)) | uint64(k)
+            found = merge_words(words, start, n) if passes == 0 else radix_words(words, counts, start, n, n, task * passes << digit, digit, high - low)
+            take_places(x, values, indices, words, base, found, n)
+
+
+@scalar
+def limits_of(keys, start, n):
+    """The least and the greatest of n keys."""
+    low, high = keys[uintp(start)], keys[uintp(start)]
+    for k in range(n):
+        low = min(low, keys[uintp(start + k)])
+        high = max(high, keys[uintp(start + k)])
+    return low, high
+
+
+@scalar
+def take_places(x, values, indices, words, base, found, n):
+    """The row of n elements from `base` on in the order of the words from `found` on."""
+    for k in range(n):
+        source = int64(words[uintp(found + k)] & uint64(0xFFFFFFFF))
+        indices[uintp(base + k)] = source
+        values[uintp(base + k)] = x[uintp(base + source)]
 
 
 @scalar
@@ -83,9 +99,12 @@ def merge_words(words, start, n):
 
 
 @scalar
-def radix_words(words, counts, start, n, first, digit, passes):
-    """The same for many, digit by digit of their upper halves, from the lowest; each pass is stable."""
+def radix_words(words, counts, start, n, apart, first, digit, most):
+    """The same for many, digit by digit of their upper halves, up to `most`, from the lowest; each pass is stable. The other half is `apart` from `start`."""
     mask = (int64(1) << digit) - 1
+    passes = int64(0)
+    while most >> uint64(passes * digit) != uint64(0):
+        passes += 1
     for k in range(passes << digit):
         counts[uintp(first + k)] = 0
     for k in range(n):
@@ -96,20 +115,19 @@ def radix_words(words, counts, start, n, first, digit, passes):
     for level in range(passes):
         column = first + (level << digit)
         shift = uint64(32 + level * digit)
-        if counts[uintp(column + (int64(words[uintp(source)] >> shift) & mask))] != n:  # else all have this digit
-            target = 2 * start + n - source
-            before = target
-            for k in range(mask + 1):
-                here = counts[uintp(column + k)]
-                counts[uintp(column + k)] = before
-                before += here
-            for k in range(n):
-                word = words[uintp(source + k)]
-                slot = column + (int64(word >> shift) & mask)
-                rank = counts[uintp(slot)]
-                counts[uintp(slot)] = rank + 1
-                words[uintp(rank)] = word
-            source = target
+        target = 2 * start + apart - source
+        before = target
+        for k in range(mask + 1):
+            here = counts[uintp(column + k)]
+            counts[uintp(column + k)] = before
+            before += here
+        for k in range(n):
+            word = words[uintp(source + k)]
+            slot = column + (int64(word >> shift) & mask)
+            rank = counts[uintp(slot)]
+            counts[uintp(slot)] = rank + 1
+            words[uintp(rank)] = word
+        source = target
     return source
 
 
@@ -123,14 +141,17 @@ def sort_rows_kernel(x, values, indices, keys, places, counts, rows, n, tasks, d
             for k in range(n):
                 keys[uintp(base + k)] = key_of(x[uintp(base + k)]) ^ (uint64(0) - uint64(flip))
                 places[uintp(base + k)] = k
-            if passes == 0:
-                insertion_sort(keys, places, base, n)
+            low, high = limits_of(keys, base, n)
+            if high - low <= uint64(0xFFFFFFFF) and passes > 0:  # what they differ by fits a word beside the place
+                for k in range(n):
+                    keys[uintp(base + k)] = ((keys[uintp(base + k)] - low) << uint64(32)) | uint64(k)
+                take_places(x, values, indices, keys, base, radix_words(keys, counts, base, n, rows * n, task * passes << digit, digit, high - low), n)
             else:
-                start = radix_sort(keys, places, counts, base, rows * n, n, task * passes << digit, digit, passes)
-            for k in range(n):
-                source = int64(places[uintp(start + k)])
-                indices[uintp(base + k)] = source
-                values[uintp(base + k)] = x[uintp(base + source)]
+                if passes == 0:
+                    insertion_sort(keys, places, base, n)
+                else:
+                    start = radix_sort(keys, places, counts, base, rows * n, n, task * passes << digit, digit, passes)
+                take_places(x, values, indices, places, base, start, n)
 
 
 @scalar

@@ -39,6 +39,17 @@ def test_rows_in_order(shape, kind):
         np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, order, -1))
 
 
+@pytest.mark.parametrize("reach", [0, 1, 255, 2**32 - 1, 2**32, 2**63 - 1])
+@pytest.mark.parametrize("n", [70, 5000])
+def test_integers_of_any_reach(n, reach):
+    x = np.random.default_rng(0).integers(-reach // 2, reach - reach // 2, (2, n), endpoint=True)
+    x[:, [5, n - 1]], x[:, [7, 9]] = -reach // 2, reach - reach // 2
+    for descending in (False, True):
+        values, indices = apply(sort.sort, (numod.from_numpy(x.copy()),), (descending,))
+        np.testing.assert_array_equal(indices.numpy(), expected_order(x, descending))
+        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, expected_order(x, descending), -1))
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, 64, 100])
 def test_merging_in_rounds_gives_the_same(n):
     x = sample((3, n), "float32")
