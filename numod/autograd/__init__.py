@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 
 from ..core.tensor import Tensor
-from . import functional, graph, tape
+from . import forward_ad, functional, graph, tape
 from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled, set_detect_anomaly
 from .engine import backward, grad
 from .function import Function
@@ -16,7 +16,7 @@ from .tape import Handle, hooks_of
 from .variable import Variable
 
 __all__ = [
-    "Function", "Handle", "Variable", "backward", "detect_anomaly", "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "Function", "Handle", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_anomaly_enabled", "set_detect_anomaly",
     "set_grad_enabled", "tape",
 ]

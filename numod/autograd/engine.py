@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -40,6 +41,12 @@ def backward(
     wanted = None if inputs is None else _tuple(inputs)
     if wanted is not None and not wanted:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    if create_graph:
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can cause a memory leak. "
+            "We recommend using autograd.grad when creating the graph to avoid this. If you have to use this function, make sure to reset the .grad fields "
+            "of your parameters to None after use to break the cycle and avoid the leak.", stacklevel=3,
+        )
     _walk(tensors, grad_tensors, bool(create_graph if retain_graph is None else retain_graph), create_graph, wanted, True)
 
 

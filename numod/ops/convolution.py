@@ -32,7 +32,8 @@ class Convolution(Op):
         stride, padding, dilation, groups, shape = parameters
         given = {self.inputs[0]: tuple(first.shape), self.inputs[1]: tuple(second.shape)}
         x, weight = given.get("x", shape), given.get("weight", shape)
-        return x, weight, given.get("given") or (x[0], weight[0], *output_sizes(x[2:], weight[2:], stride, padding, dilation))
+        result = shape if len(given.keys() & {"x", "weight"}) == 2 else given.get("given")  # the given shape may be less: output padding can add a whole stride
+        return x, weight, result or (x[0], weight[0], *output_sizes(x[2:], weight[2:], stride, padding, dilation))
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         first, second = arguments

@@ -20,3 +20,12 @@ def test_images_of_bytes_are_resized_in_floats_and_rounded(mode):
 def test_margin_losses_of_one_number():
     assert F.multi_margin_loss(torch.tensor(0.3), torch.tensor(0)).item() == 0
     assert F.multilabel_margin_loss(torch.tensor(0.3), torch.tensor(0)).item() == 0
+
+
+def test_gradient_of_a_transposed_convolution_whose_output_padding_is_more_than_a_stride():
+    x, weight = torch.randn(1, 2, 4, 4, dtype=torch.float64, requires_grad=True), torch.randn(2, 1, 2, 3, dtype=torch.float64, requires_grad=True)
+
+    def function(x, weight):
+        return F.conv_transpose2d(x, weight, stride=(3, 2), padding=(1, 2), output_padding=(2, 3), dilation=(4, 4))
+
+    assert torch.autograd.gradcheck(function, (x, weight))

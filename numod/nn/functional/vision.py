@@ -237,8 +237,19 @@ def upsample_bilinear(input: Tensor, size: object = None, scale_factor: object =
 # ---- sampling at places
 
 
+def _corners(align_corners: bool | None) -> bool:
+    """False, with a warning, where it was left open: it is True in code of before PyTorch 1.3."""
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. "
+            "See the documentation of grid_sample for details.", stacklevel=3,
+        )
+    return bool(align_corners)
+
+
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """Places (N, *sizes, ndim) in [-1, 1] of an affine map theta (N, ndim, ndim + 1), for `grid_sample`. Jaderberg et al., 2015."""
+    align_corners = _corners(align_corners)
     size, ndim = tuple(size), len(size) - 2
     if ndim not in (2, 3):
         raise NotImplementedError(f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {size}.")
@@ -271,7 +282,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
         raise RuntimeError(f"grid_sample(): expected grid of size [{input.shape[0]}, ..., {ndim}] for input of size {list(input.shape)}, but got {list(grid.shape)}")
     if mode == "bicubic" and ndim != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
-    corners = bool(align_corners)
+    corners = _corners(align_corners)
     sizes = input.shape[2:]
     places = [_unnormalized(grid[..., ndim - 1 - d], sizes[d], corners) for d in range(ndim)]
     if mode == "bicubic":

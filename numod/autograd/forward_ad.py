@@ -1,0 +1,97 @@
+"""Dual tensors: a value with its derivative along a direction, by PyTorch's names. There is no forward mode below them.
+
+Inside `dual_level` a dual is a tensor at an own place on the tape. What was computed from duals gets its tangent when `unpack_dual` asks for it: the
+gradient of a weighted result is linear in the weights, so its gradient by the weights is the derivative along the direction (as in `func.jvp`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..core.creation import zeros_like
+from ..core.tensor import Tensor
+from .engine import grad
+from .modes import enable_grad
+
+__all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
+
+
+class UnpackedDualTensor(NamedTuple):
+    """A value, and its derivative along the directions of the duals it was computed from; None where there were none."""
+
+    primal: Tensor
+    tangent: Tensor | None
+
+
+_levels: list[list[tuple[Tensor, Tensor]]] = []  # the duals made in the level, and their tangents
+
+
+def enter_dual_level() -> int:
+    """Begin a level; its number."""
+    if _levels:
+        raise RuntimeError("Nested forward mode AD is not supported at the moment")
+    _levels.append([])
+    return 0
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """End the level, and forget its tangents."""
+    _check_level(level)
+    _levels.pop()
+
+
+class dual_level:  # noqa: N801
+    """A context that is a level."""
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(self, *exception: object) -> None:
+        exit_dual_level()
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """`tensor` with the direction `tangent`, of its shape. Raises RuntimeError outside a level, ValueError for integers."""
+    _check_level(level)
+    for name, each in (("primal", tensor), ("tangent", tangent)):
+        if not each.is_floating_point():
+            raise ValueError(f"Expected {name} to be floating point or complex, but got: {each.dtype}")
+    if tensor.shape != tangent.shape:
+        raise RuntimeError(
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
+            f"Tensor is of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}."
+        )
+    with enable_grad():
+        dual = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
+    _levels[-1].append((dual, tangent))
+    return dual
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
+    """The value and the derivative of what was computed from duals."""
+    if not _levels:
+        return UnpackedDualTensor(tensor, None)
+    given = next((tangent for dual, tangent in _levels[-1] if dual is tensor), None)
+    return UnpackedDualTensor(tensor.detach(), _tangent(tensor) if given is None else given)
+
+
+def _tangent(tensor: Tensor) -> Tensor | None:
+    if not (_levels[-1] and tensor.requires_grad):
+        return None
+    duals, tangents = zip(*_levels[-1])
+    with enable_grad():
+        weight = zeros_like(tensor).detach().requires_grad_()
+        pulled = grad(tensor, duals, weight, retain_graph=True, create_graph=True, allow_unused=True)
+    if all(each is None for each in pulled):
+        return None
+    linear = [(each, tangent) for each, tangent in zip(pulled, tangents) if each is not None and each.requires_grad]
+    if not linear:
+        return zeros_like(tensor).detach()
+    outputs, directions = zip(*linear)
+    recorded = any(each.requires_grad for each in directions)
+    return grad(outputs, weight, directions, retain_graph=True, create_graph=recorded, materialize_grads=True)[0]
+
+
+def _check_level(level: int | None) -> None:
+    if not _levels or level not in (None, 0):
+        raise RuntimeError("Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")

@@ -1,0 +1,32 @@
+"""What is done, but with a warning, and CrossMapLRN2d."""
+
+import pytest
+
+import numod as torch
+import numod.nn.functional as F
+from numod import nn
+
+
+def test_places_whose_corners_are_left_open():
+    with pytest.warns(UserWarning, match="Please specify align_corners=True if the old behavior is desired"):
+        grid = F.affine_grid(torch.eye(2, 3)[None], (1, 1, 2, 2))
+    with pytest.warns(UserWarning, match="behavior has changed to align_corners=False since 1.3.0"):
+        F.grid_sample(torch.ones(1, 1, 2, 2), grid)
+
+
+def test_gradients_that_hold_their_graph():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="will create a reference cycle between the parameter and its gradient"):
+        (x * x).sum().backward(create_graph=True)
+    x.grad = None
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_cross_map_normalisation(size):
+    x = torch.randn(2, 5, 2, 3, dtype=torch.float64)
+    layer, reach = nn.CrossMapLRN2d(size, alpha=0.5, beta=0.6, k=2), (size - 1) // 2
+    sums = torch.stack([(x[:, max(0, c - reach) : c + reach + 1] ** 2).sum(1) for c in range(5)], 1)
+    torch.testing.assert_close(layer(x), x / (2 + 0.5 / size * sums) ** 0.6)
+    assert repr(layer) == f"CrossMapLRN2d({size}, alpha=0.5, beta=0.6, k=2)"
+    with pytest.raises(ValueError, match="CrossMapLRN2d: Expected input to be 4D, got 3D instead."):
+        layer(x[0])
