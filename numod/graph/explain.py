@@ -49,9 +49,15 @@ def text(program: Program, costs: bool = False, boundary: int | None = None) -> 
     lines += [f"{'':24} {name(held)}.grad = {name(gradient)}" for held, gradient in program.gradients.items()]
     lines.append(f"{'':24} return {_structure(program.outputs if boundary is None else program.outputs[:2])}")
     if costs:
-        flops, moved = (sum(each(program, step) for step in program.steps if isinstance(step, Step)) for each in (_flops, _bytes))
+        flops, moved = work(program)
         lines.append(f"{flops:,} floating-point operations, {moved:,} bytes read and written")
     return "\n".join(lines)
+
+
+def work(program: Program) -> tuple[int, int]:
+    """Floating-point operations of a run, and the bytes that its steps read and write."""
+    flops, moved = (sum(each(program, step) for step in program.steps if isinstance(step, Step)) for each in (_flops, _bytes))
+    return flops, moved
 
 
 def _step(step: Step, program: Program, costs: bool) -> list[str]:

@@ -13,6 +13,7 @@ from ..device import Layout
 from ..kernel.expression import Call, Expression, Symbol, as_expression, topological
 from .attention import Attention, AttentionGradient
 from .convolution import Convolution
+from .linear_gradient import LinearGradient
 from .matmul import Linear, Matmul
 from .op import Op
 from .pointwise import Pointwise
@@ -30,6 +31,8 @@ def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layou
         return results[0].size * inputs[0].shape[-1]
     if isinstance(op, Matmul):
         return results[0].size * inputs[0].shape[-2 if parameters[0] else -1]
+    if isinstance(op, LinearGradient):  # the weight's and, where it is asked for, the input's
+        return inputs[0].size * inputs[1].shape[-1] * (1 + isinstance(inputs[2], Layout))
     if isinstance(op, Convolution):
         _, weight, result = op.shapes(*inputs[:2], parameters)
         return prod(result) * prod(weight[1:])
@@ -46,7 +49,8 @@ def flops(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layout, ...])
     """Floating-point operations of a call."""
     products = multiply_adds(op, inputs, parameters, results)
     if products:
-        return 2 * products + (results[0].size if isinstance(op, Linear) and isinstance(inputs[2], Layout) else 0)
+        bias = inputs[0] if isinstance(op, LinearGradient) else results[0] if isinstance(op, Linear) and isinstance(inputs[2], Layout) else None
+        return 2 * products + (bias.size if bias is not None else 0)
     tensors = [each for each in inputs if isinstance(each, Layout)]
     if isinstance(op, Update):  # its one parameter is how many tensors each member has
         return _update_functions(op) * sum(each.size for each in tensors[:: parameters[0]])

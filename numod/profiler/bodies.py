@@ -10,6 +10,7 @@ from ..autograd.tape import Node
 from ..core import apply as waist
 from ..core.tensor import Tensor
 from ..graph.compile import Compiled
+from ..graph.trace import Program
 from ..ops.op import Op
 from .launches import Launches
 
@@ -140,8 +141,8 @@ DETAILED = ((waist.apply, _apply_described), (waist.apply_into, _apply_into_desc
 class CompiledCall:
     """In the place of the slot in which a compiled function keeps the way it is called: calls what the slot holds, in a slice."""
 
-    def __init__(self, slot: object, launches: Launches, note: Callable, clock: Callable) -> None:
-        self.slot, self.launches, self.note, self.clock = slot, launches, note, clock
+    def __init__(self, slot: object, launches: Launches, note: Callable, clock: Callable, counted: bool) -> None:
+        self.slot, self.launches, self.note, self.clock, self.counted = slot, launches, note, clock, counted
 
     def __get__(self, compiled: Compiled | None, kind: type) -> Callable:
         return self if compiled is None else partial(self.call, compiled)
@@ -157,4 +158,10 @@ class CompiledCall:
         try:
             return function(*arguments, **named)
         finally:
-            self.note(start, "compiled", f"compiled {compiled.name}", None)
+            self.note(start, "compiled", f"compiled {compiled.name}", _program(compiled) if self.counted else None)
+
+
+def _program(compiled: Compiled) -> Program | None:
+    """What ran, where that is certain: the only program there is, for its one set of shapes."""
+    versions = [each for found in compiled.versions.values() for each in found]
+    return versions[0].executable.program if len(versions) == 1 and not compiled.dynamic else None

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..autograd.tape import Node
 from ..device import Layout
+from ..graph.explain import work
 from ..kernel.build import Kernel
 from ..nn.module import Module
 from ..ops import cost
@@ -183,7 +184,7 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
         events.append(event)
         if event.call and event.call.sizes:
             memory.append(Memory(end, sum(event.call.sizes)))
-    costs: dict[int, tuple[int, int, int]] = {}
+    costs: dict[int, tuple[int, ...]] = {}
     for event in events:  # inner ones come before
         event.memory_delta = sum([each.subject for each in event.cpu_children if each.category == "memory"]) + (sum(event.call.sizes) if event.call else 0)
         event.cpu_children = [each for each in event.cpu_children if each.category != "memory"]
@@ -197,7 +198,7 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
     return events, memory
 
 
-def _add_up(event: Event, costs: dict[int, tuple[int, int, int]]) -> None:
+def _add_up(event: Event, costs: dict[int, tuple[int, ...]]) -> None:
     """The sums over the slices inside, and what the op's shapes say."""
     inner = event.cpu_children
     event.self_duration = event.duration - sum([each.duration for each in inner])
@@ -210,6 +211,10 @@ def _add_up(event: Event, costs: dict[int, tuple[int, int, int]]) -> None:
             given = event.call[:4]
             costs[id(event.call)] = (cost.flops(*given), cost.multiply_adds(*given), cost.bytes_moved(event.subject, event.call.inputs, event.call.results))
         event.flops, event.multiply_adds, event.bytes_moved = costs[id(event.call)]
+    if event.category == "compiled" and event.detail is not None and all([each.category == "kernel" for each in inner]):  # else it was recorded, op by op
+        if id(event.detail) not in costs:
+            costs[id(event.detail)] = work(event.detail)
+        event.flops, event.bytes_moved = costs[id(event.detail)]
 
 
 def _link(events: list[Event], roots: dict[Module, str]) -> None:

@@ -124,7 +124,7 @@ def _note_op(report: KernelReport, event: Event, best: dict[str, float]) -> None
     if event.module:
         report.modules[event.module] = None
     kernels = [each for each in op.cpu_children if each.category == "kernel"]
-    if event is not max(kernels, key=lambda each: each.duration):
+    if event is not max(kernels, key=lambda each: each.duration) or (op.category == "compiled" and len(kernels) > 1):  # whose part is whose is not known
         return
     report.dispatch += op.self_cpu_time_total
     report.flops += op.flops

@@ -102,7 +102,7 @@ class Watch:
         exchange.recode(Op.plan, method, category="plan", subject="plan", **tools)
         if self.options.modules:
             exchange.replace(Module, "__call__", self._watch_module)
-        exchange.replace(Compiled, "__call__", lambda slot: CompiledCall(slot, self._launches, note, self.clock))
+        exchange.replace(Compiled, "__call__", lambda slot: CompiledCall(slot, self._launches, note, self.clock, self.options.shapes))
         watch_compiler(exchange, note, self.clock, self.options.kernels)
         self._watch_collector()
         if self.options.kernels:

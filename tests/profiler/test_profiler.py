@@ -367,6 +367,14 @@ def test_gradients_of_lenet_cost_twice_its_forward_but_for_the_first_input() -> 
     assert sum(each.multiply_adds for each in prof.events()) == 3 * LENET - 28 * 28 * 6 * 25
 
 
+@pytest.mark.parametrize(("size", "batch"), [(4, 1), (6, 5), (300, 70)])
+def test_gradients_of_linear_layers_of_every_size_are_counted(size: int, batch: int) -> None:
+    net = nn.Sequential(nn.Linear(size, size), nn.Linear(size, size))
+    with profile(with_flops=True) as prof:
+        net(numod.randn(batch, size)).sum().backward()
+    assert sum(each.multiply_adds for each in prof.events()) == 5 * batch * size * size
+
+
 def test_multiply_adds_of_alexnet() -> None:
     convolutions = ((3, 64, 11, 4, 2), (64, 192, 5, 1, 2), (192, 384, 3, 1, 1), (384, 256, 3, 1, 1), (256, 256, 3, 1, 1))
     with numod.device("meta"):  # shapes and no values, as no more is asked
@@ -516,6 +524,8 @@ def test_a_compiled_training_step_is_the_same_when_timed() -> None:
             found += [step(x, y).item() for _ in range(3)]
         steps = find(prof, "compiled step")
         assert len(steps) == 3 and all(len(each.cpu_children) == timed for each in steps)
+        assert all(f"{each.flops:,} floating-point operations, {each.bytes_moved:,} bytes" in step.explain() for each in steps) and steps[0].flops > 5 * 6 * 8 * 2 * 3
+        assert not timed or next(each for each in prof.kernels() if each.calls).flops == 3 * steps[0].flops
         return found + [step(x, y).item()]
 
     assert losses(True) == losses(False)
