@@ -8,10 +8,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from .tiles import _broadcast as broadcast, _declared as declared, _masked as masked, host
+from .tiles import AHEAD, _broadcast as broadcast, _masked as masked, _prefetch as prefetch, host
 
 STRIDES = (1, 2, 4)  # of windows that are read as whole registers; others are read element by element
-AHEAD = 512  # bytes that a line is asked for before it is read: processors do not foresee what masked loads read, which then take four times as long
 MARGIN = 64  # bytes before a folded line, for windows that begin outside
 
 
@@ -101,7 +100,7 @@ class _Fold:
         self.builder, self.kind, self.size = builder, kind, 4 if isinstance(real, ir.FloatType) else 8
         self.lanes = host().lanes(self.size)
         self.integer, self.vector = ir.IntType(64), ir.VectorType(real, self.lanes)
-        self.indices = ir.VectorType(ir.IntType(32), self.lanes)
+        self.indices, self.byte = ir.VectorType(ir.IntType(32), self.lanes), ir.IntType(8).as_pointer()
         self.numbers = ir.Constant(self.indices, list(range(self.lanes)))
         self.nothing = ir.Constant(self.vector, [neutral(kind)] * self.lanes)
         self.empty = [self.nothing, ir.Constant(self.indices, [-1] * self.lanes)] if kind == "placed" else [self.nothing]
@@ -153,7 +152,7 @@ class _Fold:
             def line(d: object, h: object, state: list) -> list:
                 at = builder.add(first, builder.add(builder.mul(d, slab_step), builder.mul(h, line_step)))
                 place = builder.gep(source, [builder.add(at, j)])
-                self.prefetch(builder.gep(place, [self.number(AHEAD // self.size)]))
+                prefetch(builder, builder.bitcast(builder.gep(place, [self.number(AHEAD // self.size)]), self.byte), False)
                 value = self.load_masked(place, mask)
                 if self.kind != "placed":
                     return [self.joined(state[0], value)]
@@ -235,14 +234,6 @@ class _Fold:
     def below(self, count: object) -> object:
         """A mask of the first `count` lanes."""
         return self.builder.icmp_signed("<", self.numbers, self.small(count))
-
-    def prefetch(self, place: object) -> None:
-        """Have what lies there brought to the cache. It may lie beyond all arrays."""
-        from llvmlite import ir
-
-        small, byte = ir.IntType(32), ir.IntType(8).as_pointer()
-        function = declared(self.builder.module, "llvm.prefetch.p0", ir.VoidType(), [byte, small, small, small])
-        self.builder.call(function, [self.builder.bitcast(place, byte), *[ir.Constant(small, each) for each in (0, 3, 1)]])  # to read, into all caches, data
 
     def load(self, place: object, vector: object) -> object:
         """A whole register of elements that lie anywhere."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 VECTORS = 3  # of a full tile's width: with 8 rows 24 sums in 32 registers, with 4 rows 12 in 16
 LINE = 8  # vectors of a tile of one row
+AHEAD = 512  # bytes that a line is asked for before it is read: processors do not foresee what masked loads read, which then take up to four times as long
 HEIGHTS = (1, 2, 4, 8)  # rows of tiles for few rows
 _CACHE_LINE = 64  # bytes
 
@@ -136,6 +137,8 @@ def emit_copy(builder, real, lanes, stride, source, first, last, target, n):  # 
             asked = ir.Constant(flags, [int((lane + part * lanes) % stride == 0) for lane in range(lanes)])
             mask = builder.and_(asked, builder.and_(builder.icmp_signed(">=", place(part * lanes), low), builder.icmp_signed("<", place(part * lanes), high)))
             at = line(source, builder.add(builder.mul(j, ir.Constant(integer, stride)), ir.Constant(integer, part * lanes)))
+            if stride > 1:
+                _prefetch(builder, builder.gep(builder.bitcast(at, ir.IntType(8).as_pointer()), [ir.Constant(integer, AHEAD)]), False)
             parts.append(builder.call(load, [at, alignment, mask, zeros]))
         while len(parts) > 1:  # every second element of two vectors, until one is left
             parts = [builder.shuffle_vector(*pair, ir.Constant(places, list(range(0, 2 * lanes, 2)))) for pair in zip(parts[::2], parts[1::2])]
