@@ -170,7 +170,7 @@ def test_a_function_for_all_batch_sizes_is_compiled_once(mode: str) -> None:
                 mark_dynamic(x, 0)
             for _ in range(2):
                 assert equal(compiled(x), model(x))
-            if n not in (2, 5, 7):
+            if n not in (2, 5, 7, 9):  # more than eight rows are another algorithm's
                 assert build.statistics.compiled + build.statistics.loaded == kernels
     assert "one native function" in compiled.explain() and "in turn" not in compiled.explain()
 
@@ -179,10 +179,10 @@ def test_a_training_step_for_all_batch_sizes_is_compiled_once() -> None:
     models = [net(), net()]
     optimizers = [numod.optim.SGD(each.parameters(), lr=0.1, momentum=0.9) for each in models]
     eager, native = step_of(models[0], optimizers[0]), compiled_natively(step_of(models[1], optimizers[1]), dynamic=True)
-    for n in (3, 5, 4, 5, 6, 3, 11):
+    for n in (3, 5, 11, 4, 5, 6, 3, 12):  # more than eight rows are another algorithm's
         kernels = build.statistics.compiled + build.statistics.loaded
         assert equal(native(*batch(n, n)), eager(*batch(n, n)))
-        assert n in (3, 5) or build.statistics.compiled + build.statistics.loaded == kernels
+        assert n in (3, 5, 11) or build.statistics.compiled + build.statistics.loaded == kernels
     assert equal(dict(models[0].state_dict()), dict(models[1].state_dict()))
 
 
