@@ -101,8 +101,10 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
     shape = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :]) if self.ndim else ()
-    if isinstance(value, Tensor) and value.requires_grad:
-        return index_copy_(self, dim, index, expand(to(value, self.dtype), shape))
+    if isinstance(value, Tensor) and value.requires_grad:  # a place that is named twice counts once in the value's gradient
+        line = full((self.shape[dim] if self.ndim else 1,), False, dtype=dtypes.bool_, device=self.device)
+        chosen = reshape(index_fill_(line, 0, reshape(index, -1), True), [-1 if d == dim else 1 for d in range(self.ndim)] if self.ndim else ())
+        return copy_(self, t.where(chosen, to(value, self.dtype), self.clone()))
     value = value.item() if isinstance(value, Tensor) else value
     return index_copy_(self, dim, index, full(shape, value, dtype=self.dtype, device=self.device))
 

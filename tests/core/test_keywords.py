@@ -47,3 +47,14 @@ def test_results_can_be_viewed(function):
 
 def test_integers_are_summed_as_int64():
     assert torch.ones(2, 3, dtype=torch.uint8).sum_to_size(1, 3).dtype is torch.int64
+
+
+def test_gradient_of_a_value_filled_in_at_a_place_named_twice():
+    x, value, weights = torch.ones(2, 3, requires_grad=True), torch.tensor(2.0, requires_grad=True), torch.tensor([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
+    y = x.index_fill(1, torch.tensor([0, 2, 0]), value)
+    (y * weights).sum().backward()
+    assert y.tolist() == [[2.0, 1.0, 2.0], [2.0, 1.0, 2.0]]
+    assert value.grad.item() == 45.0 and x.grad.tolist() == [[0.0, 2.0, 0.0], [0.0, 16.0, 0.0]]
+    z = torch.tensor(1.0).index_fill(0, torch.tensor([0]), value)
+    z.backward()
+    assert z.item() == 2.0 and value.grad.item() == 46.0
