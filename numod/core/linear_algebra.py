@@ -155,8 +155,9 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     ))  # fmt: skip
 
 
-def pinv(A: Tensor, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False) -> Tensor:
-    """The Moore-Penrose inverse; singular values below max(atol, rtol * the greatest) count as 0."""
+def pinv(A: Tensor, rcond: float | None = None, hermitian: bool = False, *, atol: float | None = None, rtol: float | None = None) -> Tensor:
+    """The Moore-Penrose inverse; singular values below max(atol, rtol * the greatest) count as 0. `rcond` is the older name of rtol."""
+    rtol = rcond if rtol is None else rtol
     a = expect_matrix("pinv", A)
     atol, rtol = (float(each) for each in tolerances(a, atol, rtol))
     return op.pinv.apply((a,), (atol, rtol, bool(hermitian)))
@@ -232,9 +233,10 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Powers 0 to N - 1 of each element, (..., n, N); by default as many as elements."""
-    n = x.shape[-1] if N is None else N
+    n = x.shape[-1] if N is None and x.ndim else N or 1
     if n <= 1:
         raise RuntimeError("N must be greater than 1.")
+    x = x if x.ndim else reshape(x, (1,))
     return stack([t.pow(x, k) for k in range(n)], -1)
 
 

@@ -12,7 +12,7 @@ from ..dtypes import dtype as DType
 from ..ops import table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply_into
-from .creation import _shape, constant, factory, tensor
+from .creation import _shape, constant, empty_like, factory, tensor
 from .elementwise import write_result
 from .reductions import all_ as all_of
 from .searching import searchsorted
@@ -194,8 +194,10 @@ def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DTy
     return randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
 
 
-def bernoulli(input: Tensor, *, generator: Generator | None = None) -> Tensor:  # noqa: A002
-    """1 with the probability the element gives, else 0. Raises RuntimeError for one outside [0, 1]."""
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:  # noqa: A002
+    """1 with the probability the element gives, or with `p` for all, else 0. Raises RuntimeError for one outside [0, 1]."""
+    if p is not None:
+        return bernoulli_(empty_like(input), p, generator=generator)
     if input.numel() and not input.is_meta and not _within(input):
         raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but some elements are outside")
     return t.bernoulli(input, *(generator or default_generator).draw(input.numel()))

@@ -33,7 +33,7 @@ def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool =
     return t.where(index < 0, index + size, index) if found else index
 
 
-def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A002
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:  # noqa: A002
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
     dim = normalize_dim(dim, input.ndim)
     if input.ndim == 0 or index.ndim != input.ndim:

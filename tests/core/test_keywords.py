@@ -22,6 +22,10 @@ PAIRS = {
     "gather": (lambda: X.gather(0, torch.ones(1, 3, 4, dtype=torch.int32)), lambda: X[1:]),
     "index_select": (lambda: X.index_select(1, torch.tensor([2, 0], dtype=torch.int32)), lambda: torch.stack([X[:, 2], X[:, 0]], 1)),
     "isclose": (lambda: torch.isclose(X > 3, X > 4), lambda: X != 4),
+    "bernoulli": (lambda: torch.bernoulli(X, 1.0), lambda: torch.ones_like(X)),
+    "pinv": (lambda: torch.linalg.pinv(X[0], 1e-5), lambda: torch.linalg.pinv(X[0], rtol=1e-5)),
+    "vander": (lambda: torch.linalg.vander(torch.tensor(2.0), N=3), lambda: torch.tensor([[1.0, 2.0, 4.0]])),
+    "sparse_grad": (lambda: X.gather(0, torch.ones(1, 3, 4, dtype=torch.int64), sparse_grad=True), lambda: X[1:]),
     "gradient": (lambda: torch.gradient(X, spacing=None, dim=0)[0], lambda: torch.gradient(X, dim=0)[0]),
 }
 
