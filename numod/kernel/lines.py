@@ -1,4 +1,4 @@
-"""Gates of recurrent layers over lines of memory, a register of lanes at a time: lines too short, and of too many arrays, for the loop vectoriser.
+"""Gates of recurrent layers and scores of attention over lines of memory, a register of lanes at a time: lines too short, or of too many arrays, for the loop vectoriser.
 
 A line holds `n` elements; `x=4` are four of them, n apart. All lines are read before any is written, so that a state may be written over itself.
 """
@@ -11,28 +11,42 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from ..device import tiles
-from .instructions import Number, multiply_add, where
-from .vector_math import sigmoid_of, tanh
+from .instructions import Number, choose, like, multiply_add, where
+from .vector_math import INF, falling, log, sigmoid_of, tanh
+
+
+@dataclass(frozen=True)
+class Joined:
+    """How what a formula gives for each element becomes one number: what joins two, and what changes nothing."""
+
+    join: Callable
+    nothing: float
+
+
+GREATEST = Joined(lambda x, y: where(y > x, y, x), -INF)
+SUM = Joined(lambda x, y: x + y, 0.0)
 
 
 @dataclass(frozen=True)
 class Lines:
-    """A formula of Numbers, or lists of them, and how many lines of each argument it `reads` and `writes`."""
+    """A formula of Numbers, or lists of them, how many lines of each argument it `reads` and `writes`, how many `numbers` follow, and how its last result is `joined`."""
 
     formula: Callable
     reads: dict[str, int]
     writes: dict[str, int]
+    numbers: int
+    joined: Joined | None
 
 
 formulas: dict[str, Lines] = {}
 
 
-def lines(**reads: int) -> Callable:
-    """Give kernels a function of arrays and places that computes what this `to` that: name(x, x_at, ..., out, out_at, ..., n)."""
+def lines(numbers: int = 0, joined: Joined | None = None, **reads: int) -> Callable:
+    """Give kernels a function of arrays and places that computes what this `to` that: name(x, x_at, ..., out, out_at, ..., n, numbers...)."""
 
     def to(**writes: int) -> Callable:
         def note(formula: Callable) -> Callable:
-            formulas[formula.__name__] = Lines(formula, reads, writes)
+            formulas[formula.__name__] = Lines(formula, reads, writes, numbers, joined)
             return formula
 
         return note
@@ -99,14 +113,41 @@ def rnn_relu_slopes(given: Number, d_h: Number, h: Number) -> tuple:
     return d_x, d_x
 
 
-def emit(builder: ir.IRBuilder, each: Lines, lanes: int, starts: list[ir.Value], n: ir.Value) -> None:
-    """Write the loop over n elements; `starts` are the lines' first elements, those read before those written."""
+@lines(numbers=1, x=1)(out=1)
+def scale_line(x: Number, factor: Number) -> tuple:
+    return (x * factor,)
+
+
+@lines(numbers=1, joined=GREATEST, scores=1)()
+def greatest_score(scores: Number, factor: Number) -> tuple:
+    """NaN is left out: it makes the sum of chances NaN."""
+    return (scores * factor,)
+
+
+@lines(numbers=2, joined=SUM, scores=1)(chances=1)
+def chances_of(scores: Number, factor: Number, shift: Number) -> tuple:
+    """exp(scores * factor - shift), which is at most 1; below what has a normal exponent it is 0."""
+    x = multiply_add(scores, factor, -shift)
+    chance = where(x < choose(x, -87.0, -708.0), 0.0, falling(x))
+    return chance, chance
+
+
+@lines(highs=1, totals=1)(out=1)
+def log_sums(highs: Number, totals: Number) -> tuple:
+    """The logarithm of a sum of exponentials, infinite where there was none."""
+    return (where(totals == 0.0, INF, highs + log(totals)),)
+
+
+def emit(builder: ir.IRBuilder, each: Lines, lanes: int, starts: list[ir.Value], n: ir.Value, numbers: list[ir.Value]) -> ir.Value | None:
+    """Write the loop over n elements; `starts` are the lines' first elements, those read before those written. Gives what is joined."""
     integer, vector = ir.IntType(64), ir.VectorType(starts[0].type.pointee, lanes)
     zero, step = ir.Constant(integer, 0), ir.Constant(integer, lanes)
+    numbers = [Number(builder, tiles._broadcast(builder, number, lanes)) for number in numbers]
     before, loop, after = builder.block, builder.append_basic_block("lines"), builder.append_basic_block("read")
     builder.cbranch(builder.icmp_signed(">", n, zero), loop, after)
     builder.position_at_end(loop)
     k = builder.phi(integer)
+    total = Number(builder, builder.phi(vector)) if each.joined else None
     rest = builder.sub(n, k)
     whole, access, part = builder.icmp_signed(">=", rest, step), tiles.Access(builder, vector, None), tiles.Access(builder, vector, rest)
     counts = [*each.reads.values(), *each.writes.values()]
@@ -116,8 +157,11 @@ def emit(builder: ir.IRBuilder, each: Lines, lanes: int, starts: list[ir.Value],
     ]  # fmt: skip
     read = sum(each.reads.values())
     values = _either(builder, whole, lambda: [access.load(place, False) for place in places[:read]], lambda: [part.load(place, True) for place in places[:read]])
-    numbers = iter([Number(builder, value) for value in values])
-    results = each.formula(*[next(numbers) if count == 1 else [next(numbers) for _ in range(count)] for count in each.reads.values()])
+    given = iter([Number(builder, value) for value in values])
+    results = each.formula(*[next(given) if count == 1 else [next(given) for _ in range(count)] for count in each.reads.values()], *numbers)
+    if each.joined:
+        *results, last = results
+        new = each.joined.join(total, where(Number(builder, part.mask), last, each.joined.nothing))
     made = [value.raw for result in results for value in (result if isinstance(result, list) else [result])]
 
     def store(how: tiles.Access, masked: bool) -> list:
@@ -125,12 +169,30 @@ def emit(builder: ir.IRBuilder, each: Lines, lanes: int, starts: list[ir.Value],
             how.store(value, place, masked)
         return []
 
-    _either(builder, whole, lambda: store(access, False), lambda: store(part, True))
-    following = builder.add(k, step)
+    if made:
+        _either(builder, whole, lambda: store(access, False), lambda: store(part, True))
+    following, end = builder.add(k, step), builder.block
     k.add_incoming(zero, before)
-    k.add_incoming(following, builder.block)
+    k.add_incoming(following, end)
     builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
     builder.position_at_end(after)
+    return _joined(each.joined, total, new, before, end) if each.joined else None
+
+
+def _joined(how: Joined, total: Number, new: Number, before: ir.Block, end: ir.Block) -> ir.Value:
+    """The lanes of a loop's `new` totals as one number; half of them join the other half, until one is left."""
+    builder, vector = total.builder, total.raw.type
+    nothing = like(total, how.nothing).raw
+    found = builder.phi(vector)
+    for phi, last in ((total.raw, new.raw), (found, new.raw)):
+        phi.add_incoming(nothing, before)
+        phi.add_incoming(last, end)
+    width = vector.count
+    while width > 1:
+        width //= 2
+        places = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [(k + width) % vector.count for k in range(vector.count)])
+        found = how.join(Number(builder, found), Number(builder, builder.shuffle_vector(found, found, places))).raw
+    return builder.extract_element(found, ir.Constant(ir.IntType(32), 0))
 
 
 def _either(builder: ir.IRBuilder, condition: ir.Value, yes: Callable, no: Callable) -> list:

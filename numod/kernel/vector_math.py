@@ -129,11 +129,16 @@ def tanh(x: Number) -> Number:
     return with_sign(multiply_add(rest, inverse, ratio), x)
 
 
+def falling(x: Number) -> Number:
+    """exp(x) for x that is not above 0, but never less than the least normal number."""
+    r, code = _reduced(at_least(x, choose(x, -87.0, -708.0)), _bias(x))
+    scale = _power_of_two(code, x)
+    return multiply_add(_excess(r), scale, scale)
+
+
 @vector
 def sigmoid_of(x: Number) -> Number:
-    r, code = _reduced(at_least(-absolute(x), choose(x, -87.0, -708.0)), _bias(x))
-    scale = _power_of_two(code, x)
-    part = multiply_add(_excess(r), scale, scale)
+    part = falling(-absolute(x))
     return where(x >= 0.0, 1.0, part) / (1.0 + part)
 
 

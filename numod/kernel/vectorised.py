@@ -40,16 +40,22 @@ def _of_two(formula: Callable) -> Callable:
 
 
 def _of_lines(each: lines.Lines) -> Callable:
+    names = [text for name in (*each.reads, *each.writes) for text in (name, f"{name}_at")]
+    count = len(names)
+
     def function(context, *arguments):  # noqa: ANN001, ANN202
+        real = arguments[0].dtype
+
         def generate(context: object, builder: ir.IRBuilder, signature: object, values: list) -> ir.Value:
-            arrays = [context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args[:-1:2], values[::2])]
-            starts = [builder.gep(array.data, [at]) for array, at in zip(arrays, values[1::2])]
-            lines.emit(builder, each, tiles.host().lanes(signature.args[0].dtype.bitwidth // 8), starts, values[-1])
-            return context.get_dummy_value()
+            arrays = [context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args[:count:2], values[:count:2])]
+            starts = [builder.gep(array.data, [at]) for array, at in zip(arrays, values[1:count:2])]
+            found = lines.emit(builder, each, tiles.host().lanes(real.bitwidth // 8), starts, values[count], values[count + 1 :])
+            return context.get_dummy_value() if found is None else found
 
-        return types.void(*[kind for array in arguments[:-1:2] for kind in (array, types.int64)], types.int64), generate
+        places = [kind for array in arguments[:count:2] for kind in (array, types.int64)]
+        return (real if each.joined else types.void)(*places, types.int64, *[real] * each.numbers), generate
 
-    names = ["context", *[text for name in (*each.reads, *each.writes) for text in (name, f"{name}_at")], "n"]  # Numba folds arguments by a function's signature
+    names = ["context", *names, "n", *(f"number{k}" for k in range(each.numbers))]  # Numba folds arguments by a function's signature
     function.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names])
     return intrinsic(function)
 

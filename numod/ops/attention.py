@@ -103,7 +103,7 @@ class Attention(_Blocked):
         results = layout((*lead, length, value.shape[-1]), query.dtype, device), layout((*lead, length), query.dtype, device)
 
         def parts(block: int, panels: tuple, _: tuple) -> tuple:
-            return depth * block, block * panels[1], _ROWS * block, 2 * _CHUNK
+            return depth * block, block * panels[1], _ROWS * block, 3 * _CHUNK
 
         return self._blocks(kernels.attention_kernel, arguments, 3, results, prod(lead) * -(-length // _CHUNK), parts, parameters)
 

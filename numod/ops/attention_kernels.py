@@ -13,11 +13,13 @@ def attention_kernel(
     query, key, value, allowed, added, out, logsumexp, keys, values, scores, state, seed, offset, heads, second, third, length, count, depth, width,
     STEPS, masked, causal, block, panel, padded, workers, scale, dropped,
 ):  # fmt: skip
-    """out (heads, length, width) and logsumexp (heads, length), by chunks of queries and blocks of keys; state (2, CHUNK) is each row's greatest score and sum."""
-    chunks = (length + CHUNK - 1) // CHUNK
+    """out (heads, length, width) and logsumexp (heads, length), by chunks of queries and blocks of keys; state (3, CHUNK) is each row's greatest score and sum, and its next greatest score."""
+    chunks, factor = (length + CHUNK - 1) // CHUNK, real(scale) if masked == 0 else 1.0
+    alone = count <= block  # no rescaling, and rows are divided while the first-level cache holds them
+    as_it_lies = value_column == 1 and value_row == width and width <= panel and width % LANES == 0
     for worker in parallel_range(workers):
         task = int64(worker)
-        own_keys, own_values, own_scores, own_state = task * depth * block, task * block * padded, task * ROWS * block, task * 2 * CHUNK
+        own_keys, own_values, own_scores, own_state = task * depth * block, task * block * padded, task * ROWS * block, task * 3 * CHUNK
         for part in range(task, heads * chunks, workers):
             head, top = part // chunks, part % chunks * CHUNK
             bottom = min(top + CHUNK, length)
@@ -32,39 +34,49 @@ def attention_kernel(
             for low in range(0, min(count, bottom) if causal != 0 else count, block):
                 held = min(block, count - low)
                 pack_columns(key, key_at + low * key_row, key_column, key_row, depth, held, keys, own_keys, PANEL, LANES)
-                pack_columns(value, value_at + low * value_row, value_row, value_column, held, width, values, own_values, panel, LANES)
+                if not as_it_lies:
+                    pack_columns(value, value_at + low * value_row, value_row, value_column, held, width, values, own_values, panel, LANES)
                 for start in range(max(top, low // ROWS * ROWS) if causal != 0 else top, bottom, ROWS):
                     rows = min(ROWS, bottom - start)
                     multiply_rows(query, query_at + start * query_row, query_row, query_column, rows, depth, keys, own_keys, held, PANEL, scores, own_scores, block, 0, TILE_ROWS, LANES, SIZE)
+                    for row in range(rows):  # all before the first is needed: a row's greatest score is waited for by nothing
+                        line, seen = own_scores + row * block, max(0, min(held, start + row + 1 - low)) if causal != 0 else held
+                        mask_scores(scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale))
+                        at = own_state + start - top + row
+                        state[uintp(at + 2 * CHUNK)] = max(state[uintp(at)], greatest_score(scores, line, seen, factor))
                     for row in range(rows):
                         line, at = own_scores + row * block, own_state + start - top + row
                         seen = max(0, min(held, start + row + 1 - low)) if causal != 0 else held
-                        factor = mask_scores(scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale))
-                        high = state[uintp(at)]
-                        for c in range(seen):
-                            high = larger(high, factor * scores[uintp(line + c)])
+                        high = state[uintp(at + 2 * CHUNK)]
                         shift = real(0.0) if high == -1e400 else high
-                        again = exp(state[uintp(at)] - shift)
-                        total = real(0.0)
-                        for c in range(seen):
-                            chance = exp(factor * scores[uintp(line + c)] - shift)
-                            scores[uintp(line + c)] = chance
-                            total += chance
+                        total = chances_of(scores, line, scores, line, seen, factor, shift)
+                        if low > 0:
+                            again = exp(state[uintp(at)] - shift)
+                            total += state[uintp(at + CHUNK)] * again
+                            scale_line(out, (head * length + start + row) * width, out, (head * length + start + row) * width, width, again)
                         state[uintp(at)] = high
-                        state[uintp(at + CHUNK)] = state[uintp(at + CHUNK)] * again + total
-                        if low > 0 and again != 1.0:
-                            for c in range(width):
-                                out[uintp((head * length + start + row) * width + c)] *= again
+                        state[uintp(at + CHUNK)] = total
                         drop_scores(scores, line, seen, seed, offset, (head * length + start + row) * count + low, real(dropped))
                         for c in range(seen, held):
                             scores[uintp(line + c)] = 0
-                    multiply_rows(scores, own_scores, block, 1, rows, held, values, own_values, width, panel, out, (head * length + start) * width, width, int64(low > 0), TILE_ROWS, LANES, SIZE)
-            for row in range(bottom - top):
-                total = state[uintp(own_state + CHUNK + row)]
-                inverse = real(0.0) if total == 0.0 else 1.0 / total
-                for c in range(width):
-                    out[uintp((head * length + top + row) * width + c)] *= inverse
-                logsumexp[uintp(head * length + top + row)] = real(1e400) if total == 0.0 else state[uintp(own_state + row)] + log(total)
+                    target = (head * length + start) * width
+                    if as_it_lies:
+                        multiply_rows(scores, own_scores, block, 1, rows, held, value, value_at + low * width, width, width, out, target, width, int64(low > 0), TILE_ROWS, LANES, SIZE)
+                    else:
+                        multiply_rows(scores, own_scores, block, 1, rows, held, values, own_values, width, panel, out, target, width, int64(low > 0), TILE_ROWS, LANES, SIZE)
+                    if alone:
+                        divide_rows(out, target, width, state, own_state + CHUNK + start - top, rows)
+            log_sums(state, own_state, state, own_state + CHUNK, logsumexp, head * length + top, bottom - top)
+            if not alone:
+                divide_rows(out, (head * length + top) * width, width, state, own_state + CHUNK, bottom - top)
+
+
+@scalar
+def divide_rows(out, at, width, totals, totals_at, rows):
+    """Rows of out (rows, width) divided by their totals; 0 where these are 0."""
+    for row in range(rows):
+        total = totals[uintp(totals_at + row)]
+        scale_line(out, at + row * width, out, at + row * width, width, real(0.0) if total == 0.0 else 1.0 / total)
 
 
 def attention_gradient_kernel(
@@ -77,6 +89,7 @@ def attention_gradient_kernel(
     With chances p = exp(score - logsumexp): d_value = p^T given, slope = p (given value^T - sum of given * out) scale, d_query = slope key,
     d_key = slope^T query. A dropped chance takes no part in the products, and its slope has the level alone.
     """
+    factor = real(scale) if masked == 0 else 1.0
     for worker in parallel_range(workers):
         task = int64(worker)
         own_keys, own_values, own_rows, own_scores = task * depth * block, task * width * block, task * block * padded_depth, task * ROWS * block
@@ -112,10 +125,9 @@ def attention_gradient_kernel(
                     for row in range(rows):
                         line = own_scores + row * block
                         seen = max(0, min(held, start + row + 1 - low)) if causal != 0 else held
-                        factor = mask_scores(scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale))
+                        mask_scores(scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale))
                         level, shift = levels[uintp(own_level + start + row)], logsumexp[uintp(head * length + start + row)]
-                        for c in range(seen):
-                            scores[uintp(line + c)] = exp(factor * scores[uintp(line + c)] - shift)
+                        chances_of(scores, line, scores, line, seen, factor, shift)
                         weigh_slopes(scores, slopes, line, seen, level, real(scale), seed, offset, (head * length + start + row) * count + low, real(dropped))
                         for c in range(seen, held):
                             scores[uintp(line + c)] = 0
@@ -137,14 +149,13 @@ def multiply_rows(a, a_at, a_row, a_step, rows, depth, panels, own, width, panel
 
 @scalar
 def mask_scores(scores, line, n, allowed, added, at, step, masked, scale):
-    """The factor that n scores still need. Where there is a mask they are scaled, and -inf where not allowed (1), or raised (2)."""
+    """Where there is a mask n scores are scaled, and -inf where not allowed (1), or raised (2)."""
     if masked == 1:
         for c in range(n):
             scores[uintp(line + c)] = scale * scores[uintp(line + c)] if allowed[uintp(at + c * step)] != 0 else real(-1e400)
     if masked == 2:
         for c in range(n):
             scores[uintp(line + c)] = scale * scores[uintp(line + c)] + added[uintp(at + c * step)]
-    return scale if masked == 0 else 1.0
 
 
 @scalar
