@@ -20,6 +20,11 @@ def uniform(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).random(shape, np.float32)
 
 
+def signed(*shape: int, seed: int = 0) -> np.ndarray:
+    """Bytes, all values of int8."""
+    return np.random.default_rng(seed).integers(-128, 128, shape, np.int8)
+
+
 def whole(below: int, *shape: int) -> np.ndarray:
     """Whole numbers below a limit, int64."""
     return np.random.default_rng(0).integers(0, below, shape)
@@ -63,7 +68,8 @@ def products() -> list[Row]:
         arrays = {"x": partial(draw, m, k), "w": partial(draw, n, k, seed=1), "b": partial(draw, n, seed=2)}
         contenders = expression("F.relu(F.linear(x, w, b))", arrays, "jax.nn.relu(x @ w.T + b)", "np.maximum(x @ w.T + b, 0)", compiled=True)
         rows.append(Row(f"compiled product {m}×{k}×{n}, bias, ReLU", contenders, Bar(0.95)))
-    return rows
+    arrays = {"a": partial(signed, 1024, 1024), "b": partial(signed, 1024, 1024, seed=1)}
+    return [*rows, Row("product of bytes 1024×1024×1024", expression("torch._int_mm(a, b)", arrays, onnx=False))]
 
 
 def backward(function: str, *arrays: Callable[[], np.ndarray], **options: object) -> dict[str, Callable[[], Timed]]:

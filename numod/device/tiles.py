@@ -14,7 +14,6 @@ VECTORS = 3  # of a full tile's width: with 8 rows 24 sums in 32 registers, with
 LINE = 8  # vectors of a tile of one row
 AHEAD = 512  # bytes that a line is asked for before it is read: processors do not foresee what masked loads read, which then take up to four times as long
 HEIGHTS = (1, 2, 4, 8)  # rows of tiles for few rows
-_CACHE_LINE = 64  # bytes
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def functions() -> dict[str, Callable]:
     tileRxN(a, a_at, a_row, b, b_at, c, c_at, c_row, depth), where all are arrays, is a tile of R rows, of a as it lies and of b in a panel of this width.
 
     copy_line1(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_line2 and copy_line4 take x[x_at + 2 * j]
-    and x[x_at + 4 * j]. copy_rows(x, x_at, out, out_at) copies as many elements as a tile has rows. fetch(address, size) has so many bytes come nearer.
+    and x[x_at + 4 * j]. copy_rows(x, x_at, out, out_at) copies as many elements as a tile has rows.
 
     turn_block(x, x_at, x_step, out, out_at, out_step): a transposed square of as many elements as a register holds, out (k, j) = x (j, k), its lines x_step apart.
     turn_edge(..., out_step, held) reads only `held` lines, the last of them in the place of those that are missing.
@@ -72,7 +71,7 @@ def functions() -> dict[str, Callable]:
     for vectors in range(1, VECTORS + 1):
         found |= {f"{kind}{vectors}": _indirect(rows, vectors, kind) for kind in ("shifted", "spread")}
         found |= {f"{kind}{vectors}": _tile(rows, vectors, kind == "edge") for kind in ("tile", "edge")}
-    found |= {"turn_block": _turn(), "turn_edge": _turn_edge(), "copy_rows": _copy_rows(rows), "fetch": _fetch()}
+    found |= {"turn_block": _turn(), "turn_edge": _turn_edge(), "copy_rows": _copy_rows(rows)}
     found |= {f"tile{rows}x{vectors}": _few(rows, vectors) for rows in HEIGHTS for vectors in range(1, widest(rows) + 1)}
     return {**found, **{f"line{vectors}": _indirect(1, vectors, "shifted") for vectors in (1, 2, 4, LINE)}}
 
@@ -159,25 +158,6 @@ def emit_copy(builder, real, lanes, stride, source, first, last, target, n):  # 
     j.add_incoming(following, builder.block)
     builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
     builder.position_at_end(after)
-
-
-def _fetch() -> Callable:
-    from llvmlite import ir
-    from numba import types
-    from numba.core import cgutils
-    from numba.extending import intrinsic
-
-    @intrinsic
-    def fetch(context, start, size):  # noqa: ANN001, ANN202
-        def generate(context, builder, signature, values):  # noqa: ANN001, ANN202
-            start, size = values
-            with cgutils.for_range_slice(builder, size.type(0), size, size.type(_CACHE_LINE)) as (offset, _):
-                _prefetch(builder, builder.inttoptr(builder.add(start, offset), ir.IntType(8).as_pointer()), False)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
-
-    return fetch
 
 
 def _copy_rows(rows: int) -> Callable:
@@ -397,7 +377,7 @@ def emit(  # noqa: ANN201
     if kind == "tile":  # by the time of the sums what they are added to has come from memory
         for i in range(rows):
             for share in shares(builder.gep(c, [builder.mul(c_row, ir.Constant(integer, i))])):
-                _prefetch(builder, share, True)
+                _prefetch(builder, share)
     before, loop, after = builder.block, builder.append_basic_block("step"), builder.append_basic_block("sums")
     builder.cbranch(builder.icmp_signed(">", depth, zero), loop, after)
 
@@ -483,13 +463,13 @@ def _masked(module: object, verb: str, vector: object) -> object:
     return _declared(module, name, ir.VoidType(), [vector, vector.as_pointer(), small, flags])
 
 
-def _prefetch(builder: object, place: object, write: bool) -> None:
-    """Have a cache line come: to be written, into the first-level cache; to be read later, into the second."""
+def _prefetch(builder: object, place: object) -> None:
+    """Have a cache line come that will be written."""
     from llvmlite import ir
 
     small, byte = ir.IntType(32), ir.IntType(8).as_pointer()
     function = _declared(builder.module, "llvm.prefetch.p0", ir.VoidType(), [byte, small, small, small])
-    builder.call(function, [builder.bitcast(place, byte), *(ir.Constant(small, each) for each in (int(write), 3 if write else 2, 1))])
+    builder.call(function, [builder.bitcast(place, byte), *(ir.Constant(small, each) for each in (1, 3, 1))])
 
 
 def _broadcast(builder: object, value: object, lanes: int) -> object:

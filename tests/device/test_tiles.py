@@ -79,6 +79,13 @@ def test_a_line_is_copied_between_zeros_and_not_beyond(stride, first, last, n):
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_as_many_elements_are_copied_as_a_tile_has_rows(dtype):
+    rows, x, out = tiles.host().rows, np.arange(20, dtype=dtype), np.full(20, -1, dtype)
+    _run("copy_rows(x0, 3, x1, 1)", "rows", f"{dtype}[], {dtype}[]", (x, out))
+    np.testing.assert_array_equal(out, [-1, *range(3, 3 + rows), *[-1] * (19 - rows)])
+
+
 @pytest.mark.parametrize(("triple", "processor", "registers", "instruction"), TARGETS, ids=["avx512", "avx2", "neon"])
 def test_a_tile_compiles_for_each_kind_of_processor(triple, processor, registers, instruction):
     import re
