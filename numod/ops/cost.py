@@ -40,8 +40,8 @@ def multiply_adds(op: Op, inputs: tuple, parameters: tuple, results: tuple[Layou
         query, key, value = inputs[-8:-5] if isinstance(op, AttentionGradient) else inputs[:3]
         scores, weighed = query.size * key.shape[-2], query.size // query.shape[-1] * key.shape[-2] * value.shape[-1]
         return 3 * scores + 2 * weighed if isinstance(op, AttentionGradient) else scores + weighed
-    if isinstance(op, Layer) and op.inputs[0] == "x":  # the state's share; the input's is a product of its own
-        return results[0].size * inputs[op.inputs.index("weight")].shape[0]
+    if isinstance(op, Layer):  # the state's share, or its gradient's; the input's is a product of its own, and so is the weight's
+        return results[0].size * inputs[op.inputs.index("weight")].shape[0 if op.inputs[0] == "x" else 1]
     return 0
 
 

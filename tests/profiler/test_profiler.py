@@ -375,6 +375,15 @@ def test_gradients_of_linear_layers_of_every_size_are_counted(size: int, batch: 
     assert sum(each.multiply_adds for each in prof.events()) == 5 * batch * size * size
 
 
+@pytest.mark.parametrize(("layer", "gates"), [(nn.RNN, 1), (nn.GRU, 3), (nn.LSTM, 4)])
+def test_gradients_of_recurrent_layers_cost_twice_their_forward(layer: type, gates: int) -> None:
+    rows, size, hidden = 5 * 3, 4, 8
+    net = layer(size, hidden)
+    with profile(with_flops=True) as prof:
+        net(numod.randn(5, 3, size))[0].sum().backward()
+    assert sum(each.multiply_adds for each in prof.events()) == rows * gates * hidden * (2 * size + 3 * hidden)
+
+
 def test_multiply_adds_of_alexnet() -> None:
     convolutions = ((3, 64, 11, 4, 2), (64, 192, 5, 1, 2), (192, 384, 3, 1, 1), (384, 256, 3, 1, 1), (256, 256, 3, 1, 1))
     with numod.device("meta"):  # shapes and no values, as no more is asked
