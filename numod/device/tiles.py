@@ -377,7 +377,7 @@ def emit(  # noqa: ANN201
     if kind == "tile":  # by the time of the sums what they are added to has come from memory
         for i in range(rows):
             for share in shares(builder.gep(c, [builder.mul(c_row, ir.Constant(integer, i))])):
-                _prefetch(builder, share)
+                _prefetch(builder, share, True)
     before, loop, after = builder.block, builder.append_basic_block("step"), builder.append_basic_block("sums")
     builder.cbranch(builder.icmp_signed(">", depth, zero), loop, after)
 
@@ -463,13 +463,13 @@ def _masked(module: object, verb: str, vector: object) -> object:
     return _declared(module, name, ir.VoidType(), [vector, vector.as_pointer(), small, flags])
 
 
-def _prefetch(builder: object, place: object) -> None:
-    """Have a cache line come that will be written."""
+def _prefetch(builder: object, place: object, write: bool) -> None:
+    """Have a cache line come: to be written, into the first-level cache; to be read later, into the second."""
     from llvmlite import ir
 
     small, byte = ir.IntType(32), ir.IntType(8).as_pointer()
     function = _declared(builder.module, "llvm.prefetch.p0", ir.VoidType(), [byte, small, small, small])
-    builder.call(function, [builder.bitcast(place, byte), *(ir.Constant(small, each) for each in (1, 3, 1))])
+    builder.call(function, [builder.bitcast(place, byte), *(ir.Constant(small, each) for each in (int(write), 3 if write else 2, 1))])
 
 
 def _broadcast(builder: object, value: object, lanes: int) -> object:
