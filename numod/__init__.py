@@ -15,7 +15,7 @@ from .core.random import (
 )
 from .device import Size
 from .device.device import Device as device, default_device as get_default_device, set_default_device
-from .errors import OutOfMemoryError
+from .errors import OutOfMemoryError, absent as _absent
 from .device.threads import get_num_threads, set_num_threads
 from .dtypes import bfloat16, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
 from .dtypes import promote_types, can_cast
@@ -66,7 +66,7 @@ def set_default_tensor_type(t: object) -> None:
 
 def __getattr__(name: str) -> object:
     if name not in _LATER:
-        raise AttributeError(f"module 'numod' has no attribute '{name}'")
+        raise AttributeError(f"module 'numod' has no attribute '{name}'" + _absent(name))
     from importlib import import_module
 
     home = _LATER[name]

@@ -36,3 +36,16 @@ class LinAlgError(RuntimeError):
 
 class OutOfMemoryError(RuntimeError):
     """A device has no room for a tensor. `numod.OutOfMemoryError` and `numod.cuda.OutOfMemoryError`, as PyTorch has it."""
+
+
+_ABSENT = {
+    "complex numbers": "complex complex32 complex64 complex128 cfloat cdouble chalf polar view_as_complex view_as_real fft stft istft",
+    "sparse tensors": "sparse sparse_coo sparse_csr sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_compressed_tensor hspmm smm sspaddmm",
+    "tensors of a quantized dtype": "quantize_per_tensor quantize_per_channel quantized_max_pool1d qint8 quint8 qint32 dequantize fake_quantize_per_tensor_affine",
+    "nested tensors": "nested jagged",
+}
+
+
+def absent(name: str) -> str:
+    """What to say after the name of a part of PyTorch that is left out as a whole; nothing for other names."""
+    return next((f"; numod has no {kind}" for kind, names in _ABSENT.items() if name in names.split()), "")
