@@ -27,9 +27,14 @@ def in_turn(function: object) -> object:
     return compile(function, options={"linked": False})
 
 
+def for_all_sizes(function: object) -> object:
+    """Compiled for inputs that have more rows at every call."""
+    return compile(function, dynamic=True, options={"linked": False})
+
+
 def check(seed: int, mode: str, wrap: object) -> None:
     """Compare, and tell the smallest program found that differs. Kernels in turn are those of eager ops, so their results are the same to the bit."""
-    program, exact = programs.generate(seed, mode), wrap is in_turn and mode == "forward"
+    program, exact = programs.generate(seed, mode, growing=wrap is for_all_sizes), wrap is in_turn and mode == "forward"
     if programs.difference(program, wrap, exact=exact) is not None:
         program = programs.shrink(program, wrap, exact)
         pytest.fail(f"seed {seed}, {mode}{', x1 a view of x0' if program.overlap else ''}:\n{program.text()}\n{programs.difference(program, wrap, exact=exact)}")
@@ -71,7 +76,7 @@ def test_interpreted_and_verified(seed: int) -> None:
                 assert np.array_equal(programs.values(a), programs.values(b), equal_nan=a.dtype.is_floating_point)
 
 
-WRAPPED = {"in turn": in_turn, "native": compile}
+WRAPPED = {"in turn": in_turn, "native": compile, "sizes": for_all_sizes}
 
 
 def search(kind: str, mode: str, seeds: range) -> None:
@@ -112,3 +117,10 @@ def test_many_kernels_in_turn(mode: str, first: int) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_many_native_functions(mode: str) -> None:
     search("native", mode, range(2000, 2040))
+
+
+@pytest.mark.fuzz
+@pytest.mark.filterwarnings("ignore:compile", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("mode", MODES)
+def test_many_sizes(mode: str) -> None:
+    search("sizes", mode, range(3000, 3060))
