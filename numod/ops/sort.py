@@ -38,8 +38,20 @@ def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit,
             low, high = limits_of(words, start, n)
             for k in range(n):
                 words[uintp(start + k)] = ((words[uintp(start + k)] - low) << uint64(32)) | uint64(k)
-            found = merge_words(words, start, n) if passes == 0 else radix_words(words, counts, start, n, n, task * passes << digit, digit, high - low)
+            found = radix_words(words, counts, start, n, n, task * passes << digit, digit, high - low)
             take_places(x, values, indices, words, base, found, n)
+
+
+def merge_packed_kernel(x, values, indices, words, rows, n, tasks, flip):
+    """The same for short rows, which are merged. words (tasks, 2, n) is scratch."""
+    for place in parallel_range(tasks):
+        task = int64(place)
+        start = task * 2 * n
+        for row in range(task, rows, tasks):
+            base = row * n
+            for k in range(n):
+                words[uintp(start + k)] = ((key_of(x[uintp(base + k)]) ^ uint64(flip)) << uint64(32)) | uint64(k)
+            take_places(x, values, indices, words, base, merge_words(words, start, n), n)
 
 
 @scalar
@@ -274,14 +286,18 @@ def _by_rows(x: Layout, n: int, flip: int) -> Callable:
 
 def _packed(x: Layout, n: int, flip: int) -> Callable:
     """The same for keys that fit a word beside their places."""
-    rows, (digit, passes) = x.size // n, (0, 0) if n <= _MERGED else (11, 3) if n in _MIDDLE else (8, 4)
-    tasks, word = min(rows, TASKS), np.dtype(np.uint64)
-    arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], uint64[], int64[]"
-    run = keyed_launcher(x, "sort_rows", sort_packed_kernel, arrays, 6, x.size * 16 if rows > 1 else 1)
-    empty, numbers = x.device.empty, (rows, n, tasks, digit, passes, flip * 0xFFFFFFFF)
+    rows, work = x.size // n, x.size * 16 if x.size > n else 1
+    tasks, word, empty = min(rows, TASKS), np.dtype(np.uint64), x.device.empty
+    arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], uint64[]"
+    turned = flip * 0xFFFFFFFF
+    if n <= _MERGED:
+        merge = keyed_launcher(x, "sort_rows", merge_packed_kernel, arrays, 4, work)
+        return lambda x_data, values, indices: merge(x_data, values, indices, empty(2 * tasks * n, word), rows, n, tasks, turned)
+    digit, passes = (11, 3) if n in _MIDDLE else (8, 4)
+    run = keyed_launcher(x, "sort_rows", sort_packed_kernel, f"{arrays}, int64[]", 6, work)
 
     def launch(x_data: object, values: object, indices: object) -> None:
-        run(x_data, values, indices, empty(2 * tasks * n, word), empty(max(tasks * passes << digit, 1), np.dtype(np.int64)), *numbers)
+        run(x_data, values, indices, empty(2 * tasks * n, word), empty(tasks * passes << digit, np.dtype(np.int64)), rows, n, tasks, digit, passes, turned)
 
     return launch
 
