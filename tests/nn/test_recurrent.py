@@ -90,6 +90,15 @@ def test_compiled_is_eager(name: str, dynamic: bool) -> None:
             np.testing.assert_allclose(mine.detach().numpy(), expected.detach().numpy(), rtol=1e-10, atol=1e-12)
 
 
+def test_compiled_packed_sequences_follow_their_lengths() -> None:
+    layer, x = made("GRU"), numod.randn(4, 2, 3).double()
+    run = lambda x, lengths: pad_packed_sequence(layer(pack_padded_sequence(x, lengths, enforce_sorted=False))[0], total_length=4)[0]  # noqa: E731
+    compiled = numod.compile(run)
+    for lengths in ([2, 4], [2, 4], [4, 1]):
+        lengths = numod.tensor(lengths)
+        np.testing.assert_allclose(compiled(x, lengths).detach().numpy(), run(x, lengths).detach().numpy(), atol=1e-12)
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_many_sequences_and_few_agree(name: str) -> None:
     layer, x = made(name), numod.randn(3, 40, 3).double()
