@@ -15,9 +15,9 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_SPARED = (  # passes for array expressions, closures, `with`, literal_unroll, inlining by Numba, and reports
+_SPARED = (  # passes for array expressions, closures, `with`, literal_unroll, inlining by Numba
     "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function", "inline_inlinables", "find_literally", "literal_unroll",
-    "inline_overloads", "nopython_rewrites", "dump_parfor_diagnostics",
+    "inline_overloads", "nopython_rewrites",
 )  # fmt: skip
 _helpers: dict[tuple, Callable] = {}
 _waiting = False  # whether collecting garbage has been put off
@@ -63,8 +63,7 @@ def pipeline() -> type:
     class KernelCompiler(Compiler):
         def define_pipelines(self) -> list:
             made = DefaultPassBuilder.define_nopython_pipeline(self.state)
-            if not self.state.flags.auto_parallel.enabled:
-                made.passes = [each for each in made.passes if each[0].name() not in _SPARED]
+            made.passes = [each for each in made.passes if each[0].name() not in _SPARED]
             return [made]
 
     return KernelCompiler

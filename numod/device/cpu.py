@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from . import byte_tiles, chunks, compiler, dots, extremes, host_memory, lines, threads, tiles
+from . import byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, threads, tiles
 from .signature import numba_types
 
 empty = host_memory.empty
-LOOP, PARALLEL_LOOP, FLAT = "range({0})", "prange({0})", False
+LOOP, FLAT = "range({0})", False
 ROUNDING = "numpy"  # where kernels take floor, ceil and trunc from: functions from float to float
 MATH = "math"  # where they take the rest from
 VECTORISED = True  # whether kernels take exp, tanh and the like from `kernel.vector_math`
@@ -78,12 +78,14 @@ def identity() -> str:
 
 
 def namespace() -> dict[str, object]:
-    """Names a kernel's source may use: types that cast, views of a float's bits, `prange`, and the decorator of helper functions."""
-    import numba
+    """Names a kernel's source may use: types that cast, views of a float's bits, `divide`, and the decorator of helper functions."""
     from numba import types
 
     names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64")}
-    return {**names, **_bit_views(), **_views(), "gemm": _gemm(), "rounded_product": _rounded_product(), **tiles.functions(), **byte_tiles.functions(), **dots.functions(), **extremes.functions(), **lines.functions(), "boolean": types.boolean, "prange": numba.prange, "device_function": compiler.device_function}
+    return {
+        **names, **_bit_views(), **_views(), **tiles.functions(), **byte_tiles.functions(), **dots.functions(), **extremes.functions(), **lines.functions(),
+        "boolean": types.boolean, "gemm": _gemm(), "rounded_product": _rounded_product(), "divide": division.divide(), "device_function": compiler.device_function,
+    }  # fmt: skip
 
 
 @functools.cache
@@ -195,7 +197,7 @@ def _gemm() -> Callable:
 
 def choose(make: Callable[[bool], Callable], work: int, divisible: bool) -> Callable:
     """The launcher for `work` elements of a kernel that `make(parallel)` builds: serial, or behind the threads' gate."""
-    return threads.choose(make, work) if divisible else make(False)
+    return threads.Gated(make(True)) if divisible and work >= threads.THRESHOLD else make(False)
 
 
 def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> Callable:  # noqa: A001
@@ -207,14 +209,17 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
     _prepare()
     if parallel:
         chunks.install()
+    parts = division.prepare(function.__globals__)
     from numba import njit
 
-    dispatcher = njit(parallel=parallel, nogil=not alone, fastmath=set(fastmath), error_model="numpy", boundscheck=False, no_cfunc_wrapper=True, _nrt=parallel, pipeline_class=compiler.pipeline())(function)
+    options = {"error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True, "_nrt": False, "pipeline_class": compiler.pipeline()}
+    dispatcher = njit(nogil=not alone, fastmath=set(fastmath), **options)(function)
     dispatcher._cache = cache
     if lines:
-        dispatcher._compiler._customize_flags = _with_lines
+        for each in (dispatcher, *parts):
+            each._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
-    with _helpers_unfinished(function.__name__, parallel), compiler.quickly():
+    with _helpers_unfinished(function.__name__), compiler.quickly():
         entry = dispatcher.compile(numba_types(signature))
     cache.keep(dispatcher)
     return entry
@@ -228,20 +233,20 @@ def _with_lines(flags: object) -> object:
 
 @functools.cache
 def _line_builder() -> type:
-    """Numba's writer of line numbers, which keeps the body of a parallel loop apart: the wrapper it would be inlined into has no lines."""
+    """Numba's writer of line numbers, which keeps the parts of a parallel loop apart: what threads call, they would be inlined into, has no lines."""
     from numba.core.debuginfo import DIBuilder
 
     class LineBuilder(DIBuilder):
         def mark_subprogram(self, function: object, *arguments: object, **named: object) -> None:
             super().mark_subprogram(function, *arguments, **named)
-            if "__numba_parfor" in function.name:
+            if division.MARK in function.name:
                 function.attributes.add("noinline")
 
     return LineBuilder
 
 
 @contextmanager
-def _helpers_unfinished(name: str, parallel: bool) -> Iterator[None]:
+def _helpers_unfinished(name: str) -> Iterator[None]:
     """While `name` is compiled, the functions it calls stay as they are written: they are optimised in it, and not for themselves as well.
 
     Numba would optimise each of them, make machine code that nobody runs, and optimise all again where they are called: half of the time.
@@ -250,10 +255,9 @@ def _helpers_unfinished(name: str, parallel: bool) -> Iterator[None]:
 
     with compiler_lock.global_compiler_lock:
         codegen = _codegen()
-        if not parallel:
-            usual = codegen.set_env
-            codegen._library_class = _helper_library(name)
-            codegen.set_env = lambda key, environment: codegen._engine.get_global_value_address(key) and usual(key, environment)
+        usual = codegen.set_env
+        codegen._library_class = _helper_library(name)
+        codegen.set_env = lambda key, environment: codegen._engine.get_global_value_address(key) and usual(key, environment)
         try:
             yield
         finally:

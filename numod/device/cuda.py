@@ -21,7 +21,7 @@ from .. import config
 from . import cuda_driver, cuda_memory
 from .signature import numba_types
 
-LOOP = PARALLEL_LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
+LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
 FLAT, SIMULATED = True, config.cuda_simulator()
 # what ends a shared array's declaration: it begins where vector loads may begin, if the package can be told so (the simulator and Numba's own cannot)
 SHARED = ")" if config.cuda_simulator() or importlib.util.find_spec("numba_cuda") is None else ", alignment=16)"

@@ -1,4 +1,4 @@
-"""The one gate of parallel launches. It decides, for each launch, between a kernel's serial and its parallel variant.
+"""The one gate of parallel launches. It decides, for each launch, whether a kernel uses one thread or all.
 
 GNU OpenMP kills a forked child that enters a parallel region and Numba's workqueue aborts the process when two threads enter at once.
 So one thread at a time goes parallel; whoever finds the gate taken (another thread, or a nested call), and every forked child, runs serial.
@@ -31,39 +31,29 @@ def set_num_threads(count: int) -> None:
     _threads = count
 
 
-def choose(make: Callable[[bool], Callable], work: int) -> Callable:
-    """The launcher for `work` elements of a kernel that `make(parallel)` builds."""
-    serial = make(False)
-    return serial if work < THRESHOLD else _Gated(serial, make)
+class Gated:
+    """A divided kernel, which takes the number of threads as its last argument: all there are when the gate is free."""
 
+    __slots__ = ("launch",)
 
-class _Gated:
-    """A kernel that goes parallel when the gate is free. The parallel variant is built on its first use."""
-
-    __slots__ = ("serial", "build", "parallel")
-
-    def __init__(self, serial: Callable, build: Callable[[bool], Callable]) -> None:
-        self.serial, self.build, self.parallel = serial, build, None
+    def __init__(self, launch: Callable) -> None:
+        self.launch = launch
 
     def __call__(self, *arguments: object) -> None:
         if _threads == 1 or _forked or not _gate.acquire(blocking=False):
-            self.serial(*arguments)
+            self.launch(*arguments, 1)
             return
         try:
-            if self.parallel is None:
-                self.parallel = self.build(True)
-            _mask_threads()
-            self.parallel(*arguments)
+            self.launch(*arguments, most())
         finally:
             _gate.release()
 
 
-def _mask_threads() -> None:
+def most() -> int:
+    """Threads a launch may use: no more than Numba's threading layer started."""
     import numba
 
-    wanted = min(_threads, numba.config.NUMBA_NUM_THREADS)
-    if numba.get_num_threads() != wanted:
-        numba.set_num_threads(wanted)
+    return min(_threads, numba.config.NUMBA_NUM_THREADS)
 
 
 def _enter_child() -> None:

@@ -1,7 +1,7 @@
 """Bind kernels to a target: Python functions to source text with typed literals and the target's loops, then to launchers.
 
 A structured op writes its kernel once, as a function over flat arrays. In it `parallel_range(n)` is a loop whose turns are independent: it
-becomes `range(n)`, `prange(n)` or a grid-stride loop of GPU threads. A float literal takes the kernel's `real` type, because Numba would
+becomes `range(n)`, a function that threads share out (`kernel.divide`) or a grid-stride loop of GPU threads. A float literal takes the kernel's `real` type, because Numba would
 compute in float64. A kernel calls only `math` functions, casts, and functions of `kernel.scalar`, whose text becomes part of its own.
 """
 
@@ -23,6 +23,7 @@ from functools import cache
 from ..dtypes import dtype as DType
 from . import build as builder
 from . import block, direct, grid, panels, scalar, special  # noqa: F401  the others add their functions to those of scalar
+from .divide import divided
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` give integers, which cannot hold an infinity
 _MATH = sorted(name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)) and name not in _ROUNDING)
@@ -103,7 +104,7 @@ def unbuilt() -> Iterator[list]:
 @cache
 def _built(backend: object, name: str, source: str, signature: str, real: DType, parallel: bool, fastmath: frozenset) -> Callable:
     text = _complete(backend, source, real, parallel)
-    return builder.build(backend, name, text, signature, parallel, fastmath).launch
+    return builder.build(backend, name, text, f"{signature}, int64" if parallel else signature, parallel, fastmath).launch
 
 
 @cache
@@ -114,9 +115,9 @@ def source_of(function: Callable) -> str:
 
 def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     """Imports, the helpers the source uses, and the source with this target's loops."""
-    loop = backend.PARALLEL_LOOP if parallel else backend.LOOP
+    source = divided(source) if parallel else source
     helpers = "".join(f"@device_function\n{text}\n" for text in _helpers(source, _vectorised(backend)))
-    text = helpers + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: loop.format(found[1]), source)
+    text = helpers + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: backend.LOOP.format(found[1]), source)
     if "shared_array(" in text:
         text = text.replace("shared_array(", "cuda.shared.array(").replace(", SHARED)", backend.SHARED)
     return headed(f"real = {_real(real)}\n{text}", backend)

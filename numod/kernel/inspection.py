@@ -7,12 +7,12 @@ ask what lines of its source the instructions are from; with line numbers the co
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..device.division import MARK
 from .build import Kernel
 
 _LABEL = re.compile(r"^(\.?\w[\w.$]*):")
@@ -94,9 +94,7 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
 
     holder = _Holder()
     if kernel.cached or kernel.dispatcher is None or (lines and hasattr(kernel.dispatcher, "overloads")):
-        with warnings.catch_warnings():  # Numba's, that the body of a parallel loop has no file
-            warnings.simplefilter("ignore")
-            kernel.compile_again(holder, lines=True) if lines else kernel.compile_again(holder)
+        kernel.compile_again(holder, lines=True) if lines else kernel.compile_again(holder)
     dispatcher = holder.dispatcher or kernel.dispatcher
     overloads = getattr(dispatcher, "overloads", None)
     library = getattr(next(iter(overloads.values())), "library", None) if overloads else None
@@ -134,7 +132,7 @@ def _own_functions(assembly: str, name: str) -> list[tuple[str, int]]:
     for line in assembly.splitlines():
         label = _LABEL.match(line)
         if label and not label[1].startswith("."):
-            inside, number = (name in label[1] and "cpython" not in label[1]) or "__numba_parfor_gufunc" in label[1], 0
+            inside, number = (name in label[1] and "cpython" not in label[1]) or MARK in label[1], 0
         place = _LINE.match(line)
         if place:
             number = int(place[1])

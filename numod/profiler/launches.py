@@ -11,8 +11,8 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 
 from .. import config
-from ..device import chunks, threads
-from ..device.threads import _Gated
+from ..device import chunks
+from ..device.threads import Gated
 from ..kernel import bind, build
 from ..ops import op as ops
 from .exchange import Exchange
@@ -63,7 +63,7 @@ class Launches:
                 start = clock()
                 result = entry(*arguments)
                 end = clock()
-                note(start, "kernel", kernel, Parts([each for each in chunks.take() if each[0] >= start], threads.get_num_threads()), end)
+                note(start, "kernel", kernel, Parts([each for each in chunks.take() if each[0] >= start], arguments[-1]), end)
                 return result
 
             if kernel.parallel:
@@ -189,9 +189,9 @@ def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object
             found = wire(cell.cell_contents, exchange, seen)
             if found is not cell.cell_contents:
                 cell.cell_contents = found
-    elif isinstance(thing, _Gated):
+    elif isinstance(thing, Gated):
         seen.add(id(thing))
-        thing.serial, thing.parallel = wire(thing.serial, exchange, seen), wire(thing.parallel, exchange, seen)
+        thing.launch = wire(thing.launch, exchange, seen)
     return thing
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 
+from ..device.division import MARK
 from ..kernel import build
 
 _MOST = 1 << 16  # bytes a function is taken to have where no later one follows closely
@@ -46,7 +47,7 @@ def _role(mangled: str, kernel: str) -> str:
     """What a function of a kernel is: " (wrapper)", " (a thread's part)", or a helper by its name; "" for the kernel itself."""
     if kernel in mangled:
         return " (wrapper)" if "cpython" in mangled else ""
-    if "__numba_parfor_gufunc" in mangled:
+    if MARK in mangled or mangled.startswith("share"):
         return " (a thread's part)"
     rest, name = mangled.removeprefix("_ZN"), mangled
     while length := re.match(r"\d+", rest):  # each part of the name after its length

@@ -13,6 +13,7 @@ import pytest
 import numod
 from numod.device import cpu
 from numod.kernel import build as builder
+from numod.kernel.divide import divided
 
 SOURCE = "def kernel(x, out):\n    for i in range(out.shape[0]):\n        out[i] = x[i] + 1\n"
 SIGNATURE = "float32[], float32[]"
@@ -43,10 +44,10 @@ def fresh(monkeypatch, tmp_path):
     return Fresh(monkeypatch, tmp_path / "cache")
 
 
-def result(kernel, dtype=np.float32):
+def result(kernel, *numbers, dtype=np.float32):
     x = np.arange(5, dtype=dtype)
     out = np.empty(5, dtype=dtype)
-    kernel.launch(x, out)
+    kernel.launch(x, out, *numbers)
     return out.tolist()
 
 
@@ -124,13 +125,15 @@ def test_a_kernel_is_compiled_once_and_then_loaded(fresh):
 
 
 def test_serial_and_parallel_variants_are_apart(fresh):
-    source = SOURCE.replace("range(", "prange(")
-    serial, parallel = fresh.build(source), fresh.build(source, parallel=True)
-    assert result(serial) == result(parallel) == RIGHT
-    assert len(fresh.files()) == 2
-    fresh.forget()
-    parallel, serial = fresh.build(source, parallel=True), fresh.build(source)
-    assert serial.cached and parallel.cached and result(serial) == result(parallel) == RIGHT
+    def both() -> tuple:
+        return fresh.build(), fresh.build(divided(SOURCE.replace("range(", "parallel_range(")), f"{SIGNATURE}, int64", parallel=True)
+
+    for cached in (False, True):
+        serial, parallel = both()
+        assert serial.cached == parallel.cached == cached and len(fresh.files()) == 2
+        assert result(serial) == RIGHT
+        assert all(result(parallel, threads) == RIGHT for threads in (1, 2))
+        fresh.forget()
 
 
 def test_the_folder_is_private_and_holds_no_leftovers(fresh):

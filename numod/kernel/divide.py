@@ -1,0 +1,48 @@
+"""Divide a kernel's work: its parallel loops become functions of their own, of the turns from a first to a last, which threads share out.
+
+    for i in parallel_range(n):             def part0(first_turn, last_turn, out, x):
+        out[i] = f(x[i])            ->          for i in range(first_turn, last_turn):
+                                                    out[i] = f(x[i])
+
+and in the kernel `divide(part0, n, threads, (out, x))`. What `divide` is, the target says. Numba's own `prange` would do the same with three to four times the
+code to compile, and would want a second kernel for one thread.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+
+from ..device.division import MARK
+
+
+@cache
+def divided(source: str) -> str:
+    """The text of the loops' functions and of the kernel, which takes the number of threads as its last argument."""
+    *others, kernel = ast.parse(source).body
+    cut = _Cut({each.arg for each in kernel.args.args} | _names(kernel, ast.Store))
+    cut.visit(kernel)
+    kernel.args.args.append(ast.arg("threads"))
+    return "".join(f"{ast.unparse(ast.fix_missing_locations(each))}\n" for each in (*others, *cut.parts, kernel))
+
+
+class _Cut(ast.NodeTransformer):
+    """Replaces parallel loops by calls of `divide`. A part is given the kernel's variables that it reads and does not set."""
+
+    def __init__(self, variables: set[str]) -> None:
+        self.variables, self.parts = variables, []
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        if not (isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "parallel_range"):
+            return self.generic_visit(node)
+        count, name = node.iter.args[0], f"{MARK}_{len(self.parts)}"
+        given = sorted((_names(ast.Module(node.body, []), ast.Load) & self.variables) - _names(node, ast.Store))
+        node.iter = ast.parse("range(uint64(first_turn), uint64(last_turn))", mode="eval").body
+        part = ast.parse(f"def {name}({', '.join(['first_turn', 'last_turn', *given])}): pass").body[0]
+        part.body = [node]
+        self.parts.append(part)
+        return ast.parse(f"divide({name}, int64({ast.unparse(count)}), threads, ({''.join(f'{each}, ' for each in given)}))").body[0]
+
+
+def _names(tree: ast.AST, context: type) -> set[str]:
+    return {each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, context)}

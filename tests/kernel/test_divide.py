@@ -1,0 +1,54 @@
+"""Parallel loops as functions of their own: what they are given, and that every turn is done once whatever the number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from numod.device import cpu
+from numod.kernel import build
+from numod.kernel.divide import divided
+
+LOOPS = """
+def kernel(x, out, n, scale, twice):
+    shift = int64(2)
+    for i in parallel_range(n):
+        found = x[i] * scale
+        for _ in range(shift):
+            found += shift
+        out[i] = found
+    if twice > 0:
+        for j in parallel_range(out.shape[0] // 2):
+            place = 2 * j
+            out[place] = out[place] + 1
+"""
+
+
+def test_a_part_gets_the_variables_that_it_reads_and_does_not_set() -> None:
+    text = divided(LOOPS)
+    assert "def part_of_a_loop_0(first_turn, last_turn, out, scale, shift, x):" in text
+    assert "    for i in range(first_turn, last_turn):" in text
+    assert "def part_of_a_loop_1(first_turn, last_turn, out):" in text
+    assert "def kernel(x, out, n, scale, twice, threads):" in text
+    assert "divide(part_of_a_loop_0, int64(n), threads, (out, scale, shift, x))" in text
+    assert "        divide(part_of_a_loop_1, int64(out.shape[0] // 2), threads, (out,))" in text
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 1001])
+def test_every_turn_is_done_once(n: int, threads: int) -> None:
+    kernel = build.build(cpu, "loops", divided(LOOPS), "float32[], float32[], int64, float32, int64, int64", parallel=True)
+    x, out = np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
+    kernel.launch(x, out, n, 3.0, 1, threads)
+    expected = x * 3 + 4
+    expected[: n // 2 * 2 : 2] += 1
+    assert (out == expected).all()
+
+
+def test_text_without_parallel_loops_only_takes_the_number_of_threads() -> None:
+    assert divided("def kernel(x):\n    x[0] = 1\n") == "def kernel(x, threads):\n    x[0] = 1\n"
+
+
+def test_helpers_stay_in_front() -> None:
+    text = divided("@device_function\ndef f(x):\n    return x\ndef kernel(x, n):\n    for i in parallel_range(n):\n        x[i] = f(i)\n")
+    assert text.index("def f(") < text.index("def part_of_a_loop_0(first_turn, last_turn, x)") < text.index("def kernel(")
