@@ -1,7 +1,7 @@
 """Divide a kernel's work: its parallel loops become functions of their own, of the turns from a first to a last, which threads share out.
 
     for i in parallel_range(n):             def part0(first_turn, last_turn, out, x):
-        out[i] = f(x[i])            ->          for i in range(first_turn, last_turn):
+        out[i] = f(x[i])            ->          for i in range(uint64(first_turn), uint64(last_turn)):
                                                     out[i] = f(x[i])
 
 and in the kernel `divide(part0, n, threads, (out, x))`. What `divide` is, the target says. Numba's own `prange` would do the same with three to four times the
@@ -27,7 +27,10 @@ def divided(source: str) -> str:
 
 
 class _Cut(ast.NodeTransformer):
-    """Replaces parallel loops by calls of `divide`. A part is given the kernel's variables that it reads and does not set."""
+    """Replaces parallel loops by calls of `divide`. A part is given the kernel's variables that it reads and does not set.
+
+    Turns are counted without sign: an index that could be negative, and so count from the end, would keep the loop from being vectorised.
+    """
 
     def __init__(self, variables: set[str]) -> None:
         self.variables, self.parts = variables, []

@@ -143,7 +143,7 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
     if flat:
         lines = ["    for place in parallel_range(rows * n):", "        row = place // n", "        inner = place % n"]
     else:
-        lines = ["    for place in parallel_range(rows):", "        row = int64(place)"]  # prange counts in uint64, which would turn // into floats
+        lines = ["    for place in parallel_range(rows):", "        row = int64(place)"]  # parallel turns are counted in uint64, which would turn // into floats
     rest = "row"
     for k in range(rank - 2, -1, -1):
         lines.append(f"        i{k} = {rest}" + (f" % size{k}" if k else ""))

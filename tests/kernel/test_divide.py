@@ -27,7 +27,7 @@ def kernel(x, out, n, scale, twice):
 def test_a_part_gets_the_variables_that_it_reads_and_does_not_set() -> None:
     text = divided(LOOPS)
     assert "def part_of_a_loop_0(first_turn, last_turn, out, scale, shift, x):" in text
-    assert "    for i in range(first_turn, last_turn):" in text
+    assert "    for i in range(uint64(first_turn), uint64(last_turn)):" in text
     assert "def part_of_a_loop_1(first_turn, last_turn, out):" in text
     assert "def kernel(x, out, n, scale, twice, threads):" in text
     assert "divide(part_of_a_loop_0, int64(n), threads, (out, scale, shift, x))" in text
