@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 
 from ..core import apply as waist
 from ..core import changes
@@ -18,7 +17,7 @@ from ..core.tensor import Tensor
 from ..device import Storage, blas
 from ..device.storage import address
 from .guards import Picture, conditions
-from .lower import Buffer
+from .lower import Buffer, Call, Integer, Number, Span, Test
 from .reach import SIMPLE, Guard, Settings
 from .structure import fields_of, is_data, parts, remade
 from .reuse import LARGEST, Memory, restore
@@ -33,10 +32,13 @@ def caller(
 
     The inputs numbered `without` must have no gradient; those that are `shared` must be that memory.
     """
-    return _Writer(executable, picture, arguments, named, slow, without, shared).function()
+    writer = Writer if executable.section.linked else InTurn
+    return writer(executable, picture, arguments, named, slow, without, shared).function()
 
 
-class _Writer:
+class Writer:
+    """Writes the function for a section that is one native function."""
+
     def __init__(
         self, executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage]
     ) -> None:
@@ -44,7 +46,7 @@ class _Writer:
         self.executable, self.picture, self.section, self.without = executable, picture, executable.section, without
         self.space: dict[str, Any] = {
             "slow": slow, "state": waist.state, "listeners": waist.listeners, "changes": changes, "picture": picture, "equal": _equal, "new": object.__new__,
-            "Tensor": Tensor, "Storage": Storage, "empty": np.empty, "launch": self.section.launch, "address": address, "restore": restore, "absent": object(),
+            "Tensor": Tensor, "Storage": Storage, "address": address, "restore": restore, "absent": object(),
             "held": frozenset(each._storage for each in executable.program.held.values()),
         }
         self.arguments: list[str] = []  # names of the tensors that are given
@@ -91,6 +93,7 @@ class _Writer:
 
     def _sort_memory(self) -> None:
         """Which results and gradients are memory of earlier calls, and the names of all."""
+        self.space["launch"] = self.section.launch
         lowered, leaves = self.executable.lowered, {}
         for owner, value in self.executable.gradients:
             if value is not None and lowered.places[value].buffer.kind == "gradient":
@@ -114,7 +117,7 @@ class _Writer:
         head += ["    except (AttributeError, LookupError):", f"        {self.back}", "    if not same:", f"        {self.back}"]
         text = "\n".join(head + [f"    {line}" for line in self._body()])
         self.text = text
-        exec(compile(text, f"<numod call of {self.section.kernel.name}>", "exec"), self.space)  # noqa: S102  our own text
+        exec(compile(text, f"<numod call of {self.section.name}>", "exec"), self.space)  # noqa: S102  our own text
         function = self.space["call"]
         function.text = text
         return function
@@ -163,27 +166,47 @@ class _Writer:
 
     def _body(self) -> list[str]:
         """The launch with all it needs, and what follows from it."""
+        lines = self._launch()
+        lines += [f"{self._name(each, 'storage')}.version += 1" for each in self.executable.storages]
+        lines += [f"{self.arguments[number]}._storage.version += 1" for number in self.executable.inputs_written]
+        return lines + self._set_gradients() + self._results()
+
+    def _launch(self) -> list[str]:
         lines = ["packs = memory.packs", "try:", "    pack = packs.popleft()", "except IndexError:", "    pack = memory.make()", f"{self.pack} = pack"]
-        lines += [f"{self.results[each]} = Storage(empty({each.size}, {self._name(each.storage, 'dtype')}))" for each in self.large]
+        lines += [f"{self.results[each]} = {self._new(each)}" for each in self.large]
         addresses = [f"table[{self.section.places_of[each]}] = address({self.results[each]}.data)" for each in self.large]
         lines += [*addresses, "formers = ()"]
         if self.gradients:
             ours = " or ".join(f"{owner}._grad is not {each} or {each}._layout is not {self._layout(each)}" for each, owner in self.owners.items())
             lines += [f"if {ours}:", "    formers = memory.settle()"]
-        lines += [line for k, source in enumerate(self.executable.lowered.sources) for line in self._numbers(k, source)]
+        lines += self._all_numbers()
         if self.section.product:
             lines.append(f"{self._name(blas.prepare, 'prepare')}({self.section.product})")
         launch = f"failed = launch({', '.join(['place', *map(self._input, self.section.inputs), *(f'n{source}_{index}' for source, index in self.section.numbers)])})"
         lines += [launch, "if failed < 0:", "    pack, formers = memory.renew(failed, pack, formers)", f"    {self.pack} = pack"]
         lines += [f"    {each}" for each in [*addresses, launch, "memory.watch(pack)", "packs = memory.packs"]]
         lines.append("packs.append(pack)")
-        if self.section.tests:
-            lines += ["if failed:", "    restore(formers)"]
-            lines += [f"    {self._name(each.generator, 'generator')}._offset -= {each.count}" for each in self.executable.lowered.sources if isinstance(each, Draw)]
-            lines.append(f"    {self.back}")
-        lines += [f"{self._name(each, 'storage')}.version += 1" for each in self.executable.storages]
-        lines += [f"{self.arguments[number]}._storage.version += 1" for number in self.executable.inputs_written]
-        return lines + self._set_gradients() + self._results()
+        return lines + (["if failed:", "    restore(formers)", *self._give_back()] if self.section.tests else [])
+
+    def _all_numbers(self) -> list[str]:
+        """Lines that find the run-time numbers, which may count optimizers' steps."""
+        lines = [line for k, source in enumerate(self.executable.lowered.sources) for line in self._numbers(k, source)]
+        return [f"counts = [(each, dict(each)) for each in {self._name(self.executable.counting, 'counting')}]", *lines] if self._counts else lines
+
+    @property
+    def _counts(self) -> bool:
+        return bool(self.section.tests and self.executable.counting)
+
+    def _give_back(self) -> list[str]:
+        """After a check that failed: draws go back to the random streams, steps are as many as before, and the call goes the long way."""
+        drawn = [each for each in self.executable.lowered.sources if isinstance(each, Draw)]
+        lines = [f"    {self._name(each.generator, 'generator')}._offset -= {each.count}" for each in drawn]
+        lines += ["    for each, former in counts:", "        each.update(former)"] if self._counts else []
+        return [*lines, f"    {self.back}"]
+
+    def _new(self, buffer: Buffer) -> str:
+        """New memory for a buffer."""
+        return f"Storage({self._name(buffer.device.allocator(buffer.nbytes), 'empty')}({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
 
     def _layout(self, gradient: str) -> str:
         return self._name(self.space[gradient]._layout, "layout")
@@ -228,7 +251,7 @@ class _Writer:
         elif buffer in self.gradients:
             storage = f"{self.gradients[buffer]}._storage"
         else:
-            storage = f"Storage(empty({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
+            storage = self._new(buffer)
         if waist.state.inference and buffer.kind != "held":
             lines.append(f"{name}._inference = True")
         return [*lines, f"{name}._storage = {storage}", *([f"{name}._offset = {span.offset}"] if span.offset else []), name]
@@ -263,6 +286,50 @@ class _Writer:
 
         result = text(self.executable.program.outputs)
         return [*lines, f"return {result}"]
+
+
+class InTurn(Writer):
+    """Writes the function for a section whose kernels run in turn: their launches stand in it. Local memory is the program's own, for one call at a time."""
+
+    def _sort_memory(self) -> None:
+        """Results and gradients are new memory at every call."""
+        self.gradients, self.owners = {}, {}
+        self.results = {each: f"m{k}" for k, each in enumerate(each for each in self.section.arrays if each.kind != "input")}
+        self.space["busy"] = self.executable.busy
+
+    def _launch(self) -> list[str]:
+        arrays: dict[Span, str] = {}
+        turns = [line for each, launch in zip(self.section.calls, self.section.launchers) for line in self._turn(each, launch, arrays)]
+        lines = [f"{name} = {self._new(each)}" for each, name in self.results.items()]
+        lines += [f"{name} = {self._array(span)}" for span, name in arrays.items() if name not in self.space]
+        guarded = [*lines, *self._all_numbers(), *turns]
+        return ["if not busy.acquire(False):", f"    {self.back}", "try:", *(f"    {each}" for each in guarded or ["pass"]), "finally:", "    busy.release()"]
+
+    def _turn(self, each: Call | Test, launch: Callable, arrays: dict[Span, str]) -> list[str]:
+        """Lines of one launch, or of one check. The first use of an array gives it a name."""
+        if isinstance(each, Test):
+            return [f"if {self._argument(each.span, arrays)}[0] != {self._argument(each.found, arrays)}:", *self._give_back()]
+        prepare = [f"{self._name(blas.prepare, 'prepare')}({each.product})"] if each.product else []
+        return [*prepare, f"{self._name(launch, 'launch')}({', '.join(self._argument(a, arrays) for a in each.arguments)})"]
+
+    def _argument(self, each: Any, arrays: dict[Span, str]) -> str:
+        if isinstance(each, Span):
+            if each not in arrays:
+                local = each.buffer.kind == "local"
+                arrays[each] = self._name(self.section.local(each.buffer, self.executable.arena)[each.offset :], "local") if local else f"d{len(arrays)}"
+            return arrays[each]
+        if isinstance(each, (Number, Integer)):
+            return f"n{each.source}_{each.index}"
+        return repr(each) if type(each) in (int, bool) else self._name(each, "constant")
+
+    def _array(self, span: Span) -> str:
+        """Where an array is that a call is given, makes, or finds."""
+        buffer = span.buffer
+        if buffer.kind == "input":
+            given = self._input(buffer)
+        else:
+            given = f"{self.results[buffer] if buffer in self.results else self._name(buffer.tensor._storage, 'storage')}.data"
+        return f"({given})[{span.offset}:]" if span.offset else given
 
 
 def _steady(sources: Sequence, guards: Sequence[Guard]) -> dict[int, Settings]:

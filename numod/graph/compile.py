@@ -162,8 +162,8 @@ class Compiled:
     def _shorten(self, version: Version, arguments: tuple, named: dict) -> None:
         """Let the next call of this form go straight to this version."""
         executable = version.executable
-        undoes = executable.spoiled or (executable.section.tests and executable.counting)  # a failed check would leave traces the short way cannot undo
-        if type(executable) is Executable and executable.section.linked and not undoes:
+        here = executable.section.linked or all(each.device.type == "cpu" for each in executable.section.buffers)
+        if type(executable) is Executable and here and not executable.spoiled:  # what a failed check leaves written the short way cannot undo
             self.__call__ = version.caller(arguments, named, self._call)
 
     def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:

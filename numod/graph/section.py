@@ -36,7 +36,7 @@ class Section:
     """Calls of a lowered program. `arrays`: the buffers whose memory each run is given, in order; held and local memory it knows itself."""
 
     def __init__(self, lowered: Lowered, calls: Sequence[Call | Test], places: dict[Buffer, int], name: str, form: Form) -> None:
-        self.calls, self.places, self.sources = list(calls), places, lowered.sources
+        self.name, self.calls, self.places, self.sources = name, list(calls), places, lowered.sources
         self.buffers = _buffers(self.calls)
         self.arrays = [each for each in self.buffers if each.kind not in ("held", "local")]
         self.held = [each for each in self.buffers if each.kind == "held"]
@@ -91,7 +91,7 @@ class Section:
         memory.update((each, each.tensor._storage.data) for each in self.held)
         for each in self.buffers:
             if each.kind == "local":
-                memory[each] = _local(each, arena, self.places[each])
+                memory[each] = self.local(each, arena)
         for each, launch in zip(self.calls, self.launchers):
             if isinstance(each, Test):
                 _examine(each, memory)
@@ -99,6 +99,13 @@ class Section:
                 if each.product:
                     blas.prepare(each.product)
                 launch(*[_argument(a, memory, values) for a in each.arguments])
+
+    def local(self, buffer: Buffer, arena: np.ndarray | None) -> Any:
+        """A local buffer's memory."""
+        if buffer.device.type != "cpu":
+            return buffer.device.empty(buffer.size, buffer.storage)
+        offset = self.places[buffer]
+        return arena[offset : offset + buffer.nbytes].view(buffer.storage)
 
 
 def draw(sources: Sequence) -> list[tuple]:
@@ -132,12 +139,6 @@ def _buffers(calls: Sequence) -> list[Buffer]:
         spans = [each.span] if isinstance(each, Test) else [a for a in each.arguments if isinstance(a, Span)]
         found.update(dict.fromkeys(span.buffer for span in spans))
     return list(found)
-
-
-def _local(buffer: Buffer, arena: np.ndarray | None, offset: int) -> Any:
-    if buffer.device.type != "cpu":
-        return buffer.device.empty(buffer.size, buffer.storage)
-    return arena[offset : offset + buffer.nbytes].view(buffer.storage)
 
 
 def _argument(each: Any, memory: dict, values: Sequence) -> Any:

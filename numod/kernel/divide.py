@@ -11,6 +11,7 @@ code to compile, and would want a second kernel for one thread.
 from __future__ import annotations
 
 import ast
+from copy import deepcopy
 from functools import cache
 
 from ..device.division import MARK
@@ -38,6 +39,9 @@ class _Cut(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> ast.AST:
         if not (isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "parallel_range"):
             return self.generic_visit(node)
+        summed = {each.target.id for each in ast.walk(node) if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)} - _names(_Plain().visit(deepcopy(node)), ast.Store)
+        if summed:
+            raise ValueError(f"the turns of a parallel loop are independent, but this one's share {', '.join(sorted(summed))}; let each write its own element, and sum those")
         count, name = node.iter.args[0], f"{MARK}_{len(self.parts)}"
         given = sorted((_names(ast.Module(node.body, []), ast.Load) & self.variables) - _names(node, ast.Store))
         node.iter = ast.parse("range(uint64(first_turn), uint64(last_turn))", mode="eval").body
@@ -45,6 +49,13 @@ class _Cut(ast.NodeTransformer):
         part.body = [node]
         self.parts.append(part)
         return ast.parse(f"divide({name}, int64({ast.unparse(count)}), threads, ({''.join(f'{each}, ' for each in given)}))").body[0]
+
+
+class _Plain(ast.NodeTransformer):
+    """Takes away what changes a variable that is set elsewhere."""
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        return ast.Pass()
 
 
 def _names(tree: ast.AST, context: type) -> set[str]:

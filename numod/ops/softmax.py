@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from .. import dtypes
-from ..device import Layout
+from ..device import Layout, threads
 from ..device.layout import layout
 from ..kernel import bind, build
 from .op import Op, Plan, single_device
@@ -31,11 +31,11 @@ def log_softmax_kernel(x, out, outer, n, inner):
 
 
 def cross_entropy_kernel(x, target, out, outer, n, inner, ignored):
-    """out (outer, inner) = log(sum(exp(x))) - x[target] along n; 0 where target is `ignored`."""
+    """out (outer, inner) = log(sum(exp(x))) - x[target] along n; 0 where target is `ignored`, or no place of n."""
     for task in parallel_range(outer * inner):
         place = int64(task)
         chosen = target[uintp(place)]
-        if chosen == ignored:
+        if chosen == ignored or chosen < 0 or chosen >= n:
             out[uintp(place)] = real(0.0)
         else:
             base = (place // inner) * n * inner + place % inner
@@ -46,8 +46,7 @@ def cross_entropy_kernel(x, target, out, outer, n, inner, ignored):
 def cross_entropy_total_kernel(x, target, loss, kept, wrong, outer, n, inner, ignored, mean):
     """loss () = the sum or mean of cross-entropies over the `kept` () targets that are not `ignored`; `wrong` () counts those outside [0, n)."""
     total, counted, outside = float64(0), int64(0), int64(0)
-    for task in parallel_range(outer * inner):
-        place = int64(task)
+    for place in range(outer * inner):
         chosen = target[uintp(place)]
         if chosen != ignored:
             if chosen < 0 or chosen >= n:
@@ -57,6 +56,18 @@ def cross_entropy_total_kernel(x, target, loss, kept, wrong, outer, n, inner, ig
                 high = greatest(x, base, n, inner)
                 total += log(sum_of_exp(x, base, n, inner, high)) + (high - x[uintp(base + chosen * inner)])
                 counted += 1
+    kept[0], wrong[0] = counted, outside
+    loss[0] = total / counted if mean else total
+
+
+def total_kernel(losses, target, loss, kept, wrong, places, n, ignored, mean):
+    """The same of losses that are known."""
+    total, counted, outside = float64(0), int64(0), int64(0)
+    for place in range(places):
+        chosen = target[uintp(place)]
+        total += losses[uintp(place)]
+        counted += chosen != ignored and chosen >= 0 and chosen < n
+        outside += chosen != ignored and (chosen < 0 or chosen >= n)
     kept[0], wrong[0] = counted, outside
     loss[0] = total / counted if mean else total
 
@@ -126,9 +137,24 @@ class CrossEntropyTotal(CrossEntropy):
 
     def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
         results = (layout((), x.dtype, x.device), *[layout((), dtypes.int64, x.device)] * 2)
-        signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[], int64[], int64, int64, int64, int64, int64"
-        launch = bind.launcher(x.device, self.name, bind.source_of(cross_entropy_total_kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
-        return Plan(results, launch, constants)
+        signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[], int64[]"
+        if 16 * x.size >= threads.THRESHOLD:
+            return self._plan_in_two(x, out, results, signature, constants)
+        source = bind.source_of(cross_entropy_total_kernel)
+        return Plan(results, bind.launcher(x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_REDUCTION), constants)
+
+    def _plan_in_two(self, x: Layout, out: Layout, results: tuple, signature: str, constants: tuple) -> Plan:
+        """Each target's loss, which threads share out, then their total."""
+        each, scratch = super()._plan(x, out, constants[:-1]), x.device.backend.scratch
+        add = bind.launcher(x.device, self.name, bind.source_of(total_kernel), signature + 4 * ", int64", x.dtype, out.size, build.FAST_REDUCTION)
+        (_, n, _, ignored, mean), room = constants, ((out.size, x.storage),)
+
+        def launch(given: object, target: object, *made: object) -> None:
+            (losses,) = scratch(room)
+            each.launch(given, target, losses, *each.constants)
+            add(losses, target, *made, out.size, n, ignored, mean)
+
+        return Plan(results, launch)
 
 
 class CrossEntropyGradient(Op):

@@ -198,8 +198,8 @@ def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object
 def _wire_program(compiled: object, short: Callable, exchange: dict[int, Callable]) -> None:
     """The same in the programs of a compiled function, and in the short way into the last one."""
     space = getattr(short, "__globals__", {})
-    if "launch" in space and "slow" in space:
-        space["launch"] = wire(space["launch"], exchange, set())
+    if "slow" in space:
+        space.update({name: wire(each, exchange, set()) for name, each in space.items() if name.startswith("launch")})
     for versions in compiled.versions.values():
         for version in versions:
             for section in [each for each in vars(version.executable).values() if hasattr(each, "launchers") or hasattr(each, "launch")]:

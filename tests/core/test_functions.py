@@ -151,7 +151,7 @@ def test_logical_operators():
 
 
 def test_subtraction_of_bool():
-    with pytest.raises(RuntimeError, match="with a bool tensor is not supported"):
+    with pytest.raises(RuntimeError, match="with two bool tensors is not supported"):
         tensor(True) - tensor(False)
     with pytest.raises(RuntimeError, match="(?i)bool"):
         -tensor(True)

@@ -52,3 +52,8 @@ def test_text_without_parallel_loops_only_takes_the_number_of_threads() -> None:
 def test_helpers_stay_in_front() -> None:
     text = divided("@device_function\ndef f(x):\n    return x\ndef kernel(x, n):\n    for i in parallel_range(n):\n        x[i] = f(i)\n")
     assert text.index("def f(") < text.index("def part_of_a_loop_0(first_turn, last_turn, x)") < text.index("def kernel(")
+
+
+def test_turns_that_share_a_sum_are_refused() -> None:
+    with pytest.raises(ValueError, match="this one's share total; let each write its own element"):
+        divided("def kernel(x, n):\n    total = 0\n    for i in parallel_range(n):\n        total += x[i]\n")

@@ -628,7 +628,8 @@ REFUSED = [(name, kind) for name in NAMES if name in rows for kind in "buif" if 
 def test_refuses_other_dtypes(name, kind):
     dtype = {"b": numod.bool, "u": numod.uint8, "i": numod.int64, "f": numod.float32}[kind]
     numbers = (True,) * len(REFERENCES[name].numbers) if kind == "b" else (1,) * len(REFERENCES[name].numbers)
-    with pytest.raises(RuntimeError, match=f"\"{name}\" not implemented for '{dtype.short}'"):
+    words = "Negation, .* on a bool tensor is not supported" if (name, kind) == ("neg", "b") else f"\"{name}\" not implemented for '{dtype.short}'"
+    with pytest.raises(RuntimeError, match=words):
         rows[name](*[numod.ones(2, dtype=dtype)] * tensors_of(name), *numbers)
 
 
