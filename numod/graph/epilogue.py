@@ -1,6 +1,6 @@
-"""Pointwise loops over a product's elements become the product's end: the elements are still in the first-level cache, and often never stored.
+"""Pointwise loops over a product's elements become the product's end: the elements are still in the cache, and often never stored.
 
-A product moves to where the loop stands. The sums are eager's, in eager's order; so are the rows that follow.
+Products are those of matrices, and convolutions. A product moves to where the loop stands. The sums are eager's, in eager's order; so are the rows that follow.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from dataclasses import replace as changed
 
 from ..device import Layout
 from ..kernel import bind, emit
-from ..ops import matmul
 from ..ops.op import Op, Plan
-from .effects import Boundary, Effects, copied, described, leaving, pure, used
-from .fuse import LARGE, Fused
+from .effects import Boundary, Effects, copied, described, leaving, used
+from .fuse import Fused, makes_product
 from .trace import Program, Step, Value
 
 
@@ -39,16 +38,16 @@ class Finished(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         count = len(self.product.inputs)
-        factors, tensors = self.product.factors(arguments[:count], parameters), [each for each in arguments[count:] if isinstance(each, Layout)]
-        multiply = matmul.finished(self.name, factors, self.loop, self.element, self.shape, tensors)
-        own, at, results = 3 - factors.count(None), self.at, len(self.layouts)
-        if multiply is None:
-            raise ValueError(f"{self.name}: tiles do not make this product")
+        given, tensors = arguments[:count], [each for each in arguments[count:] if isinstance(each, Layout)]
+        make = self.product.finished(self.name, given, parameters, self.loop, self.element, self.shape, tensors)
+        own, at, results = sum(isinstance(each, Layout) for each in given), self.at, len(self.layouts)
+        if make is None:
+            raise ValueError(f"{self.name}: no kernel of {self.product.name} does this on the way")
 
         def launch(*given: object) -> None:
             buffers, numbers = given[: own + len(tensors) + results], given[own + len(tensors) + results :]
             outs = list(buffers[own + len(tensors) :])
-            multiply(*buffers[:2], outs.pop(at), buffers[2] if own > 2 else None, [*buffers[own : own + len(tensors)], *outs], numbers)
+            make(buffers[:own], outs.pop(at), [*buffers[own : own + len(tensors)], *outs], numbers)
 
         return Plan(self.layouts if self.outputs else self.layouts[0], launch)
 
@@ -63,7 +62,7 @@ def _moved(argument: tuple, place: int, count: int) -> tuple:
 def finish(program: Program) -> Program:
     """The program with loops over a product's elements as the product's end."""
     for step in program.steps[::-1]:  # where a loop uses two products, the later one is in the cache
-        if pure(step) and isinstance(step.op, (matmul.Matmul, matmul.Linear)) and program.layouts[step.results[0]].size >= LARGE:
+        if makes_product(step, program.layouts):
             program = _joined(program, step) or program
     return program
 

@@ -14,7 +14,8 @@ from ..dtypes import dtype as DType
 from ..kernel import emit
 from ..kernel.expression import Call, Constant, Expression, Formula, Symbol, as_expression
 from ..ops import table
-from ..ops.matmul import Linear, Matmul
+from ..ops.convolution import convolution
+from ..ops.matmul import linear, matmul
 from ..ops.op import Op, Plan
 from ..ops.pointwise import Pointwise, plan_loop
 from ..ops.reduction import Reduction
@@ -85,6 +86,11 @@ def fuse(program: Program) -> Program:
     return _Fusion(program).result()
 
 
+def makes_product(step: Step | Check, layouts: dict[Value, Layout]) -> bool:
+    """Whether a loop may join what a step makes. Products of small matrices have other kernels, convolutions not."""
+    return pure(step) and (step.op is convolution or step.op in (matmul, linear) and layouts[step.results[0]].size >= LARGE)
+
+
 class _Fusion:
     def __init__(self, program: Program) -> None:
         self.program, self.effects = program, Effects(program)
@@ -95,8 +101,7 @@ class _Fusion:
             for each in used(step):
                 self.uses.setdefault(each, []).append(position)
         self.outside = set(leaving(program))
-        made = [each for each in program.steps if isinstance(each, Step) and isinstance(each.op, (Matmul, Linear)) and not each.in_place]
-        self.products = {each.results[0] for each in made if self.layouts[each.results[0]].size >= LARGE}
+        self.products = {each.results[0] for each in program.steps if makes_product(each, self.layouts)}
         self.open: list[_Group] = []
         self.steps: list[Step | Check] = []
         self.places: dict[int, int] = {id(step): position for position, step in enumerate(program.steps)}

@@ -172,7 +172,7 @@ def _cast(dtype: DType, text: str, each: Input | None = None) -> str:
     return f"boolean({text})" if dtype.kind == "b" else f"{dtype.name}({text})"
 
 
-def _load(dtype: DType, each: Input, index: str) -> str:
+def load(dtype: DType, each: Input, index: str) -> str:
     """Text that reads an element as the compute dtype."""
     text = _widened(f"{each.name}[{index}]", each.dtype)
     if each.dtype.kind == "b" or each.condition:
@@ -253,7 +253,7 @@ def body(loop: Loop, index: dict[str, str]) -> list[str]:
     symbols = {}
     for each in loop.inputs:
         kind = "truth" if each.condition else "integer" if each.integer else "value"
-        loaded = _load(loop.dtype, each, index[each.name]) if each.name in index else each.name if each.tensor else f"{each.name}_"
+        loaded = load(loop.dtype, each, index[each.name]) if each.name in index else each.name if each.tensor else f"{each.name}_"
         symbols[each.name] = loaded, kind
     writer = _Writer(loop.dtype, symbols)
     values = [writer.write(output.expression, "truth" if output.dtype.kind == "b" else "value") for output in loop.outputs]
@@ -430,7 +430,7 @@ def _read(text: str, dtype: DType) -> str:
 def _folded(fold: Fold, index: str, total: str, dtype: DType, inputs: tuple[Input, ...] | None = None) -> list[str]:
     """Lines that read an element of each input, map them and combine the value into `total`."""
     inputs = inputs or (Input("x", fold.source),)
-    symbols = {each.name: (_load(fold.dtype, each, index) if each.tensor else f"{each.name}_", "value") for each in inputs}
+    symbols = {each.name: (load(fold.dtype, each, index) if each.tensor else f"{each.name}_", "value") for each in inputs}
     writer = _Writer(fold.dtype, symbols)
     value = writer.write(fold.each)
     return writer.lines + _combined(fold, total, value, dtype)

@@ -12,10 +12,13 @@ from math import prod
 from .. import dtypes
 from ..device import Layout, blas
 from ..device.layout import layout
+from ..kernel import emit
 from .convolution_blocks import block_launcher, fits
 from .convolution_direct import forward_direct, forward_pointwise, geometry, input_direct, launcher, weight_direct
 from .convolution_grid import grid_launcher
+from .finish import Finish
 from .op import Op, Plan, single_device
+from .pointwise import broadcast_strides
 
 
 class Convolution(Op):
@@ -45,15 +48,36 @@ class Convolution(Op):
         out = layout({"convolution": result, "convolution_input": x, "convolution_weight": weight}[self.name], first.dtype, single_device(self.name, [first, second]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        work = prod(result) * prod(weight[1:]) // 8
-        numbers, arrays = geometry(x, weight, result, *parameters[:4]), (out.storage.name,) * 3
+        if out.device.type == "cpu" and out.dtype.is_floating_point and 0 not in result:
+            return Plan(out, *self._fast(self.name, out, x, weight, result, parameters))
+        numbers = geometry(x, weight, result, *parameters[:4])
         if out.device.backend.FLAT and fits(x, result):
             return Plan(out, *block_launcher(self.name, out, numbers))
-        if out.device.type != "cpu" or not out.dtype.is_floating_point or 0 in result:
-            return Plan(out, launcher(self.name, self.direct, out, arrays, 0, work), numbers)
+        return Plan(out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, 0, _work(result, weight)), numbers)
+
+    def _fast(self, name: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None = None) -> tuple[Callable, tuple]:
+        """Launcher and constants of the CPU's kernel for floats."""
+        numbers, work = geometry(x, weight, result, *parameters[:4]), _work(result, weight)
         if self is convolution and _is_pointwise(weight, *parameters[:3]) and blas.gemm_address(out.storage):
-            return Plan(out, launcher(self.name, forward_pointwise, out, arrays, 1, work), (blas.gemm_address(out.storage), *numbers))
-        return Plan(out, grid_launcher(self.name, out, numbers, x, weight, parameters[:4], work))
+            run = launcher(name, forward_pointwise, out, (out.storage.name,) * 3, 1, work, (), finish)
+            return run, (blas.gemm_address(out.storage), *numbers)
+        return grid_launcher(self.name, out, numbers, x, weight, parameters[:4], work, finish), ()
+
+    def finished(self, name: str, arguments: tuple, parameters: tuple, loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
+        """As `Op.finished`: of the forward convolution of floats on the CPU, with a loop over all of the result whose tensors step evenly along a plane."""
+        first, second = arguments
+        x, weight, result = self.shapes(first, second, parameters)
+        steps = [broadcast_strides(each, shape) for each in tensors]
+        sizes, ends = emit.collapse(shape[2:], [each[2:] for each in steps])
+        if first.device.type != "cpu" or not first.dtype.is_floating_point or 0 in result or tuple(shape) != tuple(result) or len(sizes) > 1:
+            return None
+        finish = Finish(loop, product, tuple([(*each[:2], end[-1]) for each, end in zip(steps, ends)]))
+        run, constants = self._fast(name, layout(result, first.dtype, first.device), x, weight, result, parameters, finish)
+        return lambda given, out, arrays, numbers: run(*given, out, *constants, *arrays, *finish.sizes(), *numbers)
+
+
+def _work(result: tuple, weight: tuple) -> int:
+    return prod(result) * prod(weight[1:]) // 8
 
 
 def _is_pointwise(weight: tuple, stride: tuple, padding: tuple, dilation: tuple) -> bool:

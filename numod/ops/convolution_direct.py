@@ -11,6 +11,7 @@ from functools import cache
 
 from ..device import Layout
 from ..kernel import bind, build
+from .finish import Finish, unfinished
 
 GEOMETRY = (  # channels and features are those of one group
     "images", "groups", "channels", "features", "depth", "height", "width", "kernel_d", "kernel_h", "kernel_w", "out_d", "out_h", "out_w",
@@ -46,12 +47,19 @@ def forward_pointwise(x, weight, out, address):
             address, weight, (place % groups) * features * channels, x, place * channels * positions, out, at, features, positions, channels,
             0, 0, channels, positions, positions, 0.0,
         )  # fmt: skip
+        for row in range(features):
+            FINISH(place // groups, place % groups * features + row, at + row * positions, 0, positions)
 
 
-def launcher(name: str, kernel: Callable, out: Layout, arrays: tuple[str, ...], numbers: int, work: int, constants: tuple = ()) -> Callable:
-    """A launcher of a kernel of `arrays` (names of storages), so many numbers, and the geometry. `constants` are written into its text."""
-    signature = ", ".join([*[f"{each}[]" for each in arrays], *["int64"] * (numbers + len(GEOMETRY))])
-    return bind.launcher(out.device, f"{name}_{kernel.__name__}", _source(kernel, constants), signature, out.dtype, work, build.FAST_REDUCTION)
+def launcher(
+    name: str, kernel: Callable, out: Layout, arrays: tuple[str, ...], numbers: int, work: int, constants: tuple = (), finish: Finish | None = None,
+) -> Callable:  # fmt: skip
+    """A launcher of a kernel of `arrays` (names of storages), so many numbers, the geometry, and what `finish` adds. `constants` are written into its text."""
+    kinds = [*[f"{each}[]" for each in arrays], *["int64"] * (numbers + len(GEOMETRY)), *(finish.types() if finish else [])]
+    source = _source(kernel, constants)
+    if finish is None:
+        return bind.launcher(out.device, f"{name}_{kernel.__name__}", unfinished(source), ", ".join(kinds), out.dtype, work, build.FAST_REDUCTION)
+    return bind.launcher(out.device, f"{name}_{kernel.__name__}", finish.joined(source), ", ".join(kinds), out.dtype, work)
 
 
 @cache

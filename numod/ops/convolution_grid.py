@@ -13,6 +13,7 @@ import numpy as np
 
 from ..device import Layout, tiles
 from .convolution_direct import GEOMETRY, launcher
+from .finish import Finish
 
 _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
 _WORKERS = 8  # grids: one for each turn of the parallel loop
@@ -65,10 +66,14 @@ def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
                 multiply_grid(padded, (group * own_rows + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile, own_tile, TILE_ROWS, LANES)
             else:
                 multiply_grid(weight, (group * features + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile, own_tile, TILE_ROWS, LANES)
-    for plane in parallel_range(images * groups * features):  # an infinite weight is in all of a plane: its first element tells
-        if not isfinite(out[uintp(int64(plane) * out_d * out_h * out_w)]):
-            for line in range(out_d * out_h):
-                convolve_line(x, weight, out, int64(plane) * out_d * out_h + line, GEOMETRY)
+            low, high = first * out_w, (first + out_d * lines) * out_w  # of a plane
+            for plane in range(count * held):
+                batch, row = image + plane // held, group * features + top + plane % held
+                line = (batch * groups * features + row) * out_d * out_h * out_w
+                if not isfinite(out[uintp(line + low)]):  # an infinite weight is in all of a plane: any element tells
+                    for each in range((line + low) // out_w, (line + high) // out_w):
+                        convolve_line(x, weight, out, each, GEOMETRY)
+                FINISH(batch, row, line, low, high)
 
 
 def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES):
@@ -288,7 +293,7 @@ def weight_lines(g, x, out, given, grid, table, columns, PLACES):
                     out[uintp(element)] = correlate(g, x, element, GEOMETRY)
 
 
-def grid_launcher(op: str, out: Layout, numbers: tuple, x: tuple, weight: tuple, parameters: tuple, work: int) -> Callable:
+def grid_launcher(op: str, out: Layout, numbers: tuple, x: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None) -> Callable:
     """Scratch memory for each worker, and a launch of op's kernel that makes it. `parameters` are (stride, padding, dilation, groups)."""
     backward, on_weight, storage, index = op == "convolution_input", op == "convolution_weight", out.storage, np.dtype("int64")
     groups, channels, features, lanes = parameters[3], weight[1], weight[0] // parameters[3], tiles.host().lanes(out.storage.itemsize)
@@ -319,10 +324,10 @@ def grid_launcher(op: str, out: Layout, numbers: tuple, x: tuple, weight: tuple,
     words = {"PLACES": ", ".join(_PLACES), "KERNEL": _KERNEL, "GRID": "grid_d, grid_h, stack, grid_w", "STEPS": _STEPS}
     words |= {"TILE_ROWS": tile_rows, "LANES": lanes, "TILE_SIZE": tile_size, "multiply_grid": "multiply_grid_lines" if few else "multiply_grid"}
     arrays, constants = (*[storage.name] * 3, *(each.name for _, each in scratch)), (*[int(places[name]) for name in _PLACES], *numbers)
-    run, make = launcher(op, kernel, out, arrays, len(_PLACES), work, tuple(words.items())), out.device.backend.scratch
+    run, make = launcher(op, kernel, out, arrays, len(_PLACES), work, tuple(words.items()), finish), out.device.backend.scratch
 
-    def launch(first: object, second: object, result: object) -> None:
-        run(first, second, result, *make(scratch), *constants)
+    def launch(first: object, second: object, result: object, *further: object) -> None:
+        run(first, second, result, *make(scratch), *constants, *further)
 
     return launch
 

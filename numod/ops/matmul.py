@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -16,6 +15,7 @@ from .. import dtypes
 from ..device import Layout, threads, tiles
 from ..device.layout import layout
 from ..kernel import bind, block, build, emit
+from .finish import Finish
 from .linear_gradient import joined
 from .op import Op, Plan, single_device
 from .pointwise import broadcast_shapes, broadcast_strides
@@ -159,60 +159,11 @@ def product_tiles(
                             a, a_at, a_row, a_column, b, b_at, b_row, packed, own, own_a, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b,
                             TILE_ROWS, LANES, SIZE,
                         )  # fmt: skip
-                        if k + depth == inner and bias.size > 0:
+                        if k + depth == inner:
                             for row in range(i, i + held):
-                                for j in range(first, first + width):
-                                    out[uintp(base + row * columns + j)] += bias[uintp(j)]
-
-
-@dataclass(frozen=True)
-class Finish:
-    """Pointwise work on a product's elements while the first-level cache holds them.
-
-    `loop` computes from inputs of which that named `product` is the product's element, and may write one result over "out", where the product is left
-    otherwise. `steps`: from batch to batch, row to row and column to column, of each other tensor it reads.
-    """
-
-    loop: emit.Loop
-    product: str
-    steps: tuple[tuple[int, int, int], ...]
-
-    def tensors(self) -> list[emit.Input]:
-        """The tensors it reads besides the product."""
-        return [each for each in self.loop.inputs if each.tensor and each.name != self.product]
-
-    def numbers(self) -> list[emit.Input]:
-        """The numbers it computes with."""
-        return [each for each in self.loop.inputs if not each.tensor]
-
-    def sizes(self) -> tuple[int, ...]:
-        """The steps that are not part of the text."""
-        return tuple(each for steps in self.steps for each in (steps if steps[2] > 1 else steps[:2]))
-
-    def joined(self, source: str, has_bias: bool) -> str:
-        """The text of `product_tiles` with this in the place of its last lines, which add the bias."""
-        head, _, _ = source.rpartition("if k + depth == inner")
-        indent, steps = re.search(r" *$", head)[0], dict(zip((each.name for each in self.tensors()), self.steps))
-        names = [f"{name}_{step}" for name, each in steps.items() for step in ("batch", "row", "column")[: 3 if each[2] > 1 else 2]]
-        index = {name: "uintp(" + f"{name}_line" + {0: "", 1: " + j"}.get(each[2], f" + j * {name}_column") + ")" for name, each in steps.items()}
-        index |= dict.fromkeys(["out", *self.loop.written()], "uintp(line + j)")
-        lines = ["if k + depth == inner:", "    for row in range(i, i + held):", "        line = base + row * columns"]
-        lines += [f"        {name}_line = batch * {name}_batch + row * {name}_row" for name in steps]
-        lines += ["        for j in range(first, first + width):", f"            {self.product} = out[uintp(line + j)]{' + bias[uintp(j)]' if has_bias else ''}"]
-        if has_bias and not any(each.over for each in self.loop.outputs):  # the product is a result too
-            lines.append(f"            out[uintp(line + j)] = {self.product}")
-        lines += [" " * 12 + line for line in emit.body(self.loop, index)]
-        head = head[: len(head) - len(indent)] + "".join(f"{indent}{line}\n" for line in lines)
-        arrays, numbers = [*steps, *self.loop.written()], [each.name for each in self.numbers()]
-        head = head.replace("packed, workers,", f"{', '.join(['packed', *arrays])}, workers,", 1)
-        start = "".join(f"    {line}\n" for line in emit.converted_numbers(self.loop))
-        return head.replace("pack_b):\n", f"{', '.join(['pack_b', *names, *numbers])}):\n{start}", 1)
-
-    def types(self) -> tuple[list[str], list[str]]:
-        """Of its arrays, and of its numbers, in a signature."""
-        outputs = [each for each in self.loop.outputs if each.over is None]
-        arrays = [f"{each.dtype.storage.name}[]" for each in (*self.tensors(), *outputs)]
-        return arrays, ["float64" if each.dtype.kind == "f" else "int64" for each in self.numbers()]
+                                if bias.size > 0:
+                                    for j in range(first, first + width):
+                                        out[uintp(base + row * columns + j)] += bias[uintp(j)]
 
 
 def _tile_kernel(
@@ -243,10 +194,10 @@ def _tile_kernel(
     source = bind.source_of(product_tiles)
     for word, number in {"TILE_ROWS": tile_rows, "LANES": lanes, "SIZE": storage.itemsize}.items():
         source = re.sub(rf"\b{word}\b", str(number), source)
-    arrays, numbers = [], []
+    signature = ", ".join([f"{storage.name}[]"] * 5 + ["int64"] * (3 + len(constants)) + (finish.types() if finish else []))
     if finish is not None:
-        source, constants, (arrays, numbers) = finish.joined(source, has_bias), (*constants, *finish.sizes()), finish.types()
-    signature = ", ".join([f"{storage.name}[]"] * 5 + arrays + ["int64"] * (3 + len(constants)) + numbers)
+        head, _, _ = source.rpartition("if bias.size")
+        source = finish.joined(f"{head}FINISH(batch, row, base + row * columns, first, first + width)\n", " + bias[uintp(j)]" if has_bias else "")
 
     @cache
     def divided(count: int) -> tuple:
@@ -284,12 +235,7 @@ def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
     return launch, (nothing,)
 
 
-def finished(name: str, factors: tuple[Layout, Layout, Layout | None], loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
-    """A function of a, b, out, bias or None, a list of further arrays and one of numbers, that multiplies and computes `loop` on the way.
-
-    The product is the input `product` of `loop`, which is over `shape`; `tensors` are its other inputs. None where tiles do not make the product, or the
-    tensors' elements do not follow its rows in equal steps.
-    """
+def _finished(name: str, factors: tuple[Layout, Layout, Layout | None], loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
     a, b, bias = factors
     steps = [broadcast_strides(each, shape) for each in tensors]
     batch = broadcast_shapes(name, [a.shape[:-2], b.shape[:-2]])
@@ -305,10 +251,10 @@ def finished(name: str, factors: tuple[Layout, Layout, Layout | None], loop: emi
         return None
     (run, divided), nothing, scratch = kernel, a.device.empty(0, a.storage), a.device.backend.scratch
 
-    def launch(a_data: object, b_data: object, out: object, bias_data: object, arrays: list, numbers: list) -> None:
+    def launch(given: list, out: object, arrays: list, numbers: list) -> None:
         parts, constants = divided(threads.get_num_threads())
-        packed = scratch(parts) if parts[0][0] else (nothing,)
-        run(a_data, b_data, out, nothing if bias_data is None else bias_data, *packed, *arrays, *constants, *numbers)
+        a_data, b_data, bias_data = given if len(given) == 3 else (*given, nothing)
+        run(a_data, b_data, out, bias_data, *(scratch(parts) if parts[0][0] else (nothing,)), *constants, *arrays, *finish.sizes(), *numbers)
 
     return launch
 
@@ -417,6 +363,10 @@ class Matmul(Op):
         a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
         return a, b, None
 
+    def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
+        """As `Op.finished`. None where tiles do not make the product, or the tensors' elements do not follow its rows in equal steps."""
+        return _finished(name, self.factors(arguments, parameters), *end)
+
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         a, b, _ = self.factors(arguments, parameters)
         _check("matmul", a, b, b.shape[-2])
@@ -463,6 +413,7 @@ class Linear(Op):
         "bias": lambda g: g.sum(0),
     }
     joint = joined(gradients)
+    finished = Matmul.finished
 
     def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, Layout | None]:
         """The matrices as they are multiplied, and the bias."""

@@ -106,6 +106,13 @@ class Op:
         """The plan that writes to existing tensors: `into` their layouts, `over` the position of the input each of them is, if any."""
         raise TypeError(f"{self.name} has no in-place form; assign its result instead")
 
+    def finished(self, name: str, arguments: tuple, parameters: tuple, loop: object, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
+        """A function of the op's buffers, its result's, a list of further arrays and one of numbers, that computes `loop` on the way. None where no kernel does.
+
+        The op's result is the input `product` of `loop` (an `emit.Loop`), which is over `shape`; `tensors` are its other inputs.
+        """
+        return None
+
     def plan(self, key: tuple, arguments: list, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
         """Prepare and remember a plan."""
         arguments = tuple(arguments)

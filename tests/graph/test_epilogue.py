@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import numod
-from numod.graph import epilogue, fuse, trace, verify
+from numod.graph import fuse, trace, verify
 from numod.graph.epilogue import Finished
 from numod.graph.passes import optimise
 from numod.nn import functional as F
@@ -139,8 +139,7 @@ def test_explain_and_draw_show_the_end() -> None:
 @pytest.fixture
 def everything_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of any size are made of tiles and take loops to their end; half of a program's lines are about them."""
-    for module in (epilogue, fuse):
-        monkeypatch.setattr(module, "LARGE", 1)
+    monkeypatch.setattr(fuse, "LARGE", 1)
     monkeypatch.setattr(matmul, "_TILED", 1)
     monkeypatch.setattr(matmul, "_TURNED", 1)
     kinds = [programs.UNARY, programs.BINARY, programs.VIEW, programs.WRITE, programs.SCALAR] + [programs.PRODUCT] * 3
