@@ -49,17 +49,17 @@ class Convolution(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         if out.device.type == "cpu" and out.dtype.is_floating_point and 0 not in result:
-            return Plan(out, *self._fast(self.name, out, x, weight, result, parameters))
+            return Plan(out, *self._fast(out, x, weight, result, parameters))
         numbers = geometry(x, weight, result, *parameters[:4])
         if out.device.backend.FLAT and fits(x, result):
             return Plan(out, *block_launcher(self.name, out, numbers))
         return Plan(out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, 0, _work(result, weight)), numbers)
 
-    def _fast(self, name: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None = None) -> tuple[Callable, tuple]:
+    def _fast(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None = None) -> tuple[Callable, tuple]:
         """Launcher and constants of the CPU's kernel for floats."""
         numbers, work = geometry(x, weight, result, *parameters[:4]), _work(result, weight)
         if self is convolution and _is_pointwise(weight, *parameters[:3]) and blas.gemm_address(out.storage):
-            run = launcher(name, forward_pointwise, out, (out.storage.name,) * 3, 1, work, (), finish)
+            run = launcher(self.name, forward_pointwise, out, (out.storage.name,) * 3, 1, work, (), finish)
             return run, (blas.gemm_address(out.storage), *numbers)
         return grid_launcher(self.name, out, numbers, x, weight, parameters[:4], work, finish), ()
 
@@ -72,7 +72,7 @@ class Convolution(Op):
         if first.device.type != "cpu" or not first.dtype.is_floating_point or 0 in result or tuple(shape) != tuple(result) or len(sizes) > 1:
             return None
         finish = Finish(loop, product, tuple([(*each[:2], end[-1]) for each, end in zip(steps, ends)]))
-        run, constants = self._fast(name, layout(result, first.dtype, first.device), x, weight, result, parameters, finish)
+        run, constants = self._fast(layout(result, first.dtype, first.device), x, weight, result, parameters, finish)
         return lambda given, out, arrays, numbers: run(*given, out, *constants, *arrays, *finish.sizes(), *numbers)
 
 
