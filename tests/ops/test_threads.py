@@ -1,0 +1,43 @@
+"""Results and gradients are the same to the bit for any number of threads: tensors large enough that every kernel here is divided."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import numod
+from numod.nn import functional as F
+
+OPS = {
+    "pointwise": (lambda x, y: (x * y).exp() - x, (400, 500), (500,)),
+    "strided": (lambda x, y: x.t() * y, (400, 500), (500, 400)),
+    "rows": (lambda x: x.softmax(1).std(1), (400, 500)),
+    "columns": (lambda x: F.log_softmax(x, 0).amax(0), (400, 500)),
+    "cumulative": (lambda x: x.cumsum(1).sort(0)[0], (400, 500)),
+    "cross_entropy": (lambda x: F.cross_entropy(x, numod.arange(400) % 500), (400, 500)),
+    "product": (lambda x, y: x @ y, (150, 200), (200, 300)),
+    "norms": (lambda x: F.batch_norm(F.layer_norm(x, (40, 40)), None, None, training=True), (4, 32, 40, 40)),
+    "pools": (lambda x: F.max_pool2d(x, 3, 2, 1).sum() + F.avg_pool2d(x, 2).square().sum(), (4, 16, 64, 64)),
+    "convolution": (lambda x, w: F.conv2d(x, w, padding=1), (2, 8, 48, 48), (16, 8, 3, 3)),
+    "strided convolution": (lambda x, w: F.conv2d(x, w, stride=2, groups=4), (2, 16, 50, 50), (8, 4, 3, 3)),
+    "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 4, 130, 32)),
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_one_thread_and_two_agree(name: str) -> None:
+    function, *shapes = OPS[name]
+    generator, before = np.random.default_rng(0), numod.get_num_threads()
+    given = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+    found = []
+    try:
+        for threads in (1, 2):
+            numod.set_num_threads(threads)
+            inputs = [numod.tensor(each, requires_grad=True) for each in given]
+            out = function(*inputs)
+            (out * out).sum().backward()
+            found.append([out.detach().numpy(), *(each.grad.numpy() for each in inputs)])
+    finally:
+        numod.set_num_threads(before)
+    for alone, shared in zip(*found):
+        assert np.isfinite(alone).all() and (alone == shared).all()
