@@ -231,7 +231,10 @@ class _Fusion:
             return "in", places[key]
 
         for step in members:
-            rows.append((step.op, tuple(place(each) for each in step.inputs), group.dtype))
+            arguments = tuple(place(each) for each in step.inputs)
+            if step.op in (table.add, table.mul):  # a sum's order is that of no program: equal loops have equal texts
+                arguments = tuple(sorted(arguments, key=lambda each: each[0] != "row"))
+            rows.append((step.op, arguments, group.dtype))
         layouts = tuple(self.layouts[members[k].results[0]] for k in kept)
         op = Fused(tuple(rows), tuple(inputs), tuple(kept), layouts, group.dtype, group.shape)
         lines = list(dict.fromkeys(step.where for step in members))

@@ -56,10 +56,10 @@ def launcher(
 ) -> Callable:  # fmt: skip
     """A launcher of a kernel of `arrays` (names of storages), so many numbers, the geometry, and what `finish` adds. `constants` are written into its text."""
     kinds = [*[f"{each}[]" for each in arrays], *["int64"] * (numbers + len(GEOMETRY)), *(finish.types() if finish else [])]
-    source = _source(kernel, constants)
-    if finish is None:
-        return bind.launcher(out.device, f"{name}_{kernel.__name__}", unfinished(source), ", ".join(kinds), out.dtype, work, build.FAST_REDUCTION)
-    return bind.launcher(out.device, f"{name}_{kernel.__name__}", finish.joined(source), ", ".join(kinds), out.dtype, work)
+    source, fastmath = _source(kernel, constants), build.FAST_REDUCTION
+    if "FINISH(" in source:  # sums are the tiles', and with or without an end the helpers are the same
+        source, fastmath = finish.joined(source) if finish else unfinished(source), build.FAST_POINTWISE
+    return bind.launcher(out.device, f"{name}_{kernel.__name__}", source, ", ".join(kinds), out.dtype, work, fastmath)
 
 
 @cache
