@@ -45,6 +45,7 @@ def spread_images(
     kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h,
 ):  # fmt: skip
     """grid[own:] = the grid of `count` images at x[base:], whose line (0, 0) is line (low_d, low_h) of phase 0; 0 outside."""
+    together = (stack == 1) & (grid_w == width) & (s_h == 1) & (s_w == 1)  # lines follow each other in x as in the grid
     for c in range(channels):
         for r_d in range(s_d):
             for r_h in range(s_h):
@@ -59,6 +60,17 @@ def spread_images(
                         for j_d in range(grid_d if start < 1 << 40 else 0):
                             d = (j_d + low_d) * s_d + r_d
                             slab = (d >= 0) & (d < depth)
+                            end = min(bottom, grid_h)
+                            if together & slab & (first < last) & (top < end):  # all at once; where lines begin and end there are elements of their neighbours then
+                                source = base + ((c * depth + d) * height + low_h) * width + start
+                                copy_line1(x, source, top * grid_w + first, (end - 1) * grid_w + last, grid, at, grid_h * grid_w)
+                                for line in range(at + top * grid_w, at + end * grid_w, grid_w):
+                                    for j in range(first):
+                                        grid[uintp(line + j)] = 0
+                                    for j in range(last, grid_w):
+                                        grid[uintp(line + j)] = 0
+                                at += grid_h * grid_w
+                                continue
                             for j_h in range(grid_h):
                                 source = base + ((c * depth + d) * height + (j_h + low_h) * s_h + r_h) * width + start
                                 lines = count if slab & (j_h >= top) & (j_h < bottom) else 0
