@@ -378,32 +378,30 @@ def emit(  # noqa: ANN201
         for i in range(rows):
             for share in shares(builder.gep(c, [builder.mul(c_row, ir.Constant(integer, i))])):
                 _prefetch(builder, share, True)
-    before, loop, after = builder.block, builder.append_basic_block("step"), builder.append_basic_block("sums")
-    builder.cbranch(builder.icmp_signed(">", depth, zero), loop, after)
 
-    builder.position_at_end(loop)
-    k, sums = builder.phi(integer), [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
-    line = builder.gep(b, [entry(k) if kind == "shifted" else builder.mul(k, b_step)])
-    right = [access.load(share, masks and v == vectors - 1) for v, share in enumerate(shares(line))]
-    across, new = builder.mul(k, a_step), []
-    for i in range(rows):
-        left = _broadcast(builder, builder.load(builder.gep(starts[i], [across])), lanes)
-        new.append([multiply_add(builder, left, right[v], sums[i][v]) for v in range(vectors)])
-    following = builder.add(k, one)
-    k.add_incoming(zero, before)
-    k.add_incoming(following, loop)
-    for i in range(rows):
-        for v in range(vectors):
-            sums[i][v].add_incoming(ir.Constant(vector, None), before)
-            sums[i][v].add_incoming(new[i][v], loop)
-    builder.cbranch(builder.icmp_signed("<", following, depth), loop, after)
+    def added(k: object, sums: list) -> list:
+        """The sums with row k of b, times column k of a."""
+        line = builder.gep(b, [entry(k) if kind == "shifted" else builder.mul(k, b_step)])
+        right, across, new = [access.load(share, masks and v == vectors - 1) for v, share in enumerate(shares(line))], builder.mul(k, a_step), []
+        for i in range(rows):
+            left = _broadcast(builder, builder.load(builder.gep(starts[i], [across])), lanes)
+            new.append([multiply_add(builder, left, right[v], sums[i][v]) for v in range(vectors)])
+        return new
 
-    builder.position_at_end(after)
-    totals = [[builder.phi(vector) for _ in range(vectors)] for _ in range(rows)]
-    for i in range(rows):
-        for v in range(vectors):
-            totals[i][v].add_incoming(ir.Constant(vector, None), before)
-            totals[i][v].add_incoming(new[i][v], loop)
+    def turn(k: object, sums: list) -> list:
+        """One step for each set of sums."""
+        if kind == "shifted" and rows > 1:  # what lies behind these rows is asked for as fast as they are read: processors do not foresee so many lines at once
+            _prefetch(builder, builder.gep(a, [builder.mul(builder.add(a_row, k), ir.Constant(integer, rows))]), False)
+        return [added(builder.add(k, ir.Constant(integer, step)), each) for step, each in enumerate(sums)]
+
+    nothing = [[ir.Constant(vector, None)] * vectors] * rows
+    if kind == "shifted" and vectors == 1 and rows > 1:  # so few sums would each wait for its last: two steps at a time, with sums of their own
+        begin = builder.and_(depth, one)
+        (only,) = _loop(builder, zero, begin, 1, [nothing], turn)
+        first, second = _loop(builder, begin, depth, 2, [only, nothing], turn)
+        totals = [[builder.fadd(*pair) for pair in zip(*both)] for both in zip(first, second)]
+    else:
+        (totals,) = _loop(builder, zero, depth, 1, [nothing], turn)
     done = builder.append_basic_block("done")
     kept = builder.icmp_signed("!=", keep, zero)
     for i in range(rows):
@@ -421,6 +419,30 @@ def emit(  # noqa: ANN201
                     access.store(totals[i][v], target, v == vectors - 1)
     builder.branch(done)
     builder.position_at_end(done)
+
+
+def _loop(builder: object, first: object, last: object, step: int, sums: list, turn: Callable) -> list:
+    """Write a loop over k from `first` to `last`: sets of sums, rows of vectors each, as `turn(k, sets)` makes them from those of the turn before."""
+    before, loop, after = builder.block, builder.append_basic_block("step"), builder.append_basic_block("sums")
+    builder.cbranch(builder.icmp_signed("<", first, last), loop, after)
+    builder.position_at_end(loop)
+
+    def phis() -> list:
+        return [[[builder.phi(each.type) for each in row] for row in rows] for rows in sums]
+
+    k, inside = builder.phi(first.type), phis()
+    new, following = turn(k, inside), builder.add(k, first.type(step))
+    end = builder.block
+    k.add_incoming(first, before)
+    k.add_incoming(following, end)
+    builder.cbranch(builder.icmp_signed("<", following, last), loop, after)
+    builder.position_at_end(after)
+    outside = phis()
+    for at in (inside, outside):
+        for each, start, made in zip(*([x for rows in sets for row in rows for x in row] for sets in (at, sums, new))):
+            each.add_incoming(start, before)
+            each.add_incoming(made, end)
+    return outside
 
 
 class Access:

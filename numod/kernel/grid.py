@@ -51,7 +51,7 @@ def spread_images(
             for r_h in range(s_h):
                 if is_read(r_d, kernel_d, step_d, pad_d, s_d) and is_read(r_h, kernel_h, step_h, pad_h, s_h):
                     top = max(0, -((low_h * s_h + r_h) // s_h))
-                    bottom = (height - 1 - r_h) // s_h + 1 - low_h
+                    bottom = min((height - 1 - r_h) // s_h + 1 - low_h, grid_h)
                     for r in range(variants):
                         start = columns[uintp(kernel_w + r)]
                         first = min(max(0, -(start // s_w)), grid_w)
@@ -60,11 +60,10 @@ def spread_images(
                         for j_d in range(grid_d if start < 1 << 40 else 0):
                             d = (j_d + low_d) * s_d + r_d
                             slab = (d >= 0) & (d < depth)
-                            end = min(bottom, grid_h)
-                            if together & slab & (first < last) & (top < end):  # all at once; where lines begin and end there are elements of their neighbours then
+                            if together & slab & (first < last) & (top < bottom):  # all at once; where lines begin and end there are elements of their neighbours then
                                 source = base + ((c * depth + d) * height + low_h) * width + start
-                                copy_line1(x, source, top * grid_w + first, (end - 1) * grid_w + last, grid, at, grid_h * grid_w)
-                                for line in range(at + top * grid_w, at + end * grid_w, grid_w):
+                                copy_line1(x, source, top * grid_w + first, (bottom - 1) * grid_w + last, grid, at, grid_h * grid_w)
+                                for line in range(at + top * grid_w, at + bottom * grid_w, grid_w):
                                     for j in range(first):
                                         grid[uintp(line + j)] = 0
                                     for j in range(last, grid_w):
