@@ -12,7 +12,7 @@ nested tuples, lists and dicts, among constants). A `Value` is a number; `layout
 **The life of a program.** `trace` (or `compile`, with guards) records it while the function runs eagerly. `passes` make it smaller, each from one
 well-formed program to another: `simplify` (writes over own memory become values; equal steps, no-ops and dead steps go), `fuse` (chains of pointwise
 steps are one `Fused` step: `rows` says which ops, over inputs, earlier rows and constants; constants made by `fill` go into it), `closing` (a loop
-and the reduction of its result are one `FusedReduction`) and `epilogue` (a product and the loop over its elements are one `Finished`). `effects` tells them what memory values lie in. `lower` runs every op's own launch with
+and the reduction of its result are one `FusedReduction`) and `epilogue` (a product or convolution and the loop over its elements are one `Finished`). `effects` tells them what memory values lie in. `lower` runs every op's own launch with
 spans of memory for arrays and so gets kernel calls. `order` puts checks first, so that a run which stops has changed nothing. `memory` lays values in
 between in one arena. `section` makes the calls one native function (`link`; what repeats becomes a loop, `roll`), or launches them in turn. `run` and
 `differentiable` are the forms that are called, `caller` writes the short way into the first. `guards` and `reach` know what a record took for granted;
