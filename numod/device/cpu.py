@@ -195,9 +195,14 @@ def _gemm() -> Callable:
     return gemm
 
 
-def choose(make: Callable[[bool], Callable], work: int, divisible: bool) -> Callable:
-    """The launcher for `work` elements of a kernel that `make(parallel)` builds: serial, or behind the threads' gate."""
-    return threads.Gated(make(True)) if divisible and work >= threads.THRESHOLD else make(False)
+def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: bool) -> Callable:
+    """The launcher for `work` elements of a kernel that `make(parallel)` builds: serial, or divided and behind the threads' gate.
+
+    One with a `long` text, which takes seconds to compile, is divided for any work: so it is compiled once.
+    """
+    if divisible and work >= threads.THRESHOLD:
+        return threads.Gated(make(True))
+    return threads.alone(make(True)) if divisible and long else make(False)
 
 
 def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> Callable:  # noqa: A001

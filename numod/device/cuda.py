@@ -266,7 +266,7 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
     return re.sub(r"^\.version .*$", ".version 7.8", text, flags=re.M) if capability <= (9, 0) else text
 
 
-def choose(make: Callable[[bool], object], work: int, divisible: bool) -> Callable:
+def choose(make: Callable[[bool], object], work: int, divisible: bool, long: bool) -> Callable:
     """The launcher of a kernel: enough blocks for `work` elements, or a single thread where its loops cannot be divided."""
     shape = (1, 1)
     if divisible:  # in the simulator every thread is a Python thread; two blocks and an odd size show errors in the strides

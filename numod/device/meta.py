@@ -49,7 +49,7 @@ def launch(*buffers: object) -> None:
     """What every kernel does here."""
 
 
-def choose(make: Callable[[bool], Callable], work: int, divisible: bool) -> Callable:
+def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: bool) -> Callable:
     """No kernel is built."""
     return launch
 

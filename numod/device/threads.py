@@ -49,6 +49,11 @@ class Gated:
             _gate.release()
 
 
+def alone(launch: Callable) -> Callable:
+    """A divided kernel on one thread."""
+    return lambda *arguments: launch(*arguments, 1)
+
+
 def most() -> int:
     """Threads a launch may use: no more than Numba's threading layer started."""
     import numba
