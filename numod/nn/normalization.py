@@ -95,7 +95,7 @@ class _BatchNorm(_Norm):
         own = [each.clone() for each in (self.running_mean, self.running_var)]
         result = F.batch_norm(input, *own, self.weight, self.bias, True, 1.0, self.eps)
         for running, each in zip((self.running_mean, self.running_var), own):
-            running.lerp_(each, (1.0 / self.num_batches_tracked).to(running.dtype))
+            running.lerp_(each, (1.0 / self.num_batches_tracked.double()).to(running.dtype))
         return result
 
 
