@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 
 import pytest
@@ -40,6 +41,12 @@ BROKEN = {
     "the op gives": lambda p: p.layouts.update({p.steps[0].results[0]: numod.ones(2)._layout}),
     "the result %2 is not there": lambda p: p.steps.pop(),
 }
+
+
+def test_layouts_of_a_table_begun_anew_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = program()
+    monkeypatch.setattr(importlib.import_module("numod.device.layout"), "_interned", {})
+    assert verify(recorded) is recorded
 
 
 @pytest.mark.parametrize("message", BROKEN)
