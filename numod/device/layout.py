@@ -88,6 +88,11 @@ def layout(shape: tuple[int, ...], dtype: DType, device: Device, strides: tuple[
     return found
 
 
+def same(a: Layout, b: Layout) -> bool:
+    """Whether two layouts are of the same properties: one object, but for those made before and after the table began anew."""
+    return a is b or (a.shape, a.strides, a.dtype, a.device) == (b.shape, b.strides, b.dtype, b.device)
+
+
 def _same_walk(shape: tuple, strides: tuple, wanted: tuple) -> bool:
     return all(s == w or n == 1 for n, s, w in zip(shape, strides, wanted))
 

@@ -22,6 +22,7 @@ from ..core.tensor import Tensor
 from ..core.transfer import Move
 from ..device import Layout, Size, Storage
 from ..device.device import Device
+from ..device.layout import same
 from ..dtypes import dtype
 from ..ops import table, view
 from ..ops.op import Op
@@ -98,7 +99,7 @@ class Program:
             raise RuntimeError(f"this program was recorded with {len(self.inputs)} inputs, got {len(inputs)}; trace again")
         for number, each in enumerate(inputs):
             layout = self.layouts[self.inputs[number]]
-            if not isinstance(each, Tensor) or each._layout is not layout:
+            if not isinstance(each, Tensor) or not same(each._layout, layout):
                 came = f"{tuple(each.shape)} {each.dtype} on {each.device}" if isinstance(each, Tensor) else type(each).__name__
                 raise RuntimeError(f"input {number} was recorded as {tuple(layout.shape)} {layout.dtype} on {layout.device}, got {came}; trace again")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.transfer import Move
+from ..device.layout import same
 from ..ops.op import Op
 from ..ops.update import Update
 from .effects import described
@@ -45,8 +46,7 @@ def _check_layouts(program: Program, step: Step, place: str) -> None:
     planned = planned if isinstance(planned, tuple) else (planned,)
     for value, layout in zip(step.results, planned, strict=True):
         found = program.layouts[value]
-        same = (found.shape, found.strides, found.dtype, found.device) == (layout.shape, layout.strides, layout.dtype, layout.device)  # two objects after a full table of layouts
-        _expect(same, f"{place}: {name(value)} is {found.dtype} {tuple(found.shape)}, and the op gives {layout.dtype} {tuple(layout.shape)}")
+        _expect(same(found, layout), f"{place}: {name(value)} is {found.dtype} {tuple(found.shape)}, and the op gives {layout.dtype} {tuple(layout.shape)}")
 
 
 def _expect(condition: bool, message: str) -> None:

@@ -47,6 +47,7 @@ def test_layouts_of_a_table_begun_anew_are_the_same(monkeypatch: pytest.MonkeyPa
     recorded = program()
     monkeypatch.setattr(importlib.import_module("numod.device.layout"), "_interned", {})
     assert verify(recorded) is recorded
+    assert recorded(numod.ones(3, 3)).item() == 27.0
 
 
 @pytest.mark.parametrize("message", BROKEN)
