@@ -12,6 +12,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict, deque
+from contextlib import suppress
 
 import numpy as np
 
@@ -102,7 +103,8 @@ class Pool:
         self._shrink(max(self.peak - self.used - size, 0))
         block = _Block(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if size >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-            block.madvise(mmap.MADV_HUGEPAGE)
+            with suppress(OSError):  # a system without such pages
+                block.madvise(mmap.MADV_HUGEPAGE)
         return block
 
     def _shrink(self, limit: int) -> None:

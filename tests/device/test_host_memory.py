@@ -97,6 +97,17 @@ def test_no_room_is_a_memory_error_and_costs_nothing() -> None:
     assert pool.used == 0 and pool.empty(COUNT, FLOAT).size == COUNT
 
 
+def test_a_system_without_huge_pages_keeps_memory_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing(host_memory._Block):
+        def madvise(self, *_: int) -> None:
+            raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(host_memory, "_Block", Refusing)
+    pool = Pool(1 << 30)
+    del (held := [pool.empty(8 * COUNT, FLOAT)])[:]
+    assert not held and pool.idle == rounded(8 * LARGE)
+
+
 def test_a_call_in_the_midst_of_another_gets_memory_of_its_own() -> None:
     pool = Pool(1 << 30)
     buffer = pool.empty(COUNT, FLOAT)
