@@ -153,9 +153,9 @@ def _formulas() -> dict[str, object]:
 @cache
 def _version_of_vectors() -> str:
     """A digest of the code that writes their instructions, which a kernel's text does not show."""
-    from . import instructions, lines, vector_math
+    from . import branches, instructions, lines, vector_math
 
-    return hashlib.sha256("".join(map(inspect.getsource, (instructions, lines, vector_math))).encode()).hexdigest()[:16]
+    return hashlib.sha256("".join(map(inspect.getsource, (branches, instructions, lines, vector_math))).encode()).hexdigest()[:16]
 
 
 def _real(dtype: DType) -> str:

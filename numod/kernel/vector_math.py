@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .branches import amended, branching, lane_by_lane
 from .instructions import (
     Number,
     absolute,
@@ -329,7 +330,7 @@ def normal_cdf(x: Number) -> Number:
     return where(x < 0.0, lower, 1.0 - lower)
 
 
-# ---- trigonometric functions of float32: x in quarter turns, of which the whole ones are dropped, in float64
+# ---- trigonometric functions: x in quarter turns, of which the whole ones are dropped; for float32 in float64
 
 _QUARTERS = (  # 2^m 2 / pi without whole turns, in two parts; x / 2^m is an integer below 2^50 in all but the first
     (0, 0.6366197723675814, -3.935735335036497e-17),
@@ -337,8 +338,14 @@ _QUARTERS = (  # 2^m 2 / pi without whole turns, in two parts; x / 2^m is an int
     (54, 1.2910009524680295, -3.862804515881076e-17),
     (81, -1.3139050952781812, 9.395526559852902e-17),
 )
-_SIN = (-0.16666655, 0.008332191, -0.00019518599)  # (sin(r) - r) / r^3 over r^2
-_COS = (0.041666646, -0.0013887313, 2.4432959e-05)  # (cos(r) - 1 + r^2 / 2) / r^4 over r^2
+_SIN = (  # (sin(r) - r) / r^3 over r^2; those of float64 are fdlibm's
+    (-0.16666655, 0.008332191, -0.00019518599),
+    (-0.16666666666666632, 0.00833333333332249, -0.0001984126982985795, 2.7557313707070068e-06, -2.5050760253406863e-08, 1.58969099521155e-10),
+)
+_COS = (  # (cos(r) - 1 + r^2 / 2) / r^4 over r^2
+    (0.041666646, -0.0013887313, 2.4432959e-05),
+    (0.0416666666666666, -0.001388888888887411, 2.480158728947673e-05, -2.7557314351390663e-07, 2.087572321298175e-09, -1.1359647557788195e-11),
+)
 
 
 def _wrapped(x: Number) -> tuple[Number, Number]:
@@ -360,43 +367,71 @@ def _wrapped(x: Number) -> tuple[Number, Number]:
     return narrowed(((total - whole) + rest) * 1.5707963267948966), narrowed(first + second)
 
 
+_HALF_PI = (1.5707964, -4.371139e-08), (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33)  # in parts, each what the others lack
+_FAR = 2.0**40  # where whole quarter turns of float64 are no longer dropped by the three parts
+
+
+def _reduced_turn(x: Number) -> tuple[Number, Number, Number]:
+    """The same of float64 below `_FAR`, with what r lacks: subtracting the first part times a whole number is exact."""
+    first, second, third = choose(x, *_HALF_PI)
+    turns, code = _rounded(x, 0.6366197723675814, 0)
+    rest = library("fma", turns, like(x, -first), x)
+    product = turns * second
+    r = rest - product
+    back = r - rest
+    lost = (rest - (r - back)) - (product + back)
+    return r, lost - multiply_add(turns, third, library("fma", turns, like(x, second), -product)), code
+
+
 def _waves(x: Number) -> tuple[Number, Number, Number]:
     """sin(r), cos(r) and the number of quarter turns."""
+    if x.width == 64:
+        r, rest, turns = _reduced_turn(x)
+        square = r * r
+        half = 0.5 * square
+        whole = 1.0 - half
+        small = multiply_add(square * square, polynomial(square, _COS[1]), ((1.0 - whole) - half) - r * rest)
+        cube = r * square
+        return r - (multiply_add(0.5 * square, rest, -rest) - cube * polynomial(square, _SIN[1])), whole + small, turns
     r, turns = _wrapped(x)
     square = r * r
-    return multiply_add(r * square, polynomial(square, _SIN), r), multiply_add(square * square, polynomial(square, _COS), 1.0 - 0.5 * square), turns
+    return multiply_add(r * square, polynomial(square, _SIN[0]), r), multiply_add(square * square, polynomial(square, _COS[0]), 1.0 - 0.5 * square), turns
 
 
 def _turned(sine: Number, cosine: Number, turns: Number) -> Number:
     """The sine after as many quarter turns."""
-    return number(bits(where((turns & 1) != 0, cosine, sine)) ^ ((turns & 2) << 30))
+    return number(bits(where((turns & 1) != 0, cosine, sine)) ^ ((turns & 2) << (turns.width - 2)))
+
+
+def _of_turn(name: str, x: Number, tiny: float, result: Number) -> Number:
+    """A function of an angle: `result` where the angle is not tiny, and where it is not too far for it."""
+    result = where(absolute(x) < tiny, x, result) if tiny else result
+    return result if x.width == 32 else amended(absolute(x) >= _FAR, result, lambda: lane_by_lane(name, x))
 
 
 @vector
+@branching(64)
 def sin(x: Number) -> Number:
-    return library("sin", x) if x.width == 64 else where(absolute(x) < 2e-4, x, _turned(*_waves(x)))
+    return _of_turn("sin", x, choose(x, 2e-4, 1e-8), _turned(*_waves(x)))
 
 
 @vector
+@branching(64)
 def cos(x: Number) -> Number:
-    if x.width == 64:
-        return library("cos", x)
     sine, cosine, turns = _waves(x)
-    return _turned(sine, cosine, turns + 1)
+    return _of_turn("cos", x, 0.0, _turned(sine, cosine, turns + 1))
 
 
 @vector
+@branching(64)
 def tan(x: Number) -> Number:
-    if x.width == 64:
-        return library("tan", x)
     sine, cosine, turns = _waves(x)
     odd = (turns & 1) != 0
-    return where(absolute(x) < 2e-4, x, where(odd, -cosine, sine) / where(odd, sine, cosine))
+    return _of_turn("tan", x, choose(x, 2e-4, 1e-8), where(odd, -cosine, sine) / where(odd, sine, cosine))
 
 
 # ---- inverse trigonometric and hyperbolic functions
 
-_HALF_PI = (1.5707964, -4.371139e-08), (1.5707963267948966, 6.123233995736766e-17)  # high and low part
 _ATAN = (  # (atan(t) - t) / t^3 over t^2, up to 1
     (-0.333333135, 0.199988425, -0.142663464, 0.109585822, -0.0841065422, 0.0579135418, -0.0309912898, 0.0107485, -0.00174370117),
     (-0.3333333333333324, 0.19999999999976292, -0.14285714283804404, 0.11111111038037112, -0.09090907471937215, 0.0769228449548724, -0.06666436182172124,
@@ -412,7 +447,7 @@ _ASIN = (  # (asin(s) - s) / s^3 over s^2, up to 1/2
 
 def _beyond(x: Number, count: int, angle: Number) -> Number:
     """`count` right angles less an angle."""
-    high, low = choose(x, *_HALF_PI)
+    high, low, *_ = choose(x, *_HALF_PI)
     return count * high - (angle - count * low)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import numod
-from numod.device import cpu
+from numod.device import cpu, tiles
 from numod.kernel import bind, build
 
 WIDE = {"exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh}
@@ -82,6 +82,16 @@ def test_loops_are_vectors_without_calls(name, monkeypatch):
     (text,) = kernel.dispatcher.inspect_llvm().values()
     assert re.search(r"fmul.*<\d+ x float>", text)
     assert not re.search(rf"call .*@{name}f?\(", text)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_functions_with_branches_are_called_for_registers(name, monkeypatch):
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    source = f"def kernel(x, out):\n    for k in range(out.shape[0]):\n        out[k] = {name}(x[k]) + x[k]\n"
+    kernel = build.build(cpu, name, bind.headed(source, cpu), "float64[], float64[]")
+    (text,) = kernel.dispatcher.inspect_llvm().values()
+    lanes = tiles.host().lanes(8)
+    assert re.search(rf"call .*<{lanes} x double> @numod_{name}_{lanes}_double_whole\(<{lanes} x double> %wide", text)
 
 
 @pytest.mark.parametrize("dtype, most", [(np.float32, 5), (np.float64, 6)])
