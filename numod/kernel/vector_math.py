@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .branches import amended, branching, lane_by_lane
+from .branches import amended, branching, lane_by_lane, repeated
 from .instructions import (
     Number,
+    Operand,
     absolute,
     at_least,
     at_most,
@@ -523,24 +524,136 @@ def acosh(x: Number) -> Number:
     return where(x < 1.0, NAN, _log_of_double(x, rest + library("sqrt", multiply_add(rest, rest, rest + rest))))
 
 
-# ---- powers of float32: 2^(y log2(x)) in float64
+# ---- powers: 2^(y log2(x)), in float64 for float32, the logarithm in two parts for float64
+
+_LOG2_RATIO = ((2.8853900817779268, 4.0710547481862066e-17), (0.9617966939259756, 5.057761664812591e-17))  # log2((1 + s) / (1 - s)) / s over s^2: two coefficients in two parts
+_LOG2_REST = (0.5770780163555853, 0.4121985831111439, 0.320598897967155, 0.2623081914680772, 0.22195278859312378, 0.19238056559433853, 0.16888530282067538, 0.16912959454482296)
+
+
+def _exact_product(x: Number, y: Operand) -> tuple[Number, Number]:
+    """A product, rounded, and what it was rounded by."""
+    product = x * y
+    return product, library("fma", x, like(x, y), -product)
+
+
+def _log2_in_parts(x: Number) -> tuple[Number, Number]:
+    """log2(x) to 65 bits, for positive numbers."""
+    k, f = _split(x)
+    total = 2.0 + f
+    inverse = 1.0 / total
+    s = f * inverse
+    s_rest = (library("fma", -s, total, f) - s * (f - (total - 2.0))) * inverse
+    square, square_rest = _exact_product(s, s)
+    square_rest = multiply_add(s + s, s_rest, square_rest)
+    (first, first_rest), (second, second_rest) = _LOG2_RATIO
+    linear, linear_rest = _exact_product(square, second)
+    small = multiply_add(square * square, polynomial(square, _LOG2_REST), multiply_add(square_rest, second, multiply_add(square, second_rest, linear_rest)))
+    slope = linear + first
+    slope_rest = (linear - (slope - first)) + (small + first_rest)
+    high, rest = _exact_product(s, slope)
+    rest = multiply_add(s, slope_rest, multiply_add(s_rest, slope, rest))
+    total = k + high
+    return total, (high - (total - k)) + rest
+
+
+def _raised(size: Number, y: Number) -> Number:
+    """size^y of float64."""
+    high, rest = _log2_in_parts(size)
+    high = where(size == 0.0, -INF, where(size < INF, high, size))
+    y = at_most(at_least(y, -(2.0**70)), 2.0**70)
+    exponent, lost = _exact_product(y, high)
+    near = absolute(exponent) < 1100.0
+    exponent = at_most(at_least(exponent, -1100.0), 1100.0)
+    n, code = _rounded(exponent, 1, 2 * _bias(y))
+    rest = where(near, multiply_add(y, rest, lost), 0.0)
+    part = (exponent - n) + rest
+    rest = rest - (part - (exponent - n))
+    r, r_rest = _exact_product(part, 0.6931471805599453)
+    total = 1.0 + r
+    small = (r - (total - 1.0)) + multiply_add(rest, 0.6931471805599453, multiply_add(part, 2.3190468138462996e-17, r_rest))
+    return _scaled(total + (small + r * r * polynomial(r, _EXP[1])), code)
+
+
+def _raised_widely(size: Number, y: Number) -> Number:
+    """size^y of float32, both widened."""
+    k, f = _split(size, False)
+    logarithm = where(size == 0.0, -INF, where(size < INF, multiply_add(f - _tail(f), _LOG2E, k), size))
+    exponent = at_most(at_least(y * logarithm, -200.0), 200.0)
+    n, code = _rounded(exponent, 1, _bias(y))
+    scale = _power_of_two(code, y)
+    return narrowed(multiply_add(_excess((exponent - n) * 0.6931471805599453), scale, scale))
 
 
 @vector
 def power(x: Number, y: Number) -> Number:
-    if x.width == 64:
-        return library("pow", x, y)
-    size, wide = widened(absolute(x)), widened(y)
-    k, f = _split(size, False)
-    logarithm = where(size == 0.0, -INF, where(size < INF, multiply_add(f - _tail(f), _LOG2E, k), size))
-    exponent = at_most(at_least(wide * logarithm, -200.0), 200.0)
-    n, code = _rounded(exponent, 1, _bias(wide))
-    scale = _power_of_two(code, wide)
-    result = narrowed(multiply_add(_excess((exponent - n) * 0.6931471805599453), scale, scale))
-    whole, code = _rounded(wide, 1, 0)
-    odd = (whole == wide) & (absolute(y) < 2.0**24) & ((narrowed(code) & 1) != 0)
-    result = where((x < 0.0) & (x > -INF) & (whole != wide), NAN, where(odd, with_sign(result, x), result))
+    wide = y if y.width == 64 else widened(y)
+    result = _raised(absolute(x), y) if y.width == 64 else _raised_widely(widened(absolute(x)), wide)
+    half = 0.5 * wide
+    whole = library("floor", wide) == wide
+    odd = whole & (library("floor", half) != half)
+    result = where((x < 0.0) & (x > -INF) & (whole ^ True), NAN, where(odd, with_sign(result, x), result))
     return where((x == 1.0) | (y == 0.0) | ((x == -1.0) & (absolute(y) == INF)), 1.0, result)
+
+
+@vector
+def hypot(x: Number, y: Number) -> Number:
+    if x.width == 32:
+        wide_x, wide_y = widened(x), widened(y)
+        root = narrowed(library("sqrt", multiply_add(wide_x, wide_x, wide_y * wide_y)))
+    else:
+        greater = where(absolute(x) > absolute(y), absolute(x), absolute(y))
+        far, near = greater > 2.0**500, greater < 2.0**-450
+        scale, back = (where(far, like(x, a), where(near, like(x, b), 1.0)) for a, b in ((2.0**-600, 2.0**600), (2.0**600, 2.0**-600)))
+        x, y = x * scale, y * scale
+        root = library("sqrt", multiply_add(x, x, y * y)) * back
+    return where((absolute(x) == INF) | (absolute(y) == INF), INF, root)
+
+
+# ---- quotients and what they leave
+
+
+@vector
+def round_even(x: Number) -> Number:
+    return library("rint", x)
+
+
+def _left(x: Number, y: Number) -> Number:
+    """What dividing x by y > 0 leaves, with the sign of x, exactly: quotients are taken away as far as they have digits, so that nothing is rounded."""
+    step = choose(x, 2.0**100, 2.0**700)
+
+    def take_away(rest: Number) -> list[Number]:
+        size = absolute(rest)
+        far = y * step
+        divisor = where(size >= far * step, far * step, where(size >= far, far, y))  # else the quotient may overflow
+        return [library("fma", -library("trunc", rest / divisor), divisor, rest)]
+
+    (rest,) = repeated([where(y == y, absolute(x), NAN)], lambda rest: absolute(rest) >= y, take_away)
+    return with_sign(where(rest < 0.0, rest + y, rest), x)
+
+
+@vector
+@branching(32, 64)
+def float_remainder(x: Number, y: Number) -> Number:
+    return _left(x, absolute(y))
+
+
+@vector
+@branching(32, 64)
+def modulus(x: Number, y: Number) -> Number:
+    part = float_remainder(x, y)
+    return where((part != 0.0) & ((y < 0.0) ^ (part < 0.0)), part + y, part)
+
+
+@vector
+@branching(32, 64)
+def floor_quotient(x: Number, y: Number) -> Number:
+    part = float_remainder(x, y)
+    quotient = (x - part) / y
+    quotient = where((part != 0.0) & ((y < 0.0) ^ (part < 0.0)), quotient - 1.0, quotient)
+    low = library("floor", quotient)
+    low = where(quotient - low > 0.5, low + 1.0, low)
+    simple = x / y
+    return where(y == 0.0, simple, where(quotient == 0.0, with_sign(like(x, 0.0), simple), low))
 
 
 # ---- the extremes of two, which the vectoriser knows as reductions

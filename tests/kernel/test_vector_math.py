@@ -2,6 +2,7 @@
 
 import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -124,15 +125,72 @@ def test_atan2(dtype, wide):
     assert (np.signbit(got) == np.signbit(wanted))[~np.isnan(wanted)].all()
 
 
-def test_power_of_float32_against_float64():
+@pytest.mark.parametrize("dtype, wide, most", [(np.float32, np.float64, 0.501), (np.float64, np.longdouble, 0.9)])
+def test_power(dtype, wide, most):
+    if np.finfo(wide).nmant < 52 or (wide is np.longdouble and np.finfo(wide).nmant < 63):
+        pytest.skip("this machine has no wider float")
     random = np.random.default_rng(6)
-    pairs = [(np.exp(random.uniform(-80, 80, 20_000)), random.uniform(-2, 2, 20_000)), (random.uniform(0, 3, 20_000), random.uniform(-80, 80, 20_000))]
-    special = np.array([*EDGES, 3, -3, 2.5, -2.5, 16777215, -16777215, 33554432])
+    far = 80 if dtype is np.float32 else 700
+    pairs = [(np.exp(random.uniform(-far, far, 20_000)), random.uniform(-2, 2, 20_000)), (random.uniform(0, 3, 20_000), random.uniform(-far, far, 20_000))]
+    special = np.array([*EDGES, 3, -3, 2.5, -2.5, 16777215, -16777215, 33554432, 2.0**53 - 1, -(2.0**53 - 1), 2.0**53, 1e300, -1e300, 1 - 2.0**-53])
     pairs.append([each.ravel() for each in np.meshgrid(special, special)])
     with np.errstate(all="ignore"):
-        x, y = (np.concatenate(each).astype(np.float32) for each in zip(*pairs))
-        wanted = np.power(x.astype(np.float64), y.astype(np.float64))
+        x, y = (np.concatenate(each).astype(dtype) for each in zip(*pairs))
+        wanted = np.power(x.astype(wide), y.astype(wide))
     got = numod.pow(numod.from_numpy(x), numod.from_numpy(y)).numpy()
-    assert errors(got, wanted).max() <= 0.501
+    assert errors(got, wanted).max() <= most
     with np.errstate(over="ignore", under="ignore"):
-        assert (np.signbit(got) == np.signbit(wanted.astype(np.float32)))[~np.isnan(wanted)].all()
+        assert (np.signbit(got) == np.signbit(wanted.astype(dtype)))[~np.isnan(wanted)].all()
+
+
+def pairs_of(dtype):
+    """Pairs of numbers of every magnitude, of usual ones, of whole ones and of edges."""
+    random, kind = np.random.default_rng(4), {np.float32: np.uint32, np.float64: np.uint64}[dtype]
+    anything = random.integers(0, np.iinfo(kind).max, (2, 5000), dtype=kind, endpoint=True).view(dtype)
+    usual = np.stack([random.normal(0, 100, 5000), random.normal(0, 1, 5000)]).astype(dtype)
+    whole = random.integers(-100, 100, (2, 5000)).astype(dtype)
+    with np.errstate(over="ignore"):
+        edges = np.stack([each.ravel() for each in np.meshgrid(EDGES, EDGES)]).astype(dtype)
+    return np.concatenate([anything, usual, whole, edges], axis=1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_remainders_are_exact(dtype):
+    x, y = pairs_of(dtype)
+    with np.errstate(all="ignore"):
+        part = np.fmod(x, y)  # of the C library, which is exact
+        wanted = np.where((part != 0) & (np.signbit(part) != np.signbit(y)), part + y, part)
+    for name, numbers in (("fmod", part), ("remainder", wanted)):
+        got = getattr(numod, name)(numod.from_numpy(x), numod.from_numpy(y)).numpy()
+        np.testing.assert_array_equal(got, numbers)
+        assert (np.signbit(got) == np.signbit(numbers))[~np.isnan(numbers)].all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_floor_divide(dtype):
+    x, y = pairs_of(dtype)
+    got = numod.floor_divide(numod.from_numpy(x), numod.from_numpy(y)).numpy()
+    for a, b, quotient in zip(x.tolist(), y.tolist(), got.tolist()):
+        if b and math.isfinite(a) and math.isfinite(b) and abs(Fraction(a) / Fraction(b)) < 2**20:
+            assert quotient == Fraction(a) // Fraction(b)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got[y == 0], (x / y)[y == 0])
+
+
+@pytest.mark.parametrize("dtype, wide", [(np.float32, np.float64), (np.float64, np.longdouble)])
+def test_hypot(dtype, wide):
+    if np.finfo(wide).nmant < 52 or (wide is np.longdouble and np.finfo(wide).nmant < 63):
+        pytest.skip("this machine has no wider float")
+    x, y = pairs_of(dtype)
+    with np.errstate(all="ignore"):
+        wanted = np.hypot(x.astype(wide), y.astype(wide))
+    assert errors(numod.hypot(numod.from_numpy(x), numod.from_numpy(y)).numpy(), wanted).max() <= 1.2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_round(dtype):
+    x = np.concatenate([arguments(dtype), np.arange(-50, 50).astype(dtype) / 2])
+    got = numod.round(numod.from_numpy(x)).numpy()
+    with np.errstate(invalid="ignore"):  # of a signalling NaN
+        np.testing.assert_array_equal(got, np.rint(x))
+    assert (np.signbit(got) == np.signbit(x))[~np.isnan(x)].all()
