@@ -148,6 +148,7 @@ def layers() -> list[Row]:
         Row("layer_norm 512×768", expression("F.layer_norm(x, (768,))", {"x": partial(draw, 512, 768)}, normed), Bar(0.9)),
         Row("batch_norm, training, 8×64×56×56", expression(
             "F.batch_norm(x, None, None, training=True)", images, f"(x - x.mean({over})) * lax.rsqrt(x.var({over}) + 1e-5)", onnx=False), Bar(0.9)),
+        Row("batch_norm, training, forward+backward", backward("batch_norm", images["x"], running_mean=None, running_var=None, training=True), Bar(0.9)),
         Row("cross_entropy 128×1000", expression(
             "F.cross_entropy(x, y)", logits, "-jnp.take_along_axis(jax.nn.log_softmax(x), y[:, None], 1).mean()"), Bar(0.9)),
         Row("max_pool2d 3×3/2, 8×64×56×56", expression("F.max_pool2d(x, 3, 2)", images, maximum), Bar(0.3)),

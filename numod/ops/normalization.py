@@ -1,6 +1,6 @@
 """Normalisation by the mean and variance of rows (layer, group and instance norm) or of channels (batch norm), each way in one kernel.
 
-Means and variances are found in two passes with wide totals. The gradients are kernels too; where a gradient will itself be differentiated
+Means and variances are found block by block with wide totals. The gradients are kernels too; where a gradient will itself be differentiated
 they are composed of tensor operations instead.
 """
 
@@ -19,16 +19,16 @@ def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, 
     for task in parallel_range(rows):
         row = int64(task)
         base = row * n
-        middle = real(row_sum(x, base, n) / float64(n))
-        scale = real(1.0 / sqrt(row_squares(x, base, n, middle) / float64(n) + eps))
+        level, squares = moments(x, base, n, float64(0), float64(0), float64(0))
+        middle = real(level)
+        scale = real(1.0 / sqrt(squares / float64(n) + eps))
         mean[uintp(row)] = middle
         rstd[uintp(row)] = scale
         if scaled * shifted != 0:
             for k in range(n):
                 out[uintp(base + k)] = (x[uintp(base + k)] - middle) * scale * weight[uintp(k)] + bias[uintp(k)]
         else:
-            for k in range(n):
-                out[uintp(base + k)] = (x[uintp(base + k)] - middle) * scale
+            write_scaled(x, out, base, n, middle, scale, x.dtype.type(0))
             if scaled != 0:
                 for k in range(n):
                     out[uintp(base + k)] *= weight[uintp(k)]
@@ -53,27 +53,24 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, sc
             scale = rstd[uintp(row)]
             first = float64(0)
             second = float64(0)
-            for low in range(0, n, 512):
-                a = x.dtype.type(0)
-                b = x.dtype.type(0)
-                if scaled != 0:
+            if scaled != 0:
+                for low in range(0, n, 512):
+                    a = x.dtype.type(0)
+                    b = x.dtype.type(0)
                     for k in range(low, min(low + 512, n)):
                         a += g[uintp(base + k)] * weight[uintp(k)]
                         b += g[uintp(base + k)] * weight[uintp(k)] * (x[uintp(base + k)] - middle)
-                else:
-                    for k in range(low, min(low + 512, n)):
-                        a += g[uintp(base + k)]
-                        b += g[uintp(base + k)] * (x[uintp(base + k)] - middle)
-                first += float64(a)
-                second += float64(b)
+                    first += float64(a)
+                    second += float64(b)
+            else:
+                first, second = slope_sums(g, x, base, n, middle)
             level = real(first / float64(n))
             slope = real(second * float64(scale) * float64(scale) / float64(n))
             if scaled != 0:
                 for k in range(n):
                     out[uintp(base + k)] = scale * (g[uintp(base + k)] * weight[uintp(k)] - level - (x[uintp(base + k)] - middle) * slope)
             else:
-                for k in range(n):
-                    out[uintp(base + k)] = scale * (g[uintp(base + k)] - level - (x[uintp(base + k)] - middle) * slope)
+                write_slopes(g, x, out, base, n, middle, scale, level, slope)
             if summed != 0:
                 for k in range(n):
                     partial[uintp(mine + k)] += g[uintp(base + k)] * (x[uintp(base + k)] - middle) * scale
@@ -84,23 +81,21 @@ def channel_norm_kernel(x, weight, bias, out, mean, var, images, channels, n, sc
     """out (images, channels, n) = (x - mean) / sqrt(var + eps) * weight + bias, with mean and variance of each channel."""
     for task in parallel_range(channels):
         channel = int64(task)
-        count = float64(images * n)
-        total = float64(0)
-        for image in range(images):
-            total += row_sum(x, (image * channels + channel) * n, n)
-        middle = real(total / count)
+        level = float64(0)
         squares = float64(0)
         for image in range(images):
-            squares += row_squares(x, (image * channels + channel) * n, n, middle)
+            level, squares = moments(x, (image * channels + channel) * n, n, float64(image * n), level, squares)
+        middle = real(level)
         mean[uintp(channel)] = middle
-        var[uintp(channel)] = squares / count
-        scale = real(1.0 / sqrt(squares / count + eps))
-        scale = scale * weight[uintp(channel)] if scaled != 0 else scale
-        shift = bias[uintp(channel)] if shifted != 0 else x.dtype.type(0)
-        for image in range(images):
-            base = (image * channels + channel) * n
-            for k in range(n):
-                out[uintp(base + k)] = (x[uintp(base + k)] - middle) * scale + shift
+        var[uintp(channel)] = squares / float64(images * n)
+        scale = real(1.0 / sqrt(squares / float64(images * n) + eps))
+        shift = x.dtype.type(0)
+        if scaled != 0:
+            scale *= weight[uintp(channel)]
+        if shifted != 0:
+            shift = bias[uintp(channel)]
+        for image in range(images - 1, -1, -1):  # what was read last is still in the cache
+            write_scaled(x, out, (image * channels + channel) * n, n, middle, scale, shift)
 
 
 def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps):
@@ -112,25 +107,19 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
         first = float64(0)
         second = float64(0)
         for image in range(images):
-            base = (image * channels + channel) * n
-            for low in range(0, n, 512):
-                a = x.dtype.type(0)
-                b = x.dtype.type(0)
-                for k in range(low, min(low + 512, n)):
-                    a += g[uintp(base + k)]
-                    b += g[uintp(base + k)] * (x[uintp(base + k)] - middle)
-                first += float64(a)
-                second += float64(b)
+            a, b = slope_sums(g, x, (image * channels + channel) * n, n, middle)
+            first += a
+            second += b
         d_bias[uintp(channel)] = first
         d_weight[uintp(channel)] = second * float64(rstd)
         count = float64(images * n)
         level = real(first / count)
         slope = real(second * float64(rstd) * float64(rstd) / count)
-        scale = rstd * weight[uintp(channel)] if scaled != 0 else rstd
-        for image in range(images):
-            base = (image * channels + channel) * n
-            for k in range(n):
-                out[uintp(base + k)] = scale * (g[uintp(base + k)] - level - (x[uintp(base + k)] - middle) * slope)
+        scale = rstd
+        if scaled != 0:
+            scale *= weight[uintp(channel)]
+        for image in range(images - 1, -1, -1):
+            write_slopes(g, x, out, (image * channels + channel) * n, n, middle, scale, level, slope)
 
 
 class _Norm(Op):

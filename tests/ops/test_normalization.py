@@ -65,6 +65,14 @@ def test_statistics_far_from_zero_keep_their_digits() -> None:
     np.testing.assert_allclose(var.numpy(), wide.var(1), rtol=1e-5)
 
 
+def test_an_image_far_from_the_others_does_not_blur_them() -> None:
+    x = np.random.default_rng(0).standard_normal((3, 2, 700)).astype(np.float32)
+    x[0] += 10_000
+    _, mean, var = op.channel_norm.apply((numod.tensor(x), None, None), (0.0,))
+    np.testing.assert_allclose(mean.numpy(), x.mean((0, 2), np.float64), rtol=1e-6)
+    np.testing.assert_allclose(var.numpy(), x.var((0, 2), np.float64), rtol=1e-6)
+
+
 def test_no_rows_have_gradients_of_zero() -> None:
     numod.full((64,), 7.0)  # memory that was used before
     _, *found = run(op.row_norm, np.zeros((0, 4)), drawn(4), drawn(4), np.zeros((0, 4)), numod.float32)
