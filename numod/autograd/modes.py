@@ -118,6 +118,7 @@ class inference_mode(_Mode):  # noqa: N801
 
     def _set(self) -> None:
         state.grad_enabled, state.inference = not self.mode and state.grad_enabled, self.mode
+        type(state).inferred = True
 
     def _again(self) -> inference_mode:
         return inference_mode(self.mode)

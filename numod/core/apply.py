@@ -28,6 +28,7 @@ class _State(threading.local):
 
     grad_enabled = True
     inference = False
+    inferred = False  # of all threads: whether one of them ever was in inference mode. Asking a thread for its state takes a twentieth of an op
     autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype)
 
 
@@ -42,13 +43,21 @@ before_write: Callable = None  # (target): refuses writes the tape cannot repres
 
 def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tensor, ...]:
     """The result (or results) of `op` on tensors and Python numbers. Raises before the launch where shapes, dtypes or devices do not fit."""
-    if len(inputs) == 2:  # the common numbers of inputs are written out: this line runs for every op
+    if len(inputs) == 2:  # the common numbers of inputs are written out: these lines run for every op
         x, y = inputs
-        key = parameters, getattr(x, "_layout", x.__class__), getattr(y, "_layout", y.__class__)
-    elif len(inputs) == 1:
-        key = parameters, getattr(inputs[0], "_layout", inputs[0].__class__)
+        if isinstance(x, Tensor):
+            first, wanted = x._layout, x._requires_grad or (x._base is not None and x.requires_grad)
+        else:
+            first, wanted = x.__class__, False
+        if isinstance(y, Tensor):
+            key, wanted = (parameters, first, y._layout), wanted or y._requires_grad or (y._base is not None and y.requires_grad)
+        else:
+            key = parameters, first, y.__class__
+    elif len(inputs) == 1 and isinstance(inputs[0], Tensor):
+        x = inputs[0]
+        key, wanted = (parameters, x._layout), x._requires_grad or (x._base is not None and x.requires_grad)
     else:
-        key = parameters, *[getattr(each, "_layout", each.__class__) for each in inputs]
+        key, wanted = (parameters, *[each._layout if isinstance(each, Tensor) else each.__class__ for each in inputs]), None
     plan = op.plans.get(key)
     if plan is None:
         if op.widens and _narrow(op, key[1:]):
@@ -56,13 +65,9 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
         plan = op.plan(key, key[1:], parameters)
         plan.run = _viewer(plan) if op.is_view else _runner(plan)
     result = plan.run(inputs)
-    if state.grad_enabled:
-        if op.differentiable:
-            for each in inputs:
-                if getattr(each, "_requires_grad", False) or (getattr(each, "_base", None) is not None and each.requires_grad):
-                    record(op, inputs, key[1:], parameters, result)
-                    break
-    elif state.inference:
+    if wanted is not False and op.differentiable and state.grad_enabled and (wanted or _is_wanted(inputs, ())):
+        record(op, inputs, key[1:], parameters, result)
+    if _State.inferred and state.inference:
         for each in result if op.outputs else (result,):
             each._inference = not op.is_view or inputs[0]._inference
     if listeners:
@@ -100,9 +105,9 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
 
 
 def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:
-    """Whether a gradient flows through a write."""
+    """Whether a gradient flows through a call, which may be a write."""
     for each in inputs:
-        if getattr(each, "_requires_grad", False) or (getattr(each, "_base", None) is not None and each.requires_grad):
+        if isinstance(each, Tensor) and (each._requires_grad or (each._base is not None and each.requires_grad)):
             return True
     for each in targets:
         if each._requires_grad or (each._base is not None and (each.requires_grad or each._base.requires_grad)):
