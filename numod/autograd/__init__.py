@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 
+from ..core import changes
 from ..core.tensor import Tensor
 from . import forward_ad, functional, graph, tape
 from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled, set_detect_anomaly
@@ -33,6 +34,8 @@ def _register_hook(self: Tensor, hook: Callable) -> Handle:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self.grad_fn is not None:
         return Handle.add(hooks_of(self._node).tensor.setdefault(self._output, {}), hook)
+    if self._pictured:
+        changes.note()
     if self._hooks is None:
         self._hooks = {}
     return Handle.add(self._hooks, hook)
@@ -44,6 +47,8 @@ def _register_post_accumulate_grad_hook(self: Tensor, hook: Callable) -> Handle:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self.grad_fn is not None:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    if self._pictured:
+        changes.note()
     if self._after_hooks is None:
         self._after_hooks = {}
     return Handle.add(self._after_hooks, hook)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..core.tensor import Tensor
-from .guards import Entry
+from .guards import Entry, Place
 from .reach import Guard, mentions
 from .trace import Recorder
+
+SAME_MEMORY = "the memory of the gradient"  # how guards begin that other gradients break
 
 
 class Gradients:
@@ -15,13 +17,15 @@ class Gradients:
 
     A function that neither changes nor mentions gradients does not concern itself with them. A gradient that was there and was not looked at
     is one the function drops, so anything may be there. One that it used must be the same memory at every run; and where there was none there
-    must be none.
+    must be none. The gradients of leaves `without` are given, and may be others at every run.
     """
 
-    def __init__(self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...]) -> None:
+    def __init__(self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...], without: frozenset = frozenset()) -> None:
         self.concerned = mentions(function, "grad") or any(each[1] == "is" and hasattr(each[2], "param_groups") for each in entries)
         leaves = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor) and thing._requires_grad]
         self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(each): (each, each._grad) for each in leaves}
+        self.places: list[Place] = [(each, "grad") for each, _ in self.before.values()]
+        self.given = {key for key in self.before if (key, "grad") in without}
         self.inputs = [(each, each._grad) for each in inputs]
         self.guards: list[Guard] = []
         self.inputs_without: list[int] = []
@@ -32,7 +36,10 @@ class Gradients:
         touched = [leaf._grad is not gradient or (gradient is not None and recorder.holds(gradient)) for leaf, gradient in leaves.values()]
         concerned = self.concerned or any(touched)
         for leaf, gradient in leaves.values() if concerned else ():
-            if gradient is None:
+            if id(leaf) in self.given:
+                if gradient is not None and leaf._grad is None:
+                    recorder.drop_gradient(leaf)
+            elif gradient is None:
                 if leaf._requires_grad and id(leaf) not in recorder.indifferent:
                     self.guards.append(Guard(f"the gradient of a {tuple(leaf.shape)} parameter", "{0}._grad is None", (leaf,)))
             elif recorder.holds(gradient):
@@ -47,5 +54,5 @@ class Gradients:
 
 
 def _same_gradient(leaf: Tensor, gradient: Tensor) -> Guard:
-    name = f"the memory of the gradient of a {tuple(leaf.shape)} parameter"
+    name = f"{SAME_MEMORY} of a {tuple(leaf.shape)} parameter"
     return Guard(name, "{0}._grad is not None and {0}._grad._storage is {1} and {0}._grad._layout is {2}", (leaf, gradient._storage, gradient._layout))

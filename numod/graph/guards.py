@@ -7,30 +7,32 @@ are dicts of an optimizer's state, which must be the same objects.
 from __future__ import annotations
 
 import types
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from .. import dtypes
 from ..core import changes
 from ..core.random import Generator
 from ..core.tensor import Tensor
-from . import reach
-from .reach import SIMPLE, Guard, is_module, is_optimizer, names_of
+from .reach import SIMPLE, Guard, fields, hooks_on, is_compiled, is_module, is_optimizer, names_of, worded
 
 dtypes.on_default_change.append(changes.note)
 _DEPTH = 6  # of plain objects and containers
 _PACKAGE = __name__.partition(".")[0]
 Entry = tuple[str, str, Any]
+_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+Place = tuple[Any, Any]  # what holds something, and where in it: an attribute's name, a key, a name of a closure or of a module
 
 
 class Picture:
     """How things were when a program was recorded. `difference()` names what changed since, or is None."""
 
-    def __init__(self, function: Callable, roots: Sequence = (), more: Iterable[Guard] = (), without: frozenset = frozenset()) -> None:
-        self.function, self.roots, self.without = function, roots, without
-        self.entries = list(picture(function, roots, without))
+    def __init__(self, function: Callable, roots: Sequence = (), guards: Sequence[Guard] = (), without: frozenset = frozenset()) -> None:
+        self.function, self.roots, self.without, self.guards = function, roots, without, guards
+        self.entries = Look(function, roots, without).entries
         self.count = changes.count
-        self.guards = [*reach.quick(function, roots), *more]
         for _, kind, thing in self.entries:
             if kind == "is" and isinstance(thing, Tensor):
                 thing._pictured = True
@@ -40,31 +42,42 @@ class Picture:
 
     def difference(self) -> str | None:
         """What changed. The whole picture is taken again only where something noted a change."""
-        broken = self._broken()
-        if broken is not None:
-            return broken
+        change = self._broken()
+        if change is not None:
+            return change
         if changes.count == self.count:
             return None
-        found = compare(self.entries, list(picture(self.function, self.roots, self.without)))
+        found = compare(self.entries, Look(self.function, self.roots, self.without).entries)
         if found is None:
             self.count = changes.count
         return found
 
     def _broken(self) -> str | None:
-        """The name of the first guard that does not hold."""
         try:
             if self.all_hold():
                 return None
         except (AttributeError, LookupError):
             pass  # one is gone; which, is found below
-        for each in self.guards:
-            space: dict[str, Any] = {"equal": _equal}
-            try:
-                if not eval(each.expression(space), space):  # noqa: S307  our own text over our own objects
-                    return each.name
-            except (AttributeError, LookupError):
+        return broken(self.guards)
+
+
+def broken(guards: Iterable[Guard]) -> str | None:
+    """The name of the first guard that does not hold."""
+    for each in guards:
+        space: dict[str, Any] = {"equal": _equal}
+        try:
+            if not eval(each.expression(space), space):  # noqa: S307  our own text over our own objects
                 return each.name
-        return None
+        except (AttributeError, LookupError):
+            return each.name
+    return None
+
+
+def moved(before: list[Guard], after: list[Guard]) -> str | None:
+    """What a call changed that its guards show: those of before no longer hold, or there are others now. What lies in containers they show by itself."""
+    found = broken(each for each in before if not (each.text.startswith("{0}.") or each.text.startswith("{0}[")) or not isinstance(each.objects[-1], _CONTAINERS))
+    others = (one or two for one, two in zip_longest(before, after) if one is None or two is None or (one.name, one.text) != (two.name, two.text))
+    return f"{found} changes" if found else next((f"{each.name} appeared or went" for each in others), None)
 
 
 def conditions(guards: list[Guard], space: dict[str, Any]) -> str:
@@ -94,83 +107,115 @@ def _told(name: str, before: Any, now: Any) -> str:
     return f"{name} is another {type(now).__name__}"
 
 
-def picture(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> Iterator[Entry]:
-    """All that `function` reaches by name, and the objects it is given (`roots`), looked into; `without` attributes, (id of module, name), that it is given."""
-    seen: set = set(without)
-    yield "default dtype", "is", dtypes.get_default_dtype()
-    for hooks in changes.everywhere:
-        yield from ((f"the hooks of all modules[{number}]", "is", hook) for number, hook in hooks.items())
-    for *_, name, value in names_of(function):
-        yield from _look(name, value, seen, _DEPTH)
-    for k, each in enumerate(roots):
-        yield from _look(f"object {k} given", each, seen, _DEPTH)
+class Look:
+    """One look at all that a function reaches by name, and at the objects it is given (`roots`), but for the places `without`, whose tensors it is given.
 
+    `entries` tell how it is. `places` are (holder, key, what is there) of tensors, or None, in whose stead others can be put.
+    """
 
-def _look(name: str, value: Any, seen: set[int], depth: int) -> Iterator[Entry]:
-    if isinstance(value, SIMPLE):
-        yield name, "equal", value
-        return
-    if isinstance(value, (types.ModuleType, type, types.BuiltinFunctionType)) or id(value) in seen or depth == 0:
-        return
-    seen.add(id(value))
-    if isinstance(value, Tensor):
-        yield name, "is", value
-        yield f"{name}'s memory", "is", value._storage
-        yield f"{name}'s bytes", "is", value._storage.data
-        yield f"{name}.requires_grad", "equal", value.requires_grad
-        yield f"{name}'s history", "is", value.grad_fn
-    elif is_module(value):
-        yield from _look_at_module(name, value, seen, depth)
-    elif is_optimizer(value):
-        yield from _look_at_optimizer(name, value)
-    elif isinstance(value, (types.FunctionType, types.MethodType)):
-        if not (getattr(value, "__module__", None) or "").startswith(_PACKAGE):
-            for *_, inner, each in names_of(value):
-                yield from _look(f"{name}: {inner}", each, seen, depth - 1)
-    elif isinstance(value, (list, tuple, dict, set, frozenset)):
-        yield f"len({name})", "equal", len(value)
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _look(f"{name}[{key!r}]", each, seen, depth - 1)
-    elif isinstance(value, Generator):
-        yield name, "is", value  # its draws are recorded
-    else:
-        yield name, "is", value
-        for key, each in list(getattr(value, "__dict__", {}).items()):
-            yield from _look(f"{name}.{key}", each, seen, depth - 1)
+    def __init__(self, function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> None:
+        self.without, self.seen = without, set()
+        self.places: list[tuple[Any, Any, Tensor | None]] = []
+        self.entries: list[Entry] = list(self._everything(function, roots))
 
+    def _everything(self, function: Callable, roots: Sequence) -> Iterator[Entry]:
+        yield "default dtype", "is", dtypes.get_default_dtype()
+        for hooks in changes.everywhere:
+            yield from ((f"the hooks of all modules[{number}]", "is", hook) for number, hook in hooks.items())
+        yield from self._names("", function, _DEPTH)
+        for k, each in enumerate(roots):
+            yield from self._look(f"object {k} given", each, _DEPTH)
 
-def _look_at_module(name: str, module: Any, seen: set[int], depth: int) -> Iterator[Entry]:
-    """Settings, parameters, buffers and submodules. Its registries show their entries in `__dict__` too, so that is enough."""
-    yield name, "is", module
-    for key, each in list(module.__dict__.items()):
-        if key in ("_parameters", "_buffers", "_modules"):
-            yield f"{name}.{key}", "equal", " ".join(each)
-            for inner, part in list(each.items()):
-                if (id(module), inner) not in seen:
-                    yield from _look(f"{name}.{inner}", part, seen, _DEPTH)
-        elif key.endswith("_hooks") or "_hooks_" in key:
-            for number, hook in list(each.items() if isinstance(each, dict) else ()):
-                yield f"{name}.{key}[{number}]", "is", hook
-                yield from _look(f"{name}.{key}[{number}]", hook, seen, depth - 1)
-        elif (id(module), key) not in seen:
-            yield from _look(f"{name}.{key}", each, seen, depth - 1)
+    def _names(self, prefix: str, function: Callable, depth: int) -> Iterator[Entry]:
+        for _, owner, name, value in names_of(function):
+            if isinstance(owner, (types.CellType, dict)):
+                yield from self._at(owner, name, prefix + name, value, depth)
+            else:
+                yield from self._look(prefix + name, value, depth)
 
+    def _at(self, holder: Any, key: Any, name: str, value: Any, depth: int) -> Iterator[Entry]:
+        """What lies at a place."""
+        if (id(holder), key) not in self.without:
+            if value is None or isinstance(value, Tensor):
+                self.places.append((holder, key, value))
+            yield from self._look(name, value, depth)
 
-def _look_at_optimizer(name: str, optimizer: Any) -> Iterator[Entry]:
-    """Flags of its groups (numbers are read at every step, so only whether they are zero), the parameters, and tensors of its state."""
-    yield name, "is", optimizer
-    for k, group in enumerate(optimizer.param_groups):
-        for key, each in group.items():
-            if key == "params":
-                yield f"{name}: parameters of group {k}", "equal", len(each)
-                for n, parameter in enumerate(each):
-                    yield from _look(f"{name}: parameter {n} of group {k}", parameter, set(), 1)
-            elif isinstance(each, (bool, type(None), str)):
-                yield f"{name}.param_groups[{k}][{key!r}]", "equal", each
-            elif isinstance(each, (int, float)):
-                yield f"{name}.param_groups[{k}][{key!r}] != 0", "equal", bool(each)
-    for n, state in enumerate(optimizer.state.values()):
-        yield f"{name}.state[{n}]", "state", state
-        for key, each in state.items():
-            if isinstance(each, Tensor):
-                yield from _look(f"{name}.state[{n}][{key!r}]", each, set(), 1)
+    def _look(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
+        if isinstance(value, SIMPLE):
+            yield name, "equal", value
+            return
+        if isinstance(value, (types.ModuleType, type, types.BuiltinFunctionType)) or id(value) in self.seen or depth == 0:
+            return
+        self.seen.add(id(value))
+        if isinstance(value, Tensor):
+            yield from self._tensor(name, value, depth)
+        elif is_compiled(value):
+            yield from self._names(f"{name}: ", value.function, depth - 1)
+        elif is_module(value):
+            yield from self._module(name, value, depth)
+        elif is_optimizer(value):
+            yield from self._optimizer(name, value)
+        elif isinstance(value, (types.FunctionType, types.MethodType)):
+            if not (getattr(value, "__module__", None) or "").startswith(_PACKAGE):
+                yield from self._names(f"{name}: ", value, depth - 1)
+        elif isinstance(value, _CONTAINERS):
+            yield f"len({name})", "equal", len(value)
+            for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
+                yield from self._at(value, key, f"{name}[{worded(key)}]", each, depth - 1)
+        elif isinstance(value, Generator):
+            yield name, "is", value  # its draws are recorded
+        else:
+            yield name, "is", value
+            for key, each in fields(value):
+                yield from self._at(value, key, f"{name}.{key}", each, depth - 1)
+
+    def _tensor(self, name: str, tensor: Tensor, depth: int) -> Iterator[Entry]:
+        yield name, "is", tensor
+        yield f"{name}'s memory", "is", tensor._storage
+        yield f"{name}'s bytes", "is", tensor._storage.data
+        yield f"{name}.requires_grad", "equal", tensor.requires_grad
+        yield f"{name}'s history", "is", tensor.grad_fn
+        for number, hook in hooks_on(tensor):
+            yield f"{name}'s hooks[{number}]", "is", hook
+            yield from self._look(f"{name}'s hooks[{number}]", hook, depth - 1)
+
+    def _module(self, name: str, module: Any, depth: int) -> Iterator[Entry]:
+        """Settings, parameters, buffers and submodules. Its registries show their entries in `__dict__` too, so that is enough."""
+        yield name, "is", module
+        for key, each in list(module.__dict__.items()):
+            if key in ("_parameters", "_modules"):
+                yield f"{name}.{key}", "equal", " ".join(each)
+                for inner, part in list(each.items()):
+                    yield from self._look(f"{name}.{inner}", part, _DEPTH)
+            elif key == "_buffers":
+                yield f"{name}.{key}", "equal", " ".join(each)
+            elif key.endswith("_hooks") or "_hooks_" in key:
+                for number, hook in list(each.items() if isinstance(each, dict) else ()):
+                    yield f"{name}.{key}[{number}]", "is", hook
+                    yield from self._look(f"{name}.{key}[{number}]", hook, depth - 1)
+            elif key not in module._parameters:
+                yield from self._at(module, key, f"{name}.{key}", each, depth - 1)
+
+    def _optimizer(self, name: str, optimizer: Any) -> Iterator[Entry]:
+        """Flags of its groups (numbers are read at every step, so only whether they are zero), the parameters, and tensors of its state."""
+        yield name, "is", optimizer
+        for k, group in enumerate(optimizer.param_groups):
+            for key, each in group.items():
+                if key == "params":
+                    yield f"{name}: parameters of group {k}", "equal", len(each)
+                    for n, parameter in enumerate(each):
+                        yield from self._again(f"{name}: parameter {n} of group {k}", parameter)
+                elif isinstance(each, (bool, type(None), str)):
+                    yield f"{name}.param_groups[{k}][{key!r}]", "equal", each
+                elif isinstance(each, (int, float)):
+                    yield f"{name}.param_groups[{k}][{key!r}] != 0", "equal", bool(each)
+        for n, state in enumerate(optimizer.state.values()):
+            yield f"{name}.state[{n}]", "state", state
+            for key, each in state.items():
+                if isinstance(each, Tensor):
+                    yield from self._again(f"{name}.state[{n}][{key!r}]", each)
+
+    def _again(self, name: str, tensor: Tensor) -> Iterator[Entry]:
+        """A tensor, whether or not it was seen elsewhere."""
+        self.seen.discard(id(tensor))
+        yield from self._look(name, tensor, 1)

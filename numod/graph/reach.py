@@ -7,10 +7,12 @@ value of an iterator, is refused.
 
 from __future__ import annotations
 
+import array
 import dis
 import random
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +25,7 @@ from ..core.tensor import Tensor
 from ..device import Size
 from ..device.device import Device
 
-SIMPLE = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, Device, Size, slice, type(Ellipsis))
+SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, dtypes.dtype, Device, Size, slice, type(Ellipsis))
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
@@ -60,9 +62,9 @@ class Settings(Guard):
         return all(key == "params" or isinstance(each, SIMPLE) or (isinstance(each, tuple) and all(isinstance(part, SIMPLE) for part in each)) for key, each in self.group.items())
 
 
-def quick(function: Callable, roots: Sequence = ()) -> list[Guard]:
-    """The guards of a function and of objects it is given (`roots`). Raises RuntimeError for what it uses and no guard can hold."""
-    walk = _Walk()
+def quick(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> list[Guard]:
+    """The guards of a function and of objects it is given (`roots`), but for places `without`. Raises RuntimeError for what it uses and no guard can hold."""
+    walk = _Walk(without)
     walk.function(function, "")
     for k, each in enumerate(roots):
         walk.visit(f"object {k} given", each)
@@ -70,7 +72,8 @@ def quick(function: Callable, roots: Sequence = ()) -> list[Guard]:
 
 
 class _Walk:
-    def __init__(self) -> None:
+    def __init__(self, without: frozenset) -> None:
+        self.without = without  # (id of a holder, key) of what the function is given
         self.guards: list[Guard] = []
         self.seen: set[int] = set()
         self.mentioned: set[str] = set()
@@ -80,11 +83,13 @@ class _Walk:
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         self.mentioned.update(global_names(code) if code is not None else ())
         for text, owner, name, value in names_of(function):
-            name = prefix + name
             if owner is None:
-                self.visit(name, value)  # the function's own object is the one it was bound to
-            elif not _fixed(value):
-                self.value(name, text, (owner,), value)
+                self.visit(prefix + name, value)  # the function's own object is the one it was bound to
+            elif not _fixed(value) and (id(owner), name) not in self.without:
+                self.value(prefix + name, text, (owner,), value)
+        own = getattr(function, "__func__", function)
+        for key in sorted(self.mentioned & getattr(own, "__dict__", {}).keys()):
+            self.value(f"{prefix}{own.__name__}.{key}", f"{{0}}.{key}", (own,), own.__dict__[key])
 
     def value(self, name: str, text: str, objects: tuple, value: Any) -> None:
         """A guard that `text` over `objects` gives this value, and those of what lies in it."""
@@ -97,20 +102,27 @@ class _Walk:
 
     def visit(self, name: str, value: Any) -> None:
         """What lies in a thing that is known to be the same object."""
-        if id(value) in self.seen or isinstance(value, (*SIMPLE, Tensor)):
+        if id(value) in self.seen or isinstance(value, SIMPLE):
             return
         self.seen.add(id(value))
+        if isinstance(value, Tensor):
+            self.hooks(name, value)
+            return
         if isinstance(value, types.ModuleType):
             self.namespace(name, value)
         elif isinstance(value, (types.FunctionType, types.MethodType)):
             if not _ours(value):
                 self.function(value, f"{name}: ")
-        elif isinstance(value, (list, tuple, dict)):
+        elif is_compiled(value):
+            self.function(value.function, f"{name}: ")
+        elif isinstance(value, (list, tuple, dict, deque)):
             self.container(name, value)
         elif isinstance(value, (set, frozenset)):
             self.guards.append(Guard(name, "{0} == {1}", (value, frozenset(value))))
-        elif isinstance(value, np.ndarray):
+        elif isinstance(value, (np.ndarray, array.array)):
             self.guards.append(Guard(name, "{0}.tobytes() == {1}", (value, value.tobytes())))
+        elif isinstance(value, bytearray):
+            self.guards.append(Guard(name, "{0} == {1}", (value, bytes(value))))
         elif is_optimizer(value):
             self.optimizer(name, value)
         elif isinstance(value, (random.Random, np.random.Generator, np.random.RandomState)) or hasattr(value, "__next__"):
@@ -128,7 +140,13 @@ class _Walk:
         if root not in _LIBRARIES:
             self.attributes(name, module, module)
 
-    def container(self, name: str, value: list | tuple | dict) -> None:
+    def hooks(self, name: str, tensor: Tensor) -> None:
+        """The hooks of a leaf that has some: it notes the first one."""
+        for table in (tensor._hooks, tensor._after_hooks):
+            if table is not None:
+                self.container(f"{name}'s hooks", table)
+
+    def container(self, name: str, value: list | tuple | dict | deque) -> None:
         """The length and the items of a container."""
         fixed = isinstance(value, tuple)
         if not fixed:
@@ -136,8 +154,8 @@ class _Walk:
         for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
             if fixed:
                 self.visit(f"{name}[{key}]", each)
-            else:
-                self.value(f"{name}[{key!r}]", "{0}[{1}]", (value, key), each)
+            elif (id(value), key) not in self.without:
+                self.value(f"{name}[{worded(key)}]", "{0}[{1}]", (value, key), each)
 
     def thing(self, name: str, value: Any) -> None:
         """The parts of a module that do not note changes, or the attributes of a plain object."""
@@ -172,7 +190,7 @@ class _Walk:
             self.visit(f"{name}.{key}", getattr(descriptor, "__func__", descriptor))
             return
         own = is_module(value) and (key in value.__dict__ or any(key in value.__dict__[each] for each in _REGISTRIES))
-        if own or not (descriptor is not None or key in getattr(value, "__dict__", ())):
+        if own or (id(value), key) in self.without or not (descriptor is not None or key in getattr(value, "__dict__", ())):
             return
         try:
             each = getattr(value, key)
@@ -189,6 +207,8 @@ class _Walk:
                     self.guards.append(Guard(f"{name}'s state {key!r}", f"{{0}}[{key!r}] is {{1}}", (state, each)))
         self.guards.append(Guard(f"{name}'s state", "len({0}.state) == {1}", (optimizer, len(optimizer.state))))
         for group in optimizer.param_groups:
+            for each in group["params"]:
+                self.visit(f"{name}'s parameter", each)
             keys = [key for key, each in group.items() if key not in ("params", "lr", "initial_lr") and isinstance(each, (bool, int, float, type(None)))]
             texts = [f"{{0}}[{key!r}]" if group[key] else f"not {{0}}[{key!r}]" for key in keys]
             self.guards.append(Settings(f"{name}'s settings", " and ".join(texts) or "True", (group,), group))
@@ -234,21 +254,28 @@ def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
         except ValueError:
             pass  # not yet assigned
     space = function.__globals__
-    for name in loaded_globals(code):
+    for name, stored in global_uses(code).items():
         if name in space:
             yield f"{{0}}[{name!r}]", space, name, space[name]
+        elif stored:
+            yield f"{{0}}.get({name!r})", space, name, None
     for k, value in enumerate(function.__defaults__ or ()):
         yield f"{{0}}.__defaults__[{k}]", function, f"default {k}", value
+    for name, value in (function.__kwdefaults__ or {}).items():
+        yield f"{{0}}[{name!r}]", function.__kwdefaults__, name, value
 
 
 @cache
-def loaded_globals(code: types.CodeType) -> tuple[str, ...]:
-    """Names that a code, and those it defines, look up as globals (not as attributes)."""
-    found = dict.fromkeys(each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+def global_uses(code: types.CodeType) -> dict[str, bool]:
+    """Names that a code, and those it defines, use as globals (not as attributes), and whether they assign them."""
+    found: dict[str, bool] = {}
+    for each in dis.get_instructions(code):
+        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
+            found[each.argval] = found.get(each.argval, False) or not each.opname.startswith("LOAD")
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            found.update(dict.fromkeys(loaded_globals(constant)))
-    return tuple(found)
+            found.update((name, stored or found.get(name, False)) for name, stored in global_uses(constant).items())
+    return found
 
 
 def global_names(code: types.CodeType) -> list[str]:
@@ -269,6 +296,27 @@ def mentions(function: Callable, part: str) -> bool:
 def is_module(value: Any) -> bool:
     """Whether it is a module of layers."""
     return hasattr(value, "_modules") and hasattr(value, "_parameters")
+
+
+def is_compiled(value: Any) -> bool:
+    """Whether it is a compiled function."""
+    return hasattr(value, "versions") and hasattr(value, "function")
+
+
+def worded(key: Any) -> str:
+    """A key of a dictionary, as it is told. Tensors can be keys, whose values nobody shall read."""
+    return repr(key) if isinstance(key, SIMPLE) else f"a {type(key).__name__}"
+
+
+def fields(value: Any) -> list[tuple[str, Any]]:
+    """The attributes of a plain object, in its dictionary and in its slots."""
+    slots = [each for kind in type(value).__mro__ for each in (vars(kind).get("__slots__", ()) if not _ours(kind) else ())]
+    return [*getattr(value, "__dict__", {}).items(), *((each, getattr(value, each)) for each in slots if each[:2] != "__" and hasattr(value, each))]
+
+
+def hooks_on(tensor: Tensor) -> list[tuple[int, Callable]]:
+    """The hooks of a leaf, with their keys."""
+    return [pair for table in (tensor._hooks, tensor._after_hooks) for pair in (table or {}).items()]
 
 
 def is_optimizer(value: Any) -> bool:

@@ -1,56 +1,72 @@
-"""Tensors that modules keep as attributes from call to call: `self.hidden = cell(x, self.hidden)` in a `forward`. Not buffers written in place.
+"""Tensors that Python keeps from call to call: `self.hidden = cell(x, self.hidden)`, `seen["input"] = x.detach()` in a hook. Not those written in place.
 
-A compiled function is given their values as arguments and gives the next ones as results; what stands in the modules is exchanged around it.
+A compiled function is given them as arguments and gives the next ones as results; what lies at their places is exchanged around it.
 """
 
 from __future__ import annotations
 
+import types
+from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial, wraps
 from typing import Any
 
 from ..core import changes
 from ..core.tensor import Tensor
-from .guards import Entry
+from .guards import Look, Place
 from .reach import is_module
 
-Cell = tuple[Any, str]  # a module and an attribute of it
+
+def written(before: Look, after: Look) -> list[Place]:
+    """The places that hold another tensor than before, or one where none was; attributes of modules may be new."""
+    was = {(id(holder), key): value for holder, key, value in before.places}
+    found = ((holder, key, value, was.get((id(holder), key), None if is_module(holder) else value)) for holder, key, value in after.places)
+    return [(holder, key) for holder, key, value, former in found if isinstance(value, Tensor) and value is not former]
 
 
-def attributes(entries: Iterable[Entry]) -> list[tuple[Any, dict[str, Any]]]:
-    """The modules in a picture, with what they hold now."""
-    return [(thing, dict(vars(thing))) for _, kind, thing in entries if kind == "is" and is_module(thing)]
+def read(holder: Any, key: Any) -> Tensor | None:
+    """What lies at a place; of a leaf, its gradient."""
+    try:
+        if isinstance(holder, types.CellType):
+            return holder.cell_contents
+        if isinstance(holder, Tensor):
+            return holder._grad
+        return holder[key] if isinstance(holder, (dict, list, deque)) else getattr(holder, key)
+    except (LookupError, AttributeError, ValueError):
+        return None
 
 
-def written(before: list[tuple[Any, dict[str, Any]]]) -> list[Cell]:
-    """The attributes that hold another tensor than before, or one where none was. Parameters are not among them."""
-    found = []
-    for module, held in before:
-        for key, now in vars(module).items():
-            if isinstance(now, Tensor) and now is not held.get(key) and isinstance(held.get(key), (Tensor, type(None))) and key not in module._parameters:
-                found.append((module, key))
-    return found
+def values(places: list[Place]) -> list[Tensor | None]:
+    """What lies at the places."""
+    return [read(*each) for each in places]
 
 
-def values(cells: list[Cell]) -> list[Tensor | None]:
-    """What the attributes hold."""
-    return [vars(module).get(key) for module, key in cells]
+def given(function: Callable, places: list[Place]) -> Callable:
+    """A function of (what lies at the places, its arguments, those with names) that gives (its result, what lies there then, but no gradients)."""
+    then = partial(values, [each for each in places if not isinstance(each[0], Tensor)])
 
-
-def given(function: Callable, cells: list[Cell]) -> Callable:
-    """A function of (what the attributes hold, its arguments, those with names) that gives (its result, what they hold then)."""
-
+    @wraps(function)
     def run(held: list, arguments: tuple, named: dict) -> tuple:
-        return function(*arguments, **named), values(cells)
+        return function(*arguments, **named), then()
 
     return run
 
 
-def put(cells: list[Cell], new: list[Tensor | None], pictures: Iterable[Any]) -> None:
-    """Assign what a run gave. `pictures` leave these attributes out, so where they held before they hold still."""
-    for (module, key), value in zip(cells, new):
-        if vars(module).get(key) is not value:
+def put(places: list[Place], new: list[Tensor | None], pictures: Iterable[Any]) -> None:
+    """Lay down what a run gave. `pictures` leave these places out, so where they held before they hold still."""
+    for (holder, key), value in zip([each for each in places if not isinstance(each[0], Tensor)], new):
+        if read(holder, key) is not value:
             before = changes.count
-            setattr(module, key, value)
+            _lay(holder, key, value)
             for each in pictures:
                 if each.count == before:
                     each.count = changes.count
+
+
+def _lay(holder: Any, key: Any, value: Tensor | None) -> None:
+    if isinstance(holder, types.CellType):
+        holder.cell_contents = value
+    elif isinstance(holder, (dict, list, deque)):
+        holder[key] = value
+    else:
+        setattr(holder, key, value)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
 
+import numpy as np
+
 from ..autograd import no_grad
 from ..core import apply as waist
 from ..core.creation import empty
@@ -239,7 +241,7 @@ class Recorder:
         if isinstance(each, Draw):  # a second run of a checkpoint draws what the first drew
             return self.draws.setdefault((id(each.generator), each.generator._seed, int(each), each.count), each)
         if not isinstance(each, Tensor):
-            return each
+            return each.item() if isinstance(each, np.generic) else each
         found, place = self.numbers.get(id(each)), _place(each)
         if found is not None and self.places[found.number] == place:
             return found

@@ -40,7 +40,7 @@ def get_swa_multi_avg_fn() -> Callable:
     @no_grad()
     def swa_update(averaged: list[Tensor], current: list[Tensor], num_averaged: Tensor | int) -> None:
         for mean, value in zip(averaged, current):
-            mean.add_((value - mean) / (float(num_averaged) + 1))
+            mean.add_((value - mean) / (num_averaged + 1))
 
     return swa_update
 
@@ -83,9 +83,9 @@ class AveragedModel(Module):
     @no_grad()
     def update_parameters(self, model: Module) -> None:
         """Take the model's present values into the average."""
-        mine, theirs, count = self._averaged(self.module), self._averaged(model), int(self.n_averaged)
+        mine, theirs = self._averaged(self.module), self._averaged(model)
         theirs = [each.detach().to(mean.device) for mean, each in zip(mine, theirs)]
-        if count == 0:
+        if (self.n_averaged == 0)._observe():
             for mean, value in zip(mine, theirs):
                 mean.copy_(value)
         elif self.multi_avg_fn is not None:
@@ -94,7 +94,7 @@ class AveragedModel(Module):
             for mean, value in zip(mine, theirs):
                 mean.copy_(self.avg_fn(mean, value, self.n_averaged))
         else:
-            get_swa_multi_avg_fn()(mine, theirs, count)
+            get_swa_multi_avg_fn()(mine, theirs, self.n_averaged)
         if not self.use_buffers:
             for mean, value in zip(self.module.buffers(), model.buffers()):
                 mean.copy_(value.detach().to(mean.device))

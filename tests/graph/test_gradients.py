@@ -130,3 +130,33 @@ def test_a_view_whose_base_joined_the_tape() -> None:
     base.copy_(weight * 3)
     compiled(view).sum().backward()
     assert weight.grad.tolist() == [6.0, 6.0, 0.0]
+
+
+@pytest.mark.parametrize("where", ["flag", "first", "outside"])
+def test_accumulation_over_several_calls_is_recorded_a_few_times(where: str) -> None:
+    def run(wrap: object) -> tuple[list, object]:
+        model = net()
+        optimizer = numod.optim.Adam(model.parameters(), lr=0.1)
+
+        def step(x: numod.Tensor, y: numod.Tensor, first: bool, last: bool) -> numod.Tensor:
+            if first and where == "first":
+                optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y) / 3
+            loss.backward()
+            if last and where != "outside":
+                optimizer.step()
+                if where == "flag":
+                    optimizer.zero_grad()
+            return loss.detach()
+
+        step, found = wrap(step), []
+        for k in range(18):
+            found.append(step(*batch(k), where == "first" and k % 3 == 0, where != "outside" and k % 3 == 2))
+            if where == "outside" and k % 3 == 2:
+                optimizer.step()
+                optimizer.zero_grad()
+            found += [each.detach().clone() for each in model.parameters()] + [each.grad if each.grad is None else each.grad.clone() for each in model.parameters()]
+        return found, step
+
+    compiled = run(compile)
+    assert equal(run(lambda step: step)[0], compiled[0]) and compiled[1].recorded <= 8 and not compiled[1].complained

@@ -1,0 +1,94 @@
+"""What tells one call of a compiled function from another: the layouts of its tensors, the values of the rest, which arguments share memory, the modes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.apply import state
+from ..core.tensor import Tensor
+from ..device import Layout
+from . import structure
+from .reach import SIMPLE
+
+
+def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
+    """A call's key (layouts of tensors, values of the rest, which arguments share memory, the modes) and its tensors."""
+    tensors: list[Tensor] = []
+    key = tuple([_key(each, tensors) for each in arguments])
+    if named:
+        key += tuple([(name, _key(each, tensors)) for name, each in named.items()])
+    if len(tensors) > 1:
+        storages = [id(each._storage) for each in tensors]
+        if len(set(storages)) < len(storages):
+            first = [tensors[storages.index(each)] for each in storages]
+            places = [(storages.index(id(each._storage)), each._offset - other._offset, _position(each, tensors)) for each, other in zip(tensors, first)]
+            key += (tuple(places),)
+    return (key, state.grad_enabled, state.inference, state.autocast), tuple(tensors)
+
+
+def _key(each: Any, tensors: list[Tensor]) -> Any:
+    if isinstance(each, Tensor):
+        tensors.append(each)
+        return (each._layout, each.requires_grad) if state.grad_enabled else each._layout
+    if isinstance(each, SIMPLE):
+        return type(each), each if each and each == each else repr(each)  # 0.0 and -0.0 are two numbers; NaN is one
+    if isinstance(each, (list, tuple)):
+        return type(each), *[_key(part, tensors) for part in each]
+    if isinstance(each, dict):
+        return dict, *[(name, _key(part, tensors)) for name, part in each.items()]
+    if structure.is_data(each):
+        return type(each), *[(name, _key(getattr(each, name), tensors)) for name in structure.fields_of(each)]
+    return _Same(each)
+
+
+def family(key: Any) -> Any:
+    """A key without sizes: calls that differ in these only."""
+    if isinstance(key, Layout):
+        return key.ndim, key.dtype, key.device
+    return (type(key), *map(family, key)) if isinstance(key, tuple) else key
+
+
+def difference(key: tuple, before: tuple) -> str:
+    """Where two calls' keys differ, in words."""
+    if key[1:] != before[1:]:
+        return "the grad mode"
+    for number, (now, then) in enumerate(zip(key[0], before[0])):
+        if now != then:
+            return f"argument {number}: {_worded(then)} was recorded, {_worded(now)} came"
+    return "the number of arguments"
+
+
+def _worded(each: Any) -> str:
+    """An argument's part of a key, in words."""
+    if isinstance(each, Layout):
+        return f"{each.dtype} {tuple(each.shape)}"
+    if isinstance(each, tuple) and each and isinstance(each[0], Layout):
+        return _worded(each[0]) + (" that requires a gradient" if each[1] else "")
+    return repr(each[1]) if isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], type) else "another structure"
+
+
+def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
+    return next(k for k, each in enumerate(tensors) if each is tensor)
+
+
+def objects(each: Any) -> list:
+    """The arguments that are known by identity: modules, optimizers, plain objects."""
+    inside = structure.parts(each)
+    if inside is not None:
+        return [found for part in inside for found in objects(part)]
+    return [] if isinstance(each, (Tensor, *SIMPLE)) else [each]
+
+
+class _Same:
+    """An argument that is nothing of the above: the same object."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.thing is self.thing
+
+

@@ -1,0 +1,237 @@
+"""One call of a compiled function, run for real and recorded: the version it gives for later calls, or why it gives none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..autograd.engine import grad
+from ..autograd.tape import edge_to
+from ..core import apply as waist
+from ..core import changes
+from ..core.creation import ones
+from ..core.random import Draw, default_generator
+from ..core.tensor import Tensor
+from ..device import Storage
+from . import guards, key, lines, reach, structure
+from . import state as kept
+from .caller import caller
+from .differentiable import Differentiable
+from .gradients import Gradients
+from .run import Executable
+from .section import Form
+from .structure import replace
+from .trace import Recorder, Value
+
+_OWN_HOOKS = tuple(f"self.{name}" for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))
+
+
+class Version:
+    """A program with what it was recorded under."""
+
+    def __init__(self, executable: Executable, picture: guards.Picture, owned: Gradients, shared: dict[int, Storage]) -> None:
+        self.executable, self.picture = executable, picture
+        self.shared = shared  # of inputs that are tensors which the function also reaches by itself: their memory
+        self.without = owned.inputs_without  # numbers of inputs that had no gradient
+        self.gradients = owned.places
+        self.held = {id(each._storage) for each in executable.program.held.values()}
+        self.made: Callable | None = None
+
+    def caller(self, arguments: tuple, named: dict[str, Any], slow: Callable) -> Callable:
+        """The short way into this version."""
+        if self.made is None:
+            self.made = caller(self.executable, self.picture, arguments, named, slow, self.without, self.shared)
+        return self.made
+
+    def run(self, tensors: tuple[Tensor, ...], function: Callable) -> Any:
+        """The program's results. `function` gives them eagerly, should their gradients be differentiated."""
+        if isinstance(self.executable, Differentiable):
+            return self.executable.run(tensors, lambda: function() if self.objection(tensors) is None else None)
+        return self.executable.run(tensors)
+
+    def objection(self, tensors: tuple[Tensor, ...]) -> str | None:
+        """Why the program may not run now, or None."""
+        for number, each in enumerate(tensors):
+            if id(each._storage) in self.held or each._storage is not self.shared.get(number, each._storage):
+                return "an argument that shares memory with a tensor the function reaches by itself"
+        for number in self.without:
+            if tensors[number]._grad is not None:
+                return "an argument that has a gradient already"
+        return self.picture.difference()
+
+
+@dataclass
+class Recording:
+    """What came of a call: its `outputs`, and the `version` for later calls. Without one, the `change` it made in Python, and the `places` that hold new tensors."""
+
+    outputs: Any
+    version: Version | None = None
+    change: str | None = None
+    places: list[guards.Place] = field(default_factory=list)
+
+
+def record(function: Callable, arguments: tuple, named: dict, name: str, form: Form, failed: bool, without: frozenset) -> Recording:
+    """Run a call for real while recording it.
+
+    What lies at the places `without` is among the arguments. Where a check has `failed` the function is likely to raise, and to put values into its message.
+    """
+    roots, tensors = key.objects((arguments, named)), key.describe(arguments, named)[1]
+    before = guards.Look(function, roots, without)
+    shared = _shared(before.entries, tensors)
+    if shared is None:
+        return Recording(function(*arguments, **named))
+    witness = _Witness(function, arguments, named, tensors, before, without, failed)
+    recorder, owned = witness.recorder, Gradients(function, before.entries, tensors, without)
+    outputs = witness.run()
+    if recorder.made_state or recorder.confused:
+        return Recording(outputs)
+    if witness.change is not None:
+        told = witness.change.removeprefix("function: ") if without else witness.change
+        return Recording(outputs, None, f"{told} {lines.where(told, recorder.lines, function)}", kept.written(before, witness.after))
+    _refuse_hooks(before.entries)
+    owned.settle(recorder)
+    if witness.joint is None:
+        executable = Executable(recorder.finish(outputs), name, form)
+    else:
+        boundary, differentiated, wanted, gradients = witness.joint
+        executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
+    picture = guards.Picture(function, roots, [*witness.guards, *owned.guards], without)
+    executable.counting = picture.counting
+    return Recording(outputs, Version(executable, picture, owned, shared))
+
+
+class _Witness:
+    """How things were before a call, and what the call changes beside tensors: `change`."""
+
+    def __init__(self, function: Callable, arguments: tuple, named: dict, tensors: tuple[Tensor, ...], before: guards.Look, without: frozenset, failed: bool) -> None:
+        self.function, self.arguments, self.named, self.tensors, self.before, self.without = function, arguments, named, tensors, before, without
+        self.roots = key.objects((arguments, named))
+        self.guards = reach.quick(function, self.roots, without)
+        self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
+        self.recorder.patient = failed
+        self.contents, self.settings = structure.contents((arguments, named)), _settings(before.entries)
+        self.stream, self.histories = _stream(), [(each.grad_fn, each.requires_grad) for each in tensors]
+
+    def run(self) -> Any:
+        """The call's result. Its gradients, where it needs them, are recorded as well: `joint`."""
+        waist.listeners.append(self.recorder)
+        changes.watchers.append(self.recorder.assigned)
+        try:
+            outputs = self.function(*self.arguments, **self.named)
+            if self.recorder.refused:
+                raise self.recorder.refused
+            self.change = None if self.recorder.made_state else self._changed()
+            self.joint = None if self.change or self.recorder.made_state else _differentiate(self.recorder, self.tensors, outputs)
+        finally:
+            waist.listeners.remove(self.recorder)
+            changes.watchers.remove(self.recorder.assigned)
+        return outputs
+
+    def _changed(self) -> str | None:
+        self.after = guards.Look(self.function, self.roots, self.without)
+        found = guards.compare(self.before.entries, self.after.entries) or self._unseen()
+        if found is None and _settings(self.before.entries) != self.settings:
+            found = "a setting of an optimizer's param_groups changes"
+        if found is None and (kind := structure.changed(self.contents)):
+            found = f"what is in an argument, a {kind}, changes"
+        if found is None:
+            former, self.guards = self.guards, reach.quick(self.function, self.roots, self.without)
+            found = guards.moved(former, self.guards)
+        return found
+
+    def _unseen(self) -> str | None:
+        """What the call did that its steps do not show: a random stream begun anew, an argument that became part of the tape."""
+        for each, (history, required) in zip(self.tensors, self.histories):
+            if each.grad_fn is not history:
+                return "an argument is written in place where gradients are recorded"
+            if each.requires_grad is not required:
+                return "an argument's requires_grad is set"
+        seed, offset = self.stream
+        draws = {id(each): each for step in self.recorder.program.steps for each in getattr(step, "inputs", ()) if isinstance(each, Draw)}
+        if _stream() != (seed, offset + sum(each.count for each in draws.values() if each.generator is default_generator)):
+            return "the random stream is begun anew or used outside tensors' operations"
+        return None
+
+
+def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...]) -> dict[int, Storage] | None:
+    """The memory of arguments that the function also reaches by itself (parameters given to `functional_call`, say), by their numbers.
+
+    None where a tensor that it reaches is another part of that memory: which elements are which would not be known.
+    """
+    reached = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor)]
+    found = {}
+    for number, each in enumerate(tensors):
+        same = [other for other in reached if other._storage is each._storage]
+        if any(other._offset != each._offset or other._layout is not each._layout for other in same):
+            return None
+        if same:
+            found[number] = each._storage
+    return found
+
+
+def _settings(entries: list[guards.Entry]) -> list[dict]:
+    """The numbers in the groups of all optimizers that the function reaches. Programs read them anew at every run, but do not write them."""
+    optimizers = [thing for _, kind, thing in entries if kind == "is" and hasattr(thing, "param_groups")]
+    return [{key: each for key, each in group.items() if isinstance(each, (bool, int, float, tuple))} for each in optimizers for group in each.param_groups]
+
+
+def _stream() -> tuple[int, int]:
+    return default_generator._seed, default_generator._offset
+
+
+def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any) -> tuple[int, list[Value], list[Tensor | int], tuple] | None:
+    """Record the gradients of results that need them: (where backward begins, those results, what the gradients are for, the gradients)."""
+    results: list[Tensor] = []
+
+    def note(each: Any) -> None:
+        if isinstance(each, Tensor) and each.grad_fn is not None and not any(each is other for other in results):
+            results.append(each)
+
+    replace(outputs, note)
+    leaves = _leaves(results, tensors)
+    if not results or leaves is None:
+        return None
+    seeds = [ones(each.shape, dtype=each.dtype, device=each.device) for each in results]
+    for each in seeds:
+        recorder.add_input(each)
+    boundary = len(recorder.program.steps)
+    numbers = {id(each): k for k, each in enumerate(tensors)}
+    gradients = grad(results, leaves, seeds, retain_graph=True, allow_unused=True)
+    return boundary, [recorder.numbers[id(each)] for each in results], [numbers.get(id(each), each) for each in leaves], gradients
+
+
+def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] | None:
+    """The leaves, and the given tensors, that the results depend on. None where the graph was already used up by a backward pass."""
+    given = {(id(edge[0]), edge[1]): each for each in tensors if (edge := edge_to(each)) is not None}
+    found: dict[int, Tensor] = {}
+    seen, waiting = set(), [edge_to(each) for each in results]
+    while waiting:
+        target, number = waiting.pop()
+        stop = given.get((id(target), number), target if isinstance(target, Tensor) else None)
+        if stop is not None:
+            found[id(stop)] = stop
+            if stop._hooks or stop._after_hooks:
+                raise RuntimeError("compile: a tensor with hooks takes part; remove them, or leave the function uncompiled")
+        elif target not in seen:
+            seen.add(target)
+            if getattr(target, "kept", ()) is None:
+                return None
+            if target.hooks is not None and any(vars(target.hooks).values()):
+                raise RuntimeError(
+                    "compile: a computed tensor has hooks or retains its gradient, which a compiled function does not call; leave the function uncompiled"
+                )
+            waiting += [edge for edge in target.edges if edge is not None]
+    return list(found.values())
+
+
+def _refuse_hooks(entries: list[guards.Entry]) -> None:
+    """Hooks on the gradients of modules inside would not be called. (Those of a compiled module itself are: they run around it.)
+
+    Forward hooks are part of what is recorded, and their code is guarded like the function's own.
+    """
+    for name, _, thing in entries:
+        if re.search(r"_backward_(pre_)?hooks\[", name) and callable(thing) and not name.startswith(_OWN_HOOKS):
+            module, _, hook = name.rpartition(".")
+            raise RuntimeError(f"compile: {module} has a hook ({hook}), which a compiled function would not call; remove it, or compile the parts")

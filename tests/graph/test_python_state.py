@@ -1,0 +1,307 @@
+"""What a compiled function changes in Python: tensors that it puts in the place of others are kept, everything else is refused at its line."""
+
+from __future__ import annotations
+
+import importlib.util
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numod
+from numod import nn
+from numod.nn import functional as F
+
+_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
+pairs = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(pairs)
+compile, equal, net, batch, forward_pair = pairs.compile, pairs.equal, pairs.net, pairs.batch, pairs.forward_pair
+
+LAST = None
+COUNT = 0
+
+
+class Slotted:
+    __slots__ = ("count", "held")
+
+    def __init__(self) -> None:
+        self.count, self.held = 0, numod.zeros(2)
+
+
+class Classwide:
+    count = 0
+    held = None
+
+
+def a_dict() -> tuple:
+    held = {"a": numod.zeros(2), 1: None}
+
+    def function(x: numod.Tensor) -> numod.Tensor:
+        held["a"], held[1] = held["a"] * 0.5 + x, x * 3
+        return x + 1
+
+    return function, lambda: [*held.values()]
+
+
+def a_list_and_a_deque() -> tuple:
+    held, last = [numod.zeros(2), numod.zeros(2)], deque([numod.zeros(2)] * 3, maxlen=3)
+
+    def function(x: numod.Tensor) -> numod.Tensor:
+        held[0], held[1] = held[1], held[0] + x
+        last.append(x * 2)
+        return x + last[0]
+
+    return function, lambda: [*held, *last]
+
+
+def a_closure() -> tuple:
+    held, last = numod.zeros(2), None
+
+    def function(x: numod.Tensor) -> numod.Tensor:
+        nonlocal held, last
+        held, last = numod.tanh(held + x), x * 2
+        return held
+
+    return function, lambda: [held, last]
+
+
+def a_global() -> tuple:
+    def function(x: numod.Tensor) -> numod.Tensor:
+        global LAST
+        LAST = x * 3
+        return x * 2
+
+    return function, lambda: [LAST]
+
+
+def an_object() -> tuple:
+    class Agent:
+        def __init__(self) -> None:
+            self.hidden, self.slotted = numod.zeros(2), Slotted()
+
+        def act(self, x: numod.Tensor) -> numod.Tensor:
+            self.hidden = numod.tanh(self.hidden + x)
+            self.slotted.held = self.hidden * 2
+            return self.hidden + 1
+
+    agent = Agent()
+    return agent.act, lambda: [agent.hidden, agent.slotted.held]
+
+
+@pytest.mark.parametrize("make", [a_dict, a_list_and_a_deque, a_closure, a_global, an_object])
+def test_tensors_put_in_the_place_of_others_are_kept(make: Callable) -> None:
+    eager, seen = make()
+    expected = [(eager(numod.ones(2) * k), seen()) for k in range(6)]
+    function, seen = make()
+    compiled = compile(function)
+    found = [(compiled(numod.ones(2) * k), seen()) for k in range(6)]
+    assert equal(expected, found) and compiled.recorded == 1
+
+
+def counting_in(held: object, change: Callable) -> Callable:
+    def function(x: numod.Tensor) -> numod.Tensor:
+        change(held)
+        return x * 2
+
+    return function
+
+
+def slot(held: Slotted) -> None:
+    held.count += 1
+
+
+def globally(_: object) -> None:
+    global COUNT
+    COUNT += 1
+
+
+def item(held: object) -> None:
+    held[0] += 1
+
+
+def classwide(_: object) -> None:
+    Classwide.count += 1
+
+
+def classwide_tensor(_: object) -> None:
+    Classwide.held = numod.zeros(2)
+
+
+def on_the_function(_: object) -> None:
+    on_the_function.calls = getattr(on_the_function, "calls", 0) + 1
+
+
+@pytest.mark.parametrize(("make", "change"), [
+    (list, lambda held: held.append(1)), (dict, lambda held: held.update({len(held): 1})), (set, lambda held: held.add(len(held))), (deque, lambda held: held.append(1)),
+    (Counter, item), (lambda: np.zeros(2), item), (lambda: array("i", [0]), item), (lambda: bytearray(2), item), (Slotted, slot), (object, globally), (object, classwide),
+    (object, classwide_tensor), (object, on_the_function),
+])
+def test_other_state_is_refused(make: Callable, change: Callable) -> None:
+    compiled = compile(counting_in(make(), change))
+    with pytest.raises(RuntimeError, match="cannot repeat"):
+        for _ in range(3):
+            compiled(numod.ones(2))
+
+
+def test_a_refusal_tells_the_line() -> None:
+    count = {"calls": 0}
+
+    def function(x: numod.Tensor) -> numod.Tensor:
+        y = x * 2
+        count["calls"] += 1
+        return y
+
+    line = function.__code__.co_firstlineno + 2
+    compiled = compile(function)
+    with pytest.raises(RuntimeError, match=rf"count\['calls'\] was 1, is 2 in function, test_python_state.py:{line}, whenever it runs"):
+        for _ in range(3):
+            compiled(numod.ones(2))
+
+
+def test_defaults_of_names_are_looked_at() -> None:
+    settings = {"scale": 1.0}
+
+    def function(x: numod.Tensor, *, held: dict = settings) -> numod.Tensor:
+        return x * held["scale"]
+
+    compiled = compile(function)
+    for k in range(5):
+        settings["scale"] = k % 2
+        assert compiled(numod.ones(2)).tolist() == [k % 2] * 2
+
+
+def test_a_deque_that_turns_outside() -> None:
+    held = deque([1.0, 2.0])
+    compiled = compile(lambda x: x * held[0])
+    for k in range(5):
+        assert compiled(numod.ones(1)).tolist() == [1.0 + k % 2]
+        held.rotate(1)
+
+
+def test_a_cache_that_is_filled_size_by_size() -> None:
+    class Positions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cache: dict[int, numod.Tensor] = {}
+
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            if len(x) not in self.cache:
+                self.cache[len(x)] = numod.arange(len(x)).float()
+            return x + self.cache[len(x)]
+
+    compiled = compile(Positions())
+    for n in (2, 3, 4, 3, 2, 2, 5, 5):
+        assert compiled(numod.ones(n)).tolist() == [1.0 + k for k in range(n)]
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_hooks_that_keep_activations_and_gradients(after: bool) -> None:
+    def run(wrap: Callable) -> list:
+        model, seen = net(), {}
+        optimizer = numod.optim.SGD(model.parameters(), lr=0.1)
+        model[1].register_forward_hook(lambda module, x, out: seen.update(hidden=out))
+        model[0].weight.register_hook(lambda gradient: seen.update(gradient=gradient * 2))
+        if after:
+            model[2].weight.register_post_accumulate_grad_hook(lambda leaf: seen.update(norm=leaf.grad.norm()))
+
+        def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y) + seen.get("hidden", x).square().mean() * 0
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        step = wrap(step)
+        return [[step(*batch(k)), *[each.detach().clone() for each in (*seen.values(), *model.parameters())]] for k in range(5)]
+
+    assert equal(run(lambda step: step), run(compile))
+
+
+def test_hooks_of_leaves_that_change_or_come_and_go() -> None:
+    def run(wrap: Callable) -> list:
+        model, scale, found = net(), [1.0], []
+        model[0].weight.register_hook(lambda gradient: gradient * scale[0])
+
+        def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            model.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+
+        step = wrap(step)
+        for k in range(8):
+            scale[0] = 1.0 + (k > 2)
+            handle = model[2].weight.register_hook(lambda gradient: gradient * 3) if k == 4 else None if k < 4 else handle
+            if k == 6:
+                handle.remove()
+            step(*batch(k))
+            found.append([each.grad.clone() for each in model.parameters()])
+        return found
+
+    assert equal(run(lambda step: step), run(compile))
+
+
+def test_optimizers_that_run_in_hooks() -> None:
+    def run(wrap: Callable) -> list:
+        model, found = net(), []
+        optimizers = {each: numod.optim.SGD([each], lr=0.1, momentum=0.9) for each in model.parameters()}
+
+        def hook(leaf: numod.Tensor) -> None:
+            optimizers[leaf].step()
+            optimizers[leaf].zero_grad()
+
+        for each in model.parameters():
+            each.register_post_accumulate_grad_hook(hook)
+
+        def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            return loss.detach()
+
+        step = wrap(step)
+        for k in range(5):
+            found.append([step(*batch(k)), *[each.detach().clone() for each in model.parameters()]])
+        return found
+
+    assert equal(run(lambda step: step), run(compile))
+
+
+@pytest.mark.parametrize("average", [None, "ema", "swa"])
+def test_averages_of_weights(average: str | None) -> None:
+    make = {None: None, "ema": numod.optim.swa_utils.get_ema_multi_avg_fn(0.9), "swa": numod.optim.swa_utils.get_swa_multi_avg_fn()}[average]
+
+    def run(wrap: Callable) -> list:
+        model = net()
+        mean, optimizer = numod.optim.swa_utils.AveragedModel(model, multi_avg_fn=make), numod.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            mean.update_parameters(model)
+
+        step = wrap(step)
+        return [[step(*batch(k)), *[each.detach().clone() for each in mean.parameters()]] for k in range(6)]
+
+    assert equal(run(lambda step: step), run(compile))
+
+
+def test_what_is_not_a_number_is_one_value() -> None:
+    compiled = compile(lambda x, scale: x * scale)
+    for _ in range(4):
+        assert np.isnan(compiled(numod.ones(1), float("nan")).numpy()).all()
+        assert compiled(numod.ones(1), np.float32(2)).item() == 2
+    assert compiled.recorded == 2
+
+
+def test_a_setting_of_an_argument_is_refused() -> None:
+    def function(x: numod.Tensor) -> numod.Tensor:
+        x.requires_grad_()
+        x.square().sum().backward()
+        return x.grad
+
+    compiled = compile(function)
+    with pytest.raises(RuntimeError, match="requires_grad is set"):
+        for _ in range(3):
+            compiled(numod.ones(2))
