@@ -115,7 +115,7 @@ class Compiled:
     def _run_eagerly(self, arguments: tuple, named: dict, reason: str) -> Any:
         if not self.complained:
             self.complained = True
-            hint = "" if self.dynamic else "; dynamic=True compiles once for all sizes"
+            hint = ("" if self.dynamic else "; dynamic=True compiles once for all sizes") if "(" in reason else "; a number that keeps changing is better given as a tensor"
             told = f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it runs eagerly from here{hint}"
             warnings.warn(told, stacklevel=4)
         return self.function(*arguments, **named)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..core.tensor import Tensor
+from . import lines
 from .guards import Entry, Place
 from .reach import Guard, mentions
 from .trace import Recorder
@@ -30,7 +31,7 @@ class Gradients:
         self.guards: list[Guard] = []
         self.inputs_without: list[int] = []
 
-    def settle(self, recorder: Recorder) -> None:
+    def settle(self, recorder: Recorder, function: Callable) -> None:
         """Compare with what is there now: fill `guards` and `inputs_without`, and have the program drop what the function dropped."""
         leaves = {**recorder.found, **self.before}
         touched = [leaf._grad is not gradient or (gradient is not None and recorder.holds(gradient)) for leaf, gradient in leaves.values()]
@@ -50,7 +51,10 @@ class Gradients:
             if gradient is None and each._grad is not None and id(each) not in recorder.indifferent:
                 self.inputs_without.append(number)
             elif gradient is not None and (recorder.holds(gradient) or each._grad is not gradient):
-                raise RuntimeError("compile: an argument's gradient is added to, or replaced; set it to None before the call, or leave the function uncompiled")
+                raise RuntimeError(
+                    f"compile: an argument's gradient is added to, or replaced, {lines.where('backward', {}, function)} where it had one; "
+                    "set it to None before the call, or leave the function uncompiled"
+                )
 
 
 def _same_gradient(leaf: Tensor, gradient: Tensor) -> Guard:

@@ -91,7 +91,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
         told = witness.change.removeprefix("function: ") if without else witness.change
         return Recording(outputs, None, f"{told} {lines.where(told, recorder.lines, function)}", kept.written(before, witness.after))
     _refuse_hooks(before.entries)
-    owned.settle(recorder)
+    owned.settle(recorder, function)
     if witness.joint is None:
         executable = Executable(recorder.finish(outputs), name, form)
     else:

@@ -34,6 +34,7 @@ from .structure import replace
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), dtype, Device, Size, slice)  # results that hold no tensor
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STANDARD = os.path.dirname(os.__file__) + os.sep, "<frozen "
 
 
 class _Empty:
@@ -332,9 +333,9 @@ def _drawn_anew(inputs: tuple, values: dict) -> tuple:
 
 
 def _line() -> str:
-    """The innermost line outside this package: "file.py:12"."""
+    """The innermost line outside this package and Python's own: "file.py:12"."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, *_STANDARD)) and "-packages" not in frame.f_code.co_filename.removeprefix(_PACKAGE):
         frame = frame.f_back
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""
 

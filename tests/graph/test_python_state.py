@@ -229,12 +229,13 @@ def test_hooks_of_leaves_that_change_or_come_and_go() -> None:
             model.zero_grad()
             F.cross_entropy(model(x), y).backward()
 
-        step = wrap(step)
+        step, handles = wrap(step), []
         for k in range(8):
             scale[0] = 1.0 + (k > 2)
-            handle = model[2].weight.register_hook(lambda gradient: gradient * 3) if k == 4 else None if k < 4 else handle
+            if k == 4:
+                handles.append(model[2].weight.register_hook(lambda gradient: gradient * 3))
             if k == 6:
-                handle.remove()
+                handles[0].remove()
             step(*batch(k))
             found.append([each.grad.clone() for each in model.parameters()])
         return found
