@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from .tiles import VECTORS, _broadcast, _declared, host
+from .tiles import VECTORS, _broadcast, declared, host
 
 
 @functools.cache
@@ -92,7 +92,7 @@ def _add_products(builder: object, group: int, total: object, left: object, righ
     vector = total.type
     if group == 4:
         name = f"llvm.x86.avx512.vpdpbusd.{32 * vector.count}"
-        return builder.call(_declared(builder.module, name, vector, [vector] * 3), [total, left, right])
+        return builder.call(declared(builder.module, name, vector, [vector] * 3), [total, left, right])
     half, count, order = ir.VectorType(ir.IntType(16), 2 * vector.count), vector.count, ir.VectorType(ir.IntType(32), vector.count)
     long = ir.VectorType(ir.IntType(32), 2 * count)
     products = builder.mul(*(builder.sext(builder.bitcast(each, half), long) for each in (left, right)))

@@ -222,7 +222,7 @@ def _call_turn(context: object, builder: object, signature: object, values: list
     real, integer = context.get_value_type(signature.args[0].dtype), ir.IntType(64)
     lanes, pointer = host().lanes(signature.args[0].dtype.bitwidth // 8), real.as_pointer()
     kinds = [pointer, integer, pointer, integer, *([integer] if edge else [])]
-    function = _declared(builder.module, f"numod_turn_{'edge' if edge else 'block'}_{lanes}_{real}", ir.VoidType(), kinds)
+    function = declared(builder.module, f"numod_turn_{'edge' if edge else 'block'}_{lanes}_{real}", ir.VoidType(), kinds)
     if function.is_declaration:
         function.linkage = "linkonce_odr"
         function.attributes.add("noinline")
@@ -264,7 +264,8 @@ def _held(builder: object, number: object, held: object) -> object:
     return builder.select(builder.icmp_signed("<", number, held), number, builder.sub(held, number.type(1)))
 
 
-def _declared(module: object, name: str, result: object, arguments: list) -> object:
+def declared(module: object, name: str, result: object, arguments: list) -> object:
+    """A module's function of this name."""
     from llvmlite import ir
 
     return module.globals.get(name) or ir.Function(module, ir.FunctionType(result, arguments), name)
@@ -343,7 +344,7 @@ def tile_function(module, real, registers, rows, vectors, edge):  # noqa: ANN001
 
     number, integer, lanes = real.as_pointer(), ir.IntType(64), registers.lanes(4 if isinstance(real, ir.FloatType) else 8)
     kinds = {"a": number, "a_row": integer, "a_step": integer, "b": number, "b_step": integer, "c": number, **dict.fromkeys(("c_row", "depth", "keep", "held", "last"), integer)}
-    function = _declared(module, f"numod_{'edge' if edge else 'tile'}_{rows}x{vectors}x{lanes}_{real}", ir.VoidType(), list(kinds.values()))
+    function = declared(module, f"numod_{'edge' if edge else 'tile'}_{rows}x{vectors}x{lanes}_{real}", ir.VoidType(), list(kinds.values()))
     if function.is_declaration:
         function.linkage = "linkonce_odr"
         function.attributes.add("noinline")
@@ -481,8 +482,8 @@ def _masked(module: object, verb: str, vector: object) -> object:
     small, flags = ir.IntType(32), ir.VectorType(ir.IntType(1), vector.count)
     name = f"llvm.masked.{verb}.v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}.p0"
     if verb == "load":
-        return _declared(module, name, vector, [vector.as_pointer(), small, flags, vector])
-    return _declared(module, name, ir.VoidType(), [vector, vector.as_pointer(), small, flags])
+        return declared(module, name, vector, [vector.as_pointer(), small, flags, vector])
+    return declared(module, name, ir.VoidType(), [vector, vector.as_pointer(), small, flags])
 
 
 def _prefetch(builder: object, place: object, write: bool) -> None:
@@ -490,7 +491,7 @@ def _prefetch(builder: object, place: object, write: bool) -> None:
     from llvmlite import ir
 
     small, byte = ir.IntType(32), ir.IntType(8).as_pointer()
-    function = _declared(builder.module, "llvm.prefetch.p0", ir.VoidType(), [byte, small, small, small])
+    function = declared(builder.module, "llvm.prefetch.p0", ir.VoidType(), [byte, small, small, small])
     builder.call(function, [builder.bitcast(place, byte), *(ir.Constant(small, each) for each in (int(write), 3 if write else 2, 1))])
 
 
@@ -508,4 +509,4 @@ def multiply_add(builder: object, left: object, right: object, total: object) ->
 
     vector = left.type
     name = f"llvm.fma.v{vector.count}f{32 if isinstance(vector.element, ir.FloatType) else 64}"
-    return builder.call(_declared(builder.module, name, vector, [vector] * 3), [left, right, total])
+    return builder.call(declared(builder.module, name, vector, [vector] * 3), [left, right, total])

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from .. import dtypes
-from ..device import Layout, threads, tiles
+from ..device import Layout, dots, threads, tiles
 from ..device.layout import layout
 from ..kernel import bind, block, build, emit
 from .finish import Finish
@@ -20,12 +20,13 @@ from .linear_gradient import joined
 from .op import Op, Plan, single_device
 from .pointwise import broadcast_shapes, broadcast_strides
 
-_SMALL, _GROUPED = 1 << 11, 1 << 18  # multiply-adds up to which plain loops multiply a vector by columns; up to which rows meet it in groups
+_SMALL, _GROUPED = 1 << 11, 1 << 18  # multiply-adds up to which plain loops multiply a vector by columns; up to which it meets one in groups
 _PARTS, _PART = 8, 1 << 16  # a matrix that meets a vector is cut into so many parts at most, of so many elements at least,
 _RUN = 512  # and in runs of so many
-_FEW, _FEWER = 8, 3  # rows that meet a matrix (out, in) as vectors do, as turning it costs more: where the first-level cache holds it, and elsewhere
 _TILED, _TURNED = 1 << 10, 1 << 13  # multiply-adds from which register tiles beat plain loops; where a matrix is packed for them
 _DIRECT = 1 << 15  # bytes of a matrix that tiles read as it lies, again and again: it stays in the first-level cache
+_DOTTED, _NEAR, _LONG = 24, 1 << 16, 4  # where tiles of dot products beat turning a matrix: rows, bytes of them, and registers of a sum that pay for adding it up
+_COLUMN_RUN = 64  # columns of a share of theirs
 _DEPTH, _PANELS = 512, 8  # a packed block's rows and panels: it fits the second-level cache
 _PART_ROWS, _PART_PANELS = 128, 4  # a part's rows and panels at least
 
@@ -113,6 +114,22 @@ def vector_groups(vector, matrix, out, bias, batches, count, inner, v_batch, v_s
                 out[uintp(base + j)] += bias[uintp(j * bias_step)]
 
 
+def product_dot_tiles(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, b_batch, b_column, parts):
+    """The same by tiles of dot products, some rows with some at a time: neither matrix is turned or packed. A few rows of b meet all of a."""
+    for task in parallel_range(batches * parts):
+        batch, part = int64(task) // parts, int64(task) % parts
+        first, last = part * COLUMN_RUN, min(columns, (part + 1) * COLUMN_RUN)
+        base = batch * rows * columns
+        for j in range(first, last, TILE_COLUMNS):
+            b_at, wide = batch * b_batch + j * b_column, min(TILE_COLUMNS, last - j)
+            for i in range(0, rows, TILE_ROWS):
+                dot_tile(a, batch * a_batch + i * a_row, a_row, b, b_at, b_column, inner, out, base + i * columns + j, columns, min(TILE_ROWS, rows - i), wide)
+        for row in range(rows):
+            if bias.size > 0:
+                for j in range(first, last):
+                    out[uintp(base + row * columns + j)] += bias[uintp(j)]
+
+
 def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column):
     """The same for any steps, each element by itself."""
     for task in parallel_range(batches * rows * columns):
@@ -166,16 +183,45 @@ def product_tiles(
                                         out[uintp(base + row * columns + j)] += bias[uintp(j)]
 
 
+def _dot_tile_kernel(
+    name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int, finish: Finish | None = None, has_bias: bool = False,
+) -> tuple[Callable, Callable[[int], tuple]] | None:  # fmt: skip
+    """As `_tile_kernel`, by `product_dot_tiles`."""
+    (rows, inner), columns, storage = a.shape[-2:], b.shape[-1], a.storage
+    constants = (batches, rows, columns, inner, a_batch, a.strides[-2], b_batch, b.strides[-1], -(-columns // _COLUMN_RUN))
+    signature = ", ".join([f"{storage.name}[]"] * 4 + ["int64"] * len(constants) + (finish.types() if finish else []))
+    source = _sized(product_dot_tiles, TILE_ROWS=dots.tile_rows(), TILE_COLUMNS=dots.COLUMNS, COLUMN_RUN=_COLUMN_RUN)
+    source = _with_finish(source, finish, has_bias, "FINISH(batch, row, base + row * columns, first, last)")
+    run = bind.launcher(a.device, f"{name}_dot_tiles", source, signature, a.dtype, batches * rows * columns * inner // 4)
+    return run, lambda count: ((), constants)
+
+
+def _sized(function: Callable, **sizes: int) -> str:
+    """A kernel's text with its constants."""
+    return re.sub(rf"\b({'|'.join(sizes)})\b", lambda found: str(sizes[found[1]]), bind.source_of(function))
+
+
+def _with_finish(source: str, finish: Finish | None, has_bias: bool, place: str) -> str:
+    """A kernel's text with an end, if there is one, in the place of that which adds the bias, its last."""
+    if finish is None:
+        return source
+    head, _, _ = source.rpartition("if bias.size")
+    return finish.joined(f"{head}{place}\n", " + bias[uintp(j)]" if has_bias else "")
+
+
 def _tile_kernel(
     name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int, finish: Finish | None = None, has_bias: bool = False,
 ) -> tuple[Callable, Callable[[int], tuple]] | None:  # fmt: skip
-    """The kernel `product_tiles`, and a function of the number of threads that gives the scratch memory it takes, and its constants.
+    """The kernel by register tiles, and a function of the number of threads that gives the scratch memory it takes, if any, and its constants.
 
     None where the product is so small that plain loops are as fast, or not of floats on the CPU.
     """
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
-    least = _TILED if b.strides[-1] == 1 else _TURNED
-    if a.device.type != "cpu" or not a.dtype.is_floating_point or min(rows, columns) < 2 or rows * inner * columns < least or _few(a, b, batches):
+    if a.device.type != "cpu" or not a.dtype.is_floating_point or min(rows, columns) < 2:
+        return None
+    if _dotted(a, b):
+        return _dot_tile_kernel(name, a, b, batches, a_batch, b_batch, finish, has_bias)
+    if rows * inner * columns < (_TILED if b.strides[-1] == 1 else _TURNED):
         return None
     host, storage, (a_row, a_column), (b_row, b_column) = tiles.host(), a.storage, a.strides[-2:], b.strides[-2:]
     lanes, tile_rows = host.lanes(storage.itemsize), host.rows
@@ -191,13 +237,9 @@ def _tile_kernel(
     constants = (
         share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, deep, panel, widest, int(pack_a), int(pack_b),
     )  # fmt: skip
-    source = bind.source_of(product_tiles)
-    for word, number in {"TILE_ROWS": tile_rows, "LANES": lanes, "SIZE": storage.itemsize}.items():
-        source = re.sub(rf"\b{word}\b", str(number), source)
+    source = _sized(product_tiles, TILE_ROWS=tile_rows, LANES=lanes, SIZE=storage.itemsize)
     signature = ", ".join([f"{storage.name}[]"] * 5 + ["int64"] * (3 + len(constants)) + (finish.types() if finish else []))
-    if finish is not None:
-        head, _, _ = source.rpartition("if bias.size")
-        source = finish.joined(f"{head}FINISH(batch, row, base + row * columns, first, first + width)\n", " + bias[uintp(j)]" if has_bias else "")
+    source = _with_finish(source, finish, has_bias, "FINISH(batch, row, base + row * columns, first, first + width)")
 
     @cache
     def divided(count: int) -> tuple:
@@ -224,8 +266,10 @@ def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
     if kernel is None:
         return None
     (run, divided), nothing, scratch = kernel, a.device.empty(0, a.storage), a.device.backend.scratch
-    (((room, _),), numbers) = divided(_PARTS)
-    if room == 0 and numbers[0] == 1:
+    parts, numbers = divided(_PARTS)
+    if not parts:
+        return run, (nothing, *numbers)
+    if parts[0][0] == 0 and numbers[0] == 1:
         return run, (nothing, nothing, *numbers)
 
     def launch(a_data: object, b_data: object, out_data: object, bias: object) -> None:
@@ -254,7 +298,7 @@ def _finished(name: str, factors: tuple[Layout, Layout, Layout | None], loop: em
     def launch(given: list, out: object, arrays: list, numbers: list) -> None:
         parts, constants = divided(threads.get_num_threads())
         a_data, b_data, bias_data = given if len(given) == 3 else (*given, nothing)
-        run(a_data, b_data, out, bias_data, *(scratch(parts) if parts[0][0] else (nothing,)), *constants, *arrays, *finish.sizes(), *numbers)
+        run(a_data, b_data, out, bias_data, *(scratch(parts) if not parts or parts[0][0] else (nothing,)), *constants, *arrays, *finish.sizes(), *numbers)
 
     return launch
 
@@ -286,16 +330,13 @@ def _vector(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
     return (lambda *given: run(*given, parts if threads.get_num_threads() > 1 else 1)), (nothing, *constants)  # one thread reads whole rows: memory in order
 
 
-def _few(a: Layout, b: Layout, batches: int) -> bool:
-    """Whether a has so few rows that each is best multiplied as a vector, by a transposed matrix that caches hold."""
-    (rows, inner), columns = a.shape[-2:], b.shape[-1]
-    along = a.strides[-1] == 1 and b.strides[-2] == 1 and b.strides[-1] != 1
-    most = _FEW if inner * columns * a.storage.itemsize <= _DIRECT else _FEWER
-    return a.dtype.is_floating_point and batches == 1 and 2 <= rows <= most and columns > 1 and along and inner * columns <= _GROUPED
-
-
-def _row(a: Layout) -> Layout:
-    return layout((1, a.shape[-1]), a.dtype, a.device, a.strides[-2:])
+def _dotted(a: Layout, b: Layout) -> bool:
+    """Whether tiles of dot products are best, of rows of both matrices: few long sums for each time b would be turned, or so few sums that it would not be."""
+    (rows, inner), columns, lanes = a.shape[-2:], b.shape[-1], tiles.host().lanes(a.storage.itemsize)
+    if not a.strides[-1] == b.strides[-2] == 1 != b.strides[-1] or inner < lanes:
+        return False
+    few = rows <= min(_DOTTED, _LONG * (inner // lanes)) and rows * inner * a.storage.itemsize <= _NEAR
+    return few or rows * inner * columns < _TURNED or (columns <= lanes and inner >= _LONG * lanes)
 
 
 def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
@@ -314,8 +355,6 @@ def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
     """Launcher and constants for matrices a and b (last two dimensions) with one batch step each."""
     if a.device.backend.FLAT:
         return _blocks(name, a, b, batches, a_batch, b_batch)
-    if _few(a, b, batches):
-        return _vector(name, _row(a), b, a.shape[-2], a.strides[-2], 0)
     fast = _vector(name, a, b, batches, a_batch, b_batch) or _tiled(name, a, b, batches, a_batch, b_batch)
     if fast is not None:
         return fast

@@ -97,6 +97,34 @@ def test_named_products():
 
 # ---- linear
 
+# by tiles of dot products: of all heights and widths, with ends along what is summed, columns of several shares, few columns, hardly any terms
+DOTTED = [(2, 16, 2), (3, 40, 5), (5, 64, 130), (8, 100, 67), (17, 70, 3), (24, 97, 9), (40, 260, 10), (13, 20, 30)]
+
+
+@pytest.mark.parametrize("rows, inner, columns", DOTTED)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_linear_of_few_rows_or_columns(rows, inner, columns, dtype):
+    x, w, b = data(rows, inner + 3, dtype=dtype), data(columns, inner + 1, dtype=dtype, seed=1), data(columns, dtype=dtype, seed=2)
+    given = numod.tensor(x)[:, 2:-1], numod.tensor(w)[:, 1:]
+    expected = x[:, 2:-1].astype(np.float64) @ w[:, 1:].T
+    rtol = 1e-4 if dtype == np.float32 else 1e-12
+    check(F.linear(*given), expected, rtol)
+    check(F.linear(*given, numod.tensor(b)), expected + b, rtol)
+    check(numod.compile(lambda *all: F.linear(*all).relu())(*given, numod.tensor(b)), np.maximum(expected + b, 0), rtol)
+
+
+def test_batches_of_few_rows_by_transposed_matrices():
+    x, y = data(3, 6, 70), data(3, 9, 70, seed=1)
+    check(numod.tensor(x) @ numod.tensor(y).mT, x @ y.swapaxes(1, 2), 1e-4)
+    check(numod.tensor(x) @ numod.tensor(y[0]).t(), x @ y[0].T, 1e-4)
+
+
+def test_nan_of_one_row_stays_there():
+    x, w = data(5, 40), data(6, 40, seed=1)
+    x[3, 7] = np.nan
+    found = F.linear(numod.tensor(x), numod.tensor(w)).numpy()
+    assert np.isnan(found[3]).all() and np.isfinite(np.delete(found, 3, 0)).all()
+
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (4, 2, 3), (0, 3), (700, 3)])
