@@ -55,6 +55,14 @@ _default = float32
 on_default_change: list = []  # called after the default dtype has changed
 
 
+_OF_PYTHON = {bool: bool_, int: int64, float: float64}
+
+
+def given(kind: object) -> object:
+    """`kind`, where users may also write a Python type: `dtype=float` is float64, as in NumPy."""
+    return _OF_PYTHON.get(kind, kind) if kind.__class__ is type else kind
+
+
 def _by_name(name: str) -> dtype:
     return ALL[name]
 

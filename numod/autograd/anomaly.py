@@ -31,17 +31,20 @@ def _note_lines(op: object, inputs: tuple, parameters: tuple, outputs: tuple, in
             each._node.lines = traceback.format_stack(sys._getframe(2))
 
 
-def _check(node: Node, found: list[tuple[int, Tensor | None]]) -> None:
-    """Raise RuntimeError where one of a node's gradients holds NaN."""
-    for position, gradient in found:
-        if gradient is None or not gradient.dtype.is_floating_point or not gradient.detach().isnan().any():
-            continue
+def _watched(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor | None]]:
+    """A node's gradients. Where they cannot be had, or hold NaN, a warning tells the lines that made the node. Raises RuntimeError for NaN."""
+    try:
+        found = list(node.backward(grads))
+        for position, gradient in found:
+            if _mode.check_nan and gradient is not None and gradient.dtype.is_floating_point and gradient.detach().isnan().any():
+                raise RuntimeError(f"Function '{node.name()}' returned nan values in its {position}th output.")
+    except Exception:
         lines = getattr(node, "lines", None)
-        if lines is None:
-            warnings.warn(f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly during forward pass for more information.", stacklevel=2)
-        else:
-            warnings.warn(f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{''.join(lines)}", stacklevel=2)
-        raise RuntimeError(f"Function '{node.name()}' returned nan values in its {position}th output.")
+        known = f"Traceback of forward call that caused the error:\n{''.join(lines or ())}"
+        unknown = "No forward pass information available. Enable detect anomaly during forward pass for more information."
+        warnings.warn(f"Error detected in {node.name()}. {unknown if lines is None else known}", stacklevel=2)
+        raise
+    return found
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
@@ -51,7 +54,7 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     elif not mode and _note_lines in listeners:
         listeners.remove(_note_lines)
     _mode.enabled, _mode.check_nan = bool(mode), bool(check_nan)
-    engine.check = _check if mode and check_nan else None
+    engine.watch = _watched if mode else None
 
 
 class set_detect_anomaly:  # noqa: N801  PyTorch's name

@@ -14,7 +14,7 @@ from ..ops import table
 from .tape import AccumulateGrad, Node, edge_to
 
 walks: list[_Walk] = []  # backward passes that are under way, the innermost last
-check = None  # (node, its gradients): set while anomalies are looked for, see `anomaly`
+watch: Callable | None = None  # what runs a node's backward while anomalies are looked for, see `anomaly`
 
 
 class GradientEdge(NamedTuple):
@@ -59,6 +59,8 @@ def grad(
     With `is_grads_batched`, `grad_outputs` have a first dimension more, and so have the gradients: one backward pass for each of its elements.
     """
     outputs, inputs = _tuple(outputs), _tuple(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:
         return _batched(outputs, inputs, _tuple(grad_outputs), create_graph=create_graph, allow_unused=allow_unused, materialize_grads=materialize_grads)
     if materialize_grads and allow_unused is False:
@@ -70,7 +72,13 @@ def grad(
     found = _walk(outputs, grad_outputs, retain, create_graph, inputs, False)
     if not (allow_unused or materialize_grads) and any(each is None for each in found):
         raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.")
-    return tuple(each.new_zeros(each.shape) if gradient is None and materialize_grads else gradient for each, gradient in zip(inputs, found))
+    return tuple(_zeros(each, create_graph) if gradient is None and materialize_grads else gradient for each, gradient in zip(inputs, found))
+
+
+def _zeros(each: Tensor | GradientEdge, requires_grad: bool) -> Tensor:
+    target, number = _target(each)
+    layout = each._layout if isinstance(each, Tensor) else target._layout if isinstance(target, Tensor) else target.outputs[number]
+    return apply(table.fill, (0,), (layout.dtype, layout.device, layout.shape)).requires_grad_(requires_grad)
 
 
 def _batched(outputs: tuple, inputs: tuple, weights: tuple, **options: object) -> tuple[Tensor | None, ...]:
@@ -170,9 +178,7 @@ class _Walk:
                     self.note(node, number, gradient)
                 if node not in path:
                     continue
-            found = node.backward(grads)
-            if check is not None:
-                check(node, found)
+            found = node.backward(grads) if watch is None else watch(node, grads)
             if node.foreign:
                 found = list(found)
                 self.given.update(id(gradient._storage) for _, gradient in found if gradient is not None)
@@ -197,12 +203,27 @@ class _Walk:
             if self.catch:
                 self.note(leaf, 0, gradient)
             if only is None and leaf._requires_grad:
-                accumulate(leaf, gradient, self.given)
-                for hook in list((leaf._after_hooks or {}).values()):
-                    hook(leaf)
+                self.add(leaf, gradient)
         for each, gradient in zip(only or (), self.caught):
-            if gradient is not None:
-                accumulate(each, gradient, self.given)
+            leaf = each if isinstance(each, Tensor) else getattr(each.node, "variable", None)
+            if gradient is not None and leaf is not None:
+                self.add(leaf, gradient)
+
+    def add(self, leaf: Tensor, gradient: Tensor) -> None:
+        """Add to the leaf's gradient, between the hooks of its end."""
+        end = leaf._end and leaf._end()
+        hooks = None if end is None else end.hooks
+        if hooks is not None:
+            for hook in list(hooks.before.values()):
+                (gradient,) = hook((gradient,)) or (gradient,)
+                self.given.add(id(gradient._storage))
+        accumulate(leaf, gradient, self.given)
+        for hook in list((leaf._after_hooks or {}).values()):
+            if hook(leaf) is not None:
+                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+        if hooks is not None:
+            for hook in list(hooks.after.values()):
+                hook((), (gradient,))
 
 
 def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wanted: tuple | None, into_leaves: bool) -> list[Tensor | None]:

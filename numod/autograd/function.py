@@ -23,6 +23,9 @@ class Context:
         self._no_gradient: set[int] = set()
         self._materialize = True
 
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """What PyTorch's `jvp` is given; here directional derivatives are made of `backward`, so nothing is kept."""
+
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for backward; writes to them in between are noticed."""
         self._saved = tensors
@@ -80,7 +83,7 @@ class FunctionNode(Node):
             grads = [like.new_zeros(out.shape, dtype=out.dtype) if each is None and out is not None else each for each, out in zip(grads, self.outputs)]
         self.context._saved = self.unpack()
         try:
-            results = self.function.backward(self.context, *grads)
+            results = self.function._gradients()(self.context, *grads)
         finally:
             self.context._saved = ()  # they may lead back to this node
         results = results if isinstance(results, tuple) else (results,)
@@ -102,6 +105,16 @@ class FunctionNode(Node):
     def name(self) -> str:
         """The Function's name and Backward."""
         return f"{self.function.__name__}Backward"
+
+    @property
+    def saved_tensors(self) -> tuple:
+        """What `ctx.save_for_backward` kept."""
+        return self.unpack()
+
+    def __getattr__(self, name: str) -> object:
+        if name == "context":
+            raise AttributeError(name)
+        return getattr(self.context, name)  # in PyTorch the node is the context
 
 
 def _fits(gradient: Tensor, layout: Layout) -> bool:
@@ -126,7 +139,16 @@ class Function:
         """One gradient (or None) per argument of forward. To be defined."""
         raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
 
+    vjp = backward  # another name for it: a Function defines one of the two
     setup_context = None
+    generate_vmap_rule = False
+
+    @classmethod
+    def _gradients(cls) -> Callable:
+        own = cls.vjp is not Function.vjp
+        if own and cls.backward is not Function.backward:
+            raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. Please only implement one of them.")
+        return cls.vjp if own else cls.backward
 
     @classmethod
     def apply(cls, *arguments: object) -> object:
@@ -138,7 +160,7 @@ class Function:
         with no_grad():
             if cls.setup_context is not None:
                 outputs = cls.forward(*arguments)
-                cls.setup_context(context, arguments, outputs)
+                cls.setup_context(context, _with_defaults(cls.forward, arguments), outputs)
             else:
                 outputs = cls.forward(context, *arguments)
         if any(each is leaf for each in context._dirty for leaf in leaves):
@@ -148,6 +170,13 @@ class Function:
         if any(edge is not None for edge in edges):
             results = _recorded(cls, context, arguments, edges, results)
         return results[0] if single else results
+
+
+def _with_defaults(forward: Callable, arguments: tuple) -> tuple:
+    """The arguments of a call with those left to their defaults, as `setup_context` sees them."""
+    own = forward.__code__.co_argcount if hasattr(forward, "__code__") else 0
+    missing = own - len(arguments)
+    return (*arguments, *forward.__defaults__[-missing:]) if missing > 0 and forward.__defaults__ else arguments
 
 
 def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, results: tuple) -> tuple:
@@ -161,7 +190,11 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
     )
     node.keep(results)
     for number, (each, original) in enumerate(zip(fresh, results)):
-        if isinstance(each, Tensor) and each._layout.dtype.is_floating_point and id(original) not in context._no_gradient:
+        if id(original) in dirty and each._base is not None:
+            if len(results) > 1:
+                raise RuntimeError(f"{node.name()}: a view is modified inplace, and a Function that does so must return that one Tensor; clone() the view before")
+            tape.rebase(node, each)
+        elif isinstance(each, Tensor) and each._layout.dtype.is_floating_point and id(original) not in context._no_gradient:
             each._base = None if id(original) not in dirty else each._base
             each._node, each._output, each._requires_grad = node, number, True
     return fresh

@@ -130,7 +130,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     target, number = edge_to(tensor)
-    return GradientEdge(tape.AccumulateGrad(target) if isinstance(target, Tensor) else target, number)
+    return GradientEdge(tape.AccumulateGrad.of(target) if isinstance(target, Tensor) else target, number)
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:

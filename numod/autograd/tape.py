@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 
@@ -105,12 +106,26 @@ class Node:
 
     def name(self) -> str:
         """PyTorch's name of the node, such as AddBackward0."""
-        return type(self).__name__ if self.op is None else _title(self.op.name) + "Backward0"
+        return type(self).__name__ if self.op is None else f"{_title(self)}Backward0"
+
+    @property
+    def metadata(self) -> dict:
+        """A dictionary for whoever wants to note something about the node."""
+        return self.__dict__.setdefault("_metadata", {})
+
+    def __getattr__(self, name: str) -> object:
+        """`_saved_self`, `_saved_other` and `_saved_result`: what is kept of an op's inputs and of its result."""
+        place = {"_saved_self": 0, "_saved_other": 1}.get(name)
+        if self.op is not None and name == "_saved_result" and self.recipe.keep_out:
+            return self._results()[0]
+        if self.op is not None and place is not None and place in self.recipe.keep:
+            return self._linked(self.unpack())[self.recipe.keep.index(place)]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     @property
     def next_functions(self) -> tuple:
         """The nodes gradients flow to next, with the output they belong to."""
-        return tuple((None, 0) if edge is None else (AccumulateGrad(edge[0]) if isinstance(edge[0], Tensor) else edge[0], edge[1]) for edge in self.edges)
+        return tuple((None, 0) if edge is None else (AccumulateGrad.of(edge[0]) if isinstance(edge[0], Tensor) else edge[0], edge[1]) for edge in self.edges)
 
     def register_hook(self, hook: Callable) -> Handle:
         """Call `hook(grad_inputs, grad_outputs)` after this node's gradient is computed; a tuple it returns replaces grad_inputs."""
@@ -147,11 +162,34 @@ def joined(each: Tensor, edge: tuple | None) -> Tensor:
 
 
 class AccumulateGrad:
-    """The end of a graph at a leaf, as `next_functions` shows it."""
+    """The end of a graph at a leaf, as `next_functions` shows it: always the same one while somebody holds it, or hooks are on it."""
+
+    next_functions = ()
 
     def __init__(self, variable: Tensor) -> None:
-        self.variable = variable
-        self.next_functions = ()
+        self.variable, self.metadata, self.hooks = variable, {}, None
+
+    @classmethod
+    def of(cls, variable: Tensor) -> AccumulateGrad:
+        """The end at this leaf."""
+        end = variable._end and variable._end()
+        if end is None:
+            end = cls(variable)
+            variable._end = weakref.ref(end)
+        return end
+
+    def register_hook(self, hook: Callable) -> Handle:
+        """Call `hook((), (grad,))` after the gradient has been added to the leaf's."""
+        return Handle.add(self._hooked().after, hook)
+
+    def register_prehook(self, hook: Callable) -> Handle:
+        """Call `hook((grad,))` before, and after the leaf's own hooks; a tuple it returns replaces the gradient."""
+        return Handle.add(self._hooked().before, hook)
+
+    def _hooked(self) -> SimpleNamespace:
+        self.variable._end = lambda: self  # from here on the leaf keeps it
+        self.hooks = self.hooks or SimpleNamespace(before={}, after={})
+        return self.hooks
 
     def name(self) -> str:
         """Its name in PyTorch."""
@@ -275,14 +313,18 @@ def attach(node: Node, target: Tensor) -> None:
         node.out = ((target.detach(), target._storage.version),)
     if packing is not None:
         packing(node)
+    rebase(node, target)
+
+
+def rebase(node: Node, target: Tensor) -> None:
+    """Let the history of a target written in place end in `node`, and where it is a view, that of its base as well."""
     owner = target if target._base is None else target._base
     before = owner._node
     if target._base is not None:
         node = PartNode(owner, target, node)
-    owner._node, owner._output, owner._requires_grad = node, 0, True
     if owner._retains_grad and before is not None:
-        hooks_of(node).retain.update(before.hooks.retain)
-        before.hooks.retain.clear()
+        hooks_of(node).retain[0] = before.hooks.retain.pop(owner._output)
+    owner._node, owner._output, owner._requires_grad = node, 0, True
     if target._base is not None:
         renew(target)
 
@@ -314,7 +356,7 @@ class PartNode(Node):
     def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
         old = (base._node, base._output) if base._node is not None else None
         super().__init__(None, (old, *inner.edges), (base._layout, *inner.layouts), (base._layout,))
-        self.part, self.inner = _part(base, view), inner
+        self.part, self.inner, self.foreign = _part(base, view), inner, inner.foreign
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         whole = self.layouts[0]
@@ -363,7 +405,10 @@ def renew(view: Tensor) -> None:
     """Bring a view's node up to date with its base."""
     view._seen = view._storage.version
     if view._base._node is not None and not view._unrecorded:
-        view._node, view._output, view._requires_grad = ViewNode(view._base, view), 0, True
+        node, before = ViewNode(view._base, view), view._node
+        if view._retains_grad and before is not None:
+            hooks_of(node).retain[0] = before.hooks.retain.pop(view._output)
+        view._node, view._output, view._requires_grad = node, 0, True
 
 
 def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
@@ -375,8 +420,20 @@ def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
     )
 
 
-def _title(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
+_TITLES = {  # PyTorch's names of ops that are other ops here
+    "absolute_error_total": "Mean", "amax": "Max", "amin": "Min", "binary_cross_entropy_with_logits_total": "BinaryCrossEntropyWithLogits", "copy": "Clone",
+    "cross_entropy_total": "NllLoss", "dropout": "Mul", "row_norm": "NativeLayerNorm", "smooth_l1_total": "SmoothL1Loss", "square": "Pow",
+    "squared_error_total": "MseLoss",
+}  # fmt: skip
+
+
+def _title(node: Node) -> str:
+    name, (result, *_) = node.op.name, node.outputs
+    if name == "copy" and result.dtype is not node.layouts[0].dtype:
+        return "ToCopy"
+    if name in ("linear", "matmul") and result.ndim in (2, 3):
+        return "Addmm" if name == "linear" and len(node.layouts) == 3 and node.layouts[2] is not type(None) else "Mm" if result.ndim == 2 else "Bmm"
+    return _TITLES.get(name) or "".join(part.capitalize() for part in name.split("_"))
 
 
 waist.record, waist.make_node, waist.attach, waist.before_write = record, make_write_node, attach, before_write

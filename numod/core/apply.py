@@ -32,13 +32,14 @@ class _State(threading.local):
     autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype)
 
 
-state = _State()
+state = Tensor._modes = _State()
 listeners: list[Callable] = []  # called with (op, inputs, parameters, outputs, in_place) after every op
 # What `autograd` sets when it is imported:
 record: Callable = None  # (op, inputs, layouts, parameters, output): gives the output a node of the tape
 make_node: Callable = None  # (op, inputs, layouts, parameters, target): a node for a write in place, made before the write
 attach: Callable = None  # (node, target): gives the target that node, after the write
 before_write: Callable = None  # (target): refuses writes the tape cannot represent
+enter_autocast: Callable = None  # (casts): what this thread casts to from now on; set by `amp`, without which nothing is cast
 
 
 def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tensor, ...]:

@@ -37,6 +37,8 @@ def factory(function: Callable) -> Callable:
     ) -> Tensor:
         if "size" in named and takes_sizes:  # what is given one by one may come as one sequence, by name too
             arguments = (named.pop("size"),)
+        if named.get("dtype").__class__ is type:
+            named["dtype"] = dtypes.given(named["dtype"])
         if layout is not strided and layout is not None:
             raise TypeError(f"{function.__name__}(): argument 'layout' must be numod.strided, not {layout!r}")
         if out is not None:
@@ -58,6 +60,7 @@ def _in_format(result: Tensor, memory_format: MemoryFormat) -> Tensor:
 
 def tensor(data: object, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A tensor holding a copy of `data`: a number, nested sequences, an array or a tensor. Raises ValueError for ragged sequences."""
+    dtype = dtypes.given(dtype)
     if isinstance(data, Tensor):
         warnings.warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
@@ -185,6 +188,7 @@ def constant(op: object, inputs: tuple, shape: tuple, dtype: DType | None, devic
 
 
 def _dtype(dtype: DType | None) -> DType:
+    dtype = dtypes.given(dtype)
     if dtype is not None and not isinstance(dtype, DType):
         raise TypeError(f"dtype must be a numod dtype such as numod.float32, got {dtype!r}")
     return dtype or dtypes.get_default_dtype()

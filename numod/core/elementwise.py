@@ -223,14 +223,14 @@ def to(
 ) -> Tensor:
     """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
     for each in arguments:
-        if isinstance(each, DType):
+        if isinstance(each, (DType, type)):
             dtype = each
         elif isinstance(each, Tensor):
             dtype, device = each.dtype, each.device
         elif each is not None and not isinstance(each, bool):  # a bool is non_blocking, which every copy here may ignore
             device = each
     device = input.device if device is None else Device(device)
-    dtype = dtype or input.dtype
+    dtype = dtypes.given(dtype) or input.dtype
     if not isinstance(dtype, DType):
         raise TypeError(f"to(): dtype must be a numod dtype, got {dtype!r}")
     result = input if device is input.device else _moved(input, device)

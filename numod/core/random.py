@@ -241,6 +241,8 @@ def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | 
         return self.copy_(bernoulli(p.expand(self.shape), generator=generator))
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    if not self.is_floating_point():
+        return self.copy_(bernoulli_(empty_like(self, dtype=dtypes.float32), p, generator=generator))
     seed, offset = (generator or default_generator).draw(self.numel())
     apply_into(t.bernoulli, (float(p), seed, offset), (self,), (self.dtype, self.device, tuple(self.shape)))
     return self

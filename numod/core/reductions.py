@@ -34,7 +34,7 @@ def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DTy
         for d in dims:
             if input.shape[d] == 0:
                 raise IndexError(f"{op.name}(): Expected reduction dim {d} to have non-zero size.")
-    return apply(op, (input,), (dims, keepdim, dtype))
+    return apply(op, (input,), (dims, keepdim, dtype if dtype is None else dtypes.given(dtype)))
 
 
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A001, A002

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from ..device.layout import layout
+from .. import dtypes
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
 from ..ops import view as v
@@ -58,8 +59,8 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:  # no
 
 def view(input: Tensor, *shape: int | DType, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:  # noqa: A002
     """The same memory in another shape, or read as another dtype."""
-    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], DType)):
-        return _read_as(input, dtype or shape[0])
+    if dtype is not None or (len(shape) == 1 and isinstance(shape[0], (DType, type))):
+        return _read_as(input, dtypes.given(dtype or shape[0]))
     return shapes.view(input, *shape, size=size)
 
 

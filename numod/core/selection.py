@@ -37,8 +37,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
     dim = normalize_dim(dim, input.ndim)
     if input.ndim == 0 or index.ndim != input.ndim:
-        if input.ndim == 0 and index.ndim <= 1:
-            return gather(reshape(input, 1), 0, reshape(index, -1)).reshape(index.shape)
+        if input.ndim <= 1 and index.ndim <= 1:
+            return gather(reshape(input, -1), 0, reshape(index, -1)).reshape(index.shape)
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     cut = _like_index("gather", input, index, dim)
     index = contiguous(check_bounds("gather()", index, input.shape[dim], dim, error=RuntimeError))

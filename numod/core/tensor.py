@@ -31,6 +31,7 @@ class Tensor:
     _base: Tensor | None = None
     _hooks: dict | None = None
     _after_hooks: dict | None = None  # called with a leaf when its gradient has been added
+    _end: Callable | None = None  # gives what `next_functions` shows at a leaf
     _inference = False
     _retains_grad = False
     _seen = 0  # of a view: the storage's version when its node was last made
@@ -42,6 +43,7 @@ class Tensor:
         return cls._legacy(*arguments, **options)
 
     _legacy: Callable  # set by `creation`
+    _modes: object  # the thread's modes; set by `apply`
 
     # ---- what it is
 
@@ -157,7 +159,7 @@ class Tensor:
             )
         if value and not self.dtype.is_floating_point:
             raise RuntimeError(f"only Tensors of floating point dtype can require gradients, got {self.dtype}")
-        if value and self._inference:
+        if value and self._inference and not Tensor._modes.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Clone it first.")
         if self._pictured and bool(value) is not self._requires_grad:
             changes.note()
@@ -211,6 +213,13 @@ class Tensor:
             if value.dtype is not self.dtype or value.device is not self.device:
                 raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype}' on {value.device} to a tensor with dtype '{self.dtype}' on {self.device}")
         self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
+
+    def _is_view(self) -> bool:
+        return self._base is not None
 
     @property
     def retains_grad(self) -> bool:

@@ -49,7 +49,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The memory as a NumPy array. Raises RuntimeError for tensors that require gradients and TypeError off the CPU, unless `force` copies."""
     if force:
         self = self.detach().cpu()
-    if self.requires_grad:
+    if self.requires_grad and state.grad_enabled:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if self.device.type != "cpu":
         raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")

@@ -133,7 +133,7 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
     for name, value in kwargs.items():
         if name not in ("device", "dtype", "tensor", "non_blocking", "memory_format"):
             raise TypeError(f"to() got an unexpected keyword argument '{name}'; it takes device, dtype, tensor and non_blocking")
-        found.update(_parts_of(value) if name == "tensor" else {name: value})
+        found.update(_parts_of(value) if name == "tensor" else {name: dtypes.given(value)})
     found.pop("memory_format", None)  # a layout hint, and numod has one layout
     if isinstance(found.get("device"), str):
         found["device"] = device_type(found["device"])  # so that a bad name is an error even where there is nothing to move
@@ -143,6 +143,7 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
 def _parts_of(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, Tensor):
         return [("device", value.device), ("dtype", value.dtype)]
+    value = dtypes.given(value)
     if isinstance(value, dtypes.dtype):
         return [("dtype", value)]
     if isinstance(value, bool):

@@ -108,7 +108,7 @@ class UninitializedTensorMixin:
 
     def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
         """Become a tensor of that shape, with values left undefined."""
-        self.data = empty(tuple(shape), device=device or self.device, dtype=dtype or self.dtype)
+        self.data = empty(shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = self.cls_to_become
 
     @property

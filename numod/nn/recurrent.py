@@ -135,8 +135,8 @@ class RNNBase(Module):
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}")
         steps, batch = x.shape[:2]
         states = self._initial(hx, batch, x, batched)
-        result, last = self._layers(f.reshape(x, (steps * batch, -1)), [batch] * steps, states)
-        result = f.reshape(result, (steps, batch, -1))
+        result, last = self._layers(f.reshape(x, (steps * batch, x.shape[-1])), [batch] * steps, states)
+        result = f.reshape(result, (steps, batch, result.shape[-1]))
         result = result.squeeze(1) if not batched else result.transpose(0, 1) if self.batch_first else result
         return result, self._last(last if batched else [each.squeeze(1) for each in last])
 

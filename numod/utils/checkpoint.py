@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..autograd import enable_grad, is_grad_enabled
 from ..autograd.tape import Node
+from ..core import apply as waist
+from ..core.apply import state
 from ..core.random import default_generator
 from ..core.tensor import Tensor
 
@@ -77,6 +79,7 @@ class _Segment:
 
     def __init__(self, call: Callable[[], object], context: contextlib.AbstractContextManager, preserve_random: bool, compare: bool) -> None:
         self._call, self._context, self._compare = call, context, compare
+        self._autocast = state.autocast
         self._random = (default_generator._seed, default_generator._offset) if preserve_random else None
         self._nodes: list[weakref.ref[Node]] = []
         self._shapes: list[tuple] = []
@@ -86,13 +89,12 @@ class _Segment:
         result, nodes = _recorded(self._call)
         self._nodes, self._shapes = [weakref.ref(node) for node in nodes], [_shape_of(node) for node in nodes]
         for node in nodes:
-            if node.refill is not None or _kept_something(node):
-                node.kept, node.out, node.refill = None, None, self.refill
+            node.kept, node.out, node.refill = None, None, self.refill
         return result
 
     def refill(self) -> None:
         """Run the call again, and give every node that is left what it had kept."""
-        with enable_grad(), self._context, _random_state(self._random):
+        with enable_grad(), _autocast(self._autocast), self._context, _random_state(self._random):
             _, twins = _recorded(self._call)
         self._check(twins)
         pairs = [(reference(), twin) for reference, twin in zip(self._nodes, twins)]
@@ -126,7 +128,7 @@ class _Segment:
 
 
 def _recorded(call: Callable[[], object]) -> tuple[object, list[Node]]:
-    """The call's result, and the nodes it has recorded on the way to it, oldest first."""
+    """The call's result, and the nodes on the way to it that kept something, oldest first. (Casts that autocast has at hand are not made again.)"""
     start = Node(None, (), (), ()).sequence
     result = call()
     found: set[Node] = set()
@@ -137,11 +139,11 @@ def _recorded(call: Callable[[], object]) -> tuple[object, list[Node]]:
             found.add(node)
             waiting += [edge[0] for edge in node.edges if edge is not None]
             waiting.append(getattr(node, "inner", None))  # of a write through a view
-    return result, sorted(found, key=lambda node: node.sequence)
+    return result, sorted(filter(_kept_something, found), key=lambda node: node.sequence)
 
 
 def _kept_something(node: Node) -> bool:
-    return bool(getattr(node, "kept", None) or node.out)
+    return bool(getattr(node, "kept", None) or node.out or node.refill is not None)
 
 
 def _tensors(value: object) -> Iterator[Tensor]:
@@ -167,6 +169,19 @@ def _linked(each: object, original: dict[Node, Node | None]) -> object:
     if node is not None:
         result._node, result._output, result._requires_grad = node, each._output, True
     return result
+
+
+@contextlib.contextmanager
+def _autocast(casts: tuple) -> Iterator[None]:
+    """What `amp.autocast` casts to as it was in the first run."""
+    if casts == state.autocast:
+        yield
+        return
+    now = waist.enter_autocast(casts)
+    try:
+        yield
+    finally:
+        waist.enter_autocast(now)
 
 
 @contextlib.contextmanager

@@ -185,3 +185,12 @@ def test_arguments_are_checked():
     for segments in (0, 6):
         with pytest.raises(ValueError, match="segments must be between 1 and"):
             checkpoint_sequential(network(), segments, inputs())
+
+
+def test_the_second_run_casts_as_the_first():
+    layer, x = numod.nn.Linear(3, 3), numod.rand(2, 3, requires_grad=True)
+    with numod.autocast("cpu", dtype=numod.bfloat16):
+        layer(x)  # its casts of parameters are at hand in the first run
+        y = checkpoint(lambda value: layer(layer(value)), x, use_reentrant=False)
+    y.sum().backward()
+    assert y.dtype is numod.bfloat16 and x.grad.dtype is numod.float32 and x.grad.shape == x.shape

@@ -29,6 +29,8 @@ def ctc_loss(
     lengths, sizes = (_lengths(name, each, batch) for name, each in (("input_lengths", input_lengths), ("target_lengths", target_lengths)))
     if not 0 <= blank < classes:
         raise RuntimeError(f"blank must be in label range, 0 to {classes - 1}, got {blank}")
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(f"Expected target_lengths to have value at least 0, but got value {min(sizes)} (while checking arguments for ctc_loss)")
     if any(not 0 <= n <= steps for n in lengths):
         raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {max(lengths)} (while checking arguments for ctc_loss)")
     padded = _padded(targets.reshape(1, -1) if single and targets.ndim == 1 else targets, sizes, batch)
@@ -45,6 +47,8 @@ def ctc_loss(
 
 
 def _lengths(name: str, value: Tensor | Sequence[int], batch: int) -> list[int]:
+    if isinstance(value, Tensor) and value.is_floating_point():
+        raise RuntimeError(f"{name} must be integral, got {value.dtype}")
     found = value.reshape(-1).tolist() if isinstance(value, Tensor) else [int(n) for n in (value if isinstance(value, (tuple, list)) else (value,))]
     if len(found) != batch:
         raise RuntimeError(f"{name} must be of size batch_size: expected {batch} values, got {len(found)}")

@@ -227,4 +227,4 @@ def _soft_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None, reduct
     if weight is not None:
         logits = logits * weight.reshape([-1] if x.ndim == 1 else [1, -1] + [1] * (x.ndim - 2))
     loss = -f.sum(logits * target, dim)
-    return f.sum(loss) / (x.numel() // x.shape[dim]) if reduction == "mean" else reduced(loss, reduction)
+    return f.sum(loss) / (loss.numel() if x.numel() else float("nan")) if reduction == "mean" else reduced(loss, reduction)

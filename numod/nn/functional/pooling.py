@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from math import floor
+from math import floor, prod
 
 from ... import dtypes
 from ...autograd import is_grad_enabled
@@ -188,14 +188,16 @@ def _max_unpool(ndim: int) -> Callable:
         sizes = default if output_size is None else list(output_size)[-ndim:]
         if any(not low - s < n < low + s for n, low, s in zip(sizes, default, stride)):
             raise ValueError(f"invalid output_size {sizes}: each size must be within a stride of {default}")
+        if indices.dtype is not dtypes.int64:
+            raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype.short}")
         if input.shape != indices.shape:
             raise RuntimeError(f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
         count = 1
         for n in sizes:
             count *= n
         lead = input.shape[:-ndim]
-        places = f.check_bounds(name, f.reshape(indices, (*lead, -1)), count, -1, error=RuntimeError)
-        flat = input.new_zeros((*lead, count)).scatter(-1, places, f.reshape(input, (*lead, -1)))
+        places = f.check_bounds(name, f.flatten(indices, -ndim), count, -1, error=RuntimeError)
+        flat = input.new_zeros((*lead, count)).scatter(-1, places, f.flatten(input, -ndim))
         return f.reshape(flat, (*lead, *sizes))
 
     return _named(unpool, name, "Each element at its index in planes of `output_size`, zeros elsewhere: a partial inverse of max pooling.")
@@ -210,9 +212,11 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
     ) -> tuple[Tensor, Tensor]:
         if (output_size is None) == (output_ratio is None):
             raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
-        window = _tuple("kernel_size", kernel_size, ndim)
+        window = _tuple(f"{name}: kernel_size", kernel_size, ndim)
         if output_size is None:
             ratios = (output_ratio,) * ndim if isinstance(output_ratio, (int, float)) else tuple(output_ratio)
+            if len(ratios) != ndim:
+                raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
             output_size = [int(n * ratio) for n, ratio in zip(input.shape[-ndim:], ratios)]
         sizes = _tuple("output_size", output_size, ndim)
         if any(o + k - 1 > n for o, k, n in zip(sizes, window, input.shape[-ndim:])):
@@ -237,10 +241,11 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
 def _fractional_max(x: Tensor, window: tuple, sizes: tuple, samples: list, ndim: int) -> tuple[Tensor, Tensor]:
     """Windows of each plane start where its samples say: gathered as (N, C, windows, window elements), then the greatest of each."""
     places = [[_places(sample, window, sizes, tuple(x.shape[-ndim:])) for sample in image] for image in samples]
-    index = creation.tensor(places, dtype=dtypes.int64, device=x.device).reshape(*x.shape[:2], -1)
-    gathered = f.reshape(f.gather(f.flatten(x, 2), 2, index), (*x.shape[:2], *sizes, -1))
+    windows = (*x.shape[:2], *sizes, prod(window))
+    index = creation.tensor(places, dtype=dtypes.int64, device=x.device).reshape(*x.shape[:2], prod(windows[2:]))
+    gathered = f.reshape(f.gather(f.flatten(x, 2), 2, index), windows)
     values, chosen = f.max(gathered, -1)
-    indices = f.squeeze(f.gather(f.reshape(index, (*x.shape[:2], *sizes, -1)), -1, f.unsqueeze(chosen, -1)), -1)
+    indices = f.squeeze(f.gather(f.reshape(index, windows), -1, f.unsqueeze(chosen, -1)), -1)
     return values, indices
 
 
@@ -255,8 +260,8 @@ def _places(sample: list[float], window: tuple, sizes: tuple, plane: tuple) -> l
 
 
 def _starts(sample: float, n: int, out: int, kernel: int) -> list[int]:
-    if out == 1:
-        return [n - kernel]
+    if out <= 1:
+        return [n - kernel] * out
     alpha = (n - kernel) / (out - 1)
     return [floor((k + sample) * alpha) - floor(sample * alpha) for k in range(out - 1)] + [n - kernel]
 

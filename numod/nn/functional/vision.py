@@ -143,6 +143,11 @@ def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | Non
             raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(x.shape[2:])} and output size of {size}.")
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        if any(isinstance(n, float) for n in sizes):
+            raise TypeError(
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], "
+                f"but got size with types {[type(n) for n in sizes]}"
+            )
         return [int(n) for n in sizes], [None] * ndim
     factors = [float(factor)] * ndim if isinstance(factor, (int, float)) else [float(each) for each in factor]
     if len(factors) != ndim:
@@ -332,7 +337,7 @@ def _gathered(x: Tensor, places: list[Tensor]) -> Tensor:
         index = t.clamp(f.where(within, each, each.new_zeros(())), 0.0, n - 1.0).to(dtypes.int64)
         flat = index if flat is None else flat * n + index
     out = flat.shape[1:]
-    index = f.reshape(flat, (x.shape[0], 1, -1)).expand((x.shape[0], x.shape[1], prod(out)))
+    index = f.reshape(flat, (x.shape[0], 1, prod(out))).expand((x.shape[0], x.shape[1], prod(out)))
     found = f.reshape(f.gather(f.flatten(x, 2), 2, f.contiguous(index)), (*x.shape[:2], *out))
     return f.where(inside.unsqueeze(1), found, found.new_zeros(()))
 

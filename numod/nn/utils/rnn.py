@@ -65,6 +65,30 @@ class PackedSequence(_Fields):
         """As float16."""
         return self.to(dtype=dtypes.float16)
 
+    def bfloat16(self) -> PackedSequence:
+        """In bfloat16."""
+        return self.to(dtypes.bfloat16)
+
+    def long(self) -> PackedSequence:
+        """In int64."""
+        return self.to(dtypes.int64)
+
+    def int(self) -> PackedSequence:
+        """In int32."""
+        return self.to(dtypes.int32)
+
+    def short(self) -> PackedSequence:
+        """In int16."""
+        return self.to(dtypes.int16)
+
+    def char(self) -> PackedSequence:
+        """In int8."""
+        return self.to(dtypes.int8)
+
+    def byte(self) -> PackedSequence:
+        """In uint8."""
+        return self.to(dtypes.uint8)
+
     def pin_memory(self) -> PackedSequence:
         """With the data in memory that a CUDA device reads by itself, where there is one."""
         return self._replace(data=self.data.pin_memory())
