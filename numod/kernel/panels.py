@@ -34,17 +34,20 @@ def pack_columns(b, base, row_step, column_step, depth, width, panels, own, pane
 
 @scalar
 def pack_rows(a, base, row_step, column_step, depth, held, packed, own, tile_rows):
-    """packed (depth, tile_rows) = a (held rows, depth), zeros beyond."""
-    if row_step == 1 and held == tile_rows:
-        for k in range(depth):
-            copy_rows(a, base + k * column_step, packed, own + k * tile_rows)
-    elif row_step == 1:
-        for k in range(depth):
-            copy_line1(a, base + k * column_step, 0, held, packed, own + k * tile_rows, tile_rows)
+    """packed (strips, depth, tile_rows) = a (held rows, depth), zeros beyond the last."""
+    whole = held - held % tile_rows
+    if row_step == 1:
+        for k in range(depth):  # memory in order: a strip alone would meet each of its lines, a page from the next, twice
+            for i in range(0, whole, tile_rows):
+                copy_rows(a, base + i + k * column_step, packed, own + i * depth + k * tile_rows)
+            if whole < held:
+                copy_line1(a, base + whole + k * column_step, 0, held - whole, packed, own + whole * depth + k * tile_rows, tile_rows)
     else:
-        for i in range(tile_rows):
-            for k in range(depth):
-                packed[uintp(own + k * tile_rows + i)] = a[uintp(base + i * row_step + k * column_step)] if i < held else 0
+        for first in range(0, held, tile_rows):
+            for i in range(tile_rows):
+                for k in range(depth):
+                    row = first + i
+                    packed[uintp(own + first * depth + k * tile_rows + i)] = a[uintp(base + row * row_step + k * column_step)] if row < held else 0
 
 
 @scalar
@@ -62,12 +65,8 @@ def multiply_tile(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held
 
 @scalar
 def multiply_strip(a, a_at, a_row, a_step, b, b_at, b_row, packed, own, own_a, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b, rows, lanes, size):
-    """The tiles of one height across a block: out (held rows, width) = or += a (held, depth; packed here if wished) @ b (depth, width; in panels if packed)."""
-    if pack_a:
-        pack_rows(a, a_at, a_row, a_step, depth, held, packed, own_a, rows)
-        left, left_row, left_step = address_of(packed) + own_a * size, 1, rows
-    else:
-        left, left_row, left_step = address_of(a) + a_at * size, a_row, a_step
+    """The tiles of one height across a block: out (held rows, width) = or += a (held, depth) @ b (depth, width); those that are packed are read there."""
+    left, left_row, left_step = (address_of(packed) + own_a * size, 1, rows) if pack_a else (address_of(a) + a_at * size, a_row, a_step)
     for j in range(0, width, panel):
         right, right_step = (address_of(packed) + (own + j * depth) * size, panel) if pack_b else (address_of(b) + (b_at + j) * size, b_row)
         multiply_tile(left, left_row, left_step, right, right_step, out, target + j, columns, depth, keep, held, min(panel, width - j), rows, lanes)

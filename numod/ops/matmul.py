@@ -28,6 +28,7 @@ _DIRECT = 1 << 15  # bytes of a matrix that tiles read as it lies, again and aga
 _DOTTED, _NEAR, _LONG = 24, 1 << 16, 4  # where tiles of dot products beat turning a matrix: rows, bytes of them, and registers of a sum that pay for adding it up
 _COLUMN_RUN = 64  # columns of a share of theirs
 _DEPTH, _PANELS = 512, 8  # a packed block's rows and panels: it fits the second-level cache
+_ROW_RUN = 64  # rows that are packed together, whole tiles on every processor
 _PART_ROWS, _PART_PANELS = 128, 4  # a part's rows and panels at least
 
 
@@ -169,11 +170,13 @@ def product_tiles(
                     if pack_b:
                         pack_columns(b, b_at, b_row, b_column, depth, width, packed, own, panel, LANES)
                     for i in range(top, bottom, TILE_ROWS):
-                        held = min(TILE_ROWS, bottom - i)
+                        held, strip = min(TILE_ROWS, bottom - i), (i - top) % ROW_RUN
                         a_at = batch * a_batch + i * a_row + k * a_column
+                        if pack_a and strip == 0:
+                            pack_rows(a, a_at, a_row, a_column, depth, min(ROW_RUN, bottom - i), packed, own_a, TILE_ROWS)
                         target = base + i * columns + first
                         multiply_strip(
-                            a, a_at, a_row, a_column, b, b_at, b_row, packed, own, own_a, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b,
+                            a, a_at, a_row, a_column, b, b_at, b_row, packed, own, own_a + strip * depth, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b,
                             TILE_ROWS, LANES, SIZE,
                         )  # fmt: skip
                         if k + depth == inner:
@@ -233,11 +236,11 @@ def _tile_kernel(
     deep = -(-inner // -(-inner // _DEPTH) // lanes) * lanes if pack_a or pack_b or rows > tile_rows else inner
     widest = min(_PANELS, -(-columns // panel)) * panel
     rows_at = pack_b * deep * widest
-    share = rows_at + pack_a * deep * tile_rows
+    share = rows_at + pack_a * deep * _ROW_RUN
     constants = (
         share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, deep, panel, widest, int(pack_a), int(pack_b),
     )  # fmt: skip
-    source = _sized(product_tiles, TILE_ROWS=tile_rows, LANES=lanes, SIZE=storage.itemsize)
+    source = _sized(product_tiles, TILE_ROWS=tile_rows, ROW_RUN=_ROW_RUN, LANES=lanes, SIZE=storage.itemsize)
     signature = ", ".join([f"{storage.name}[]"] * 5 + ["int64"] * (3 + len(constants)) + (finish.types() if finish else []))
     source = _with_finish(source, finish, has_bias, "FINISH(batch, row, base + row * columns, first, first + width)")
 
