@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..device import tiles
 from .branches import amended, branching, lane_by_lane, repeated
 from .instructions import (
     Number,
@@ -16,6 +17,7 @@ from .instructions import (
     at_least,
     at_most,
     bits,
+    by_power_of_two,
     choose,
     library,
     like,
@@ -68,6 +70,16 @@ def _excess(r: Number) -> Number:
     return multiply_add(r * r, polynomial(r, choose(r, *_EXP)), r)
 
 
+def _near_one(r: Number) -> Number:
+    """exp(r); of float32 in as few operations as can be (Horner's), for loops of which nothing else takes time."""
+    if r.width == 64:
+        return _excess(r) + 1.0
+    total = like(r, _EXP[0][-1])
+    for each in (*reversed(_EXP[0][:-1]), 1.0, 1.0):
+        total = multiply_add(total, r, each)
+    return total
+
+
 def _bias(x: Number) -> int:
     return choose(x, 127, 1023)
 
@@ -78,7 +90,10 @@ def _power_of_two(code: Number, x: Number) -> Number:
 
 
 def _scaled(x: Number, code: Number) -> Number:
-    """x * 2^n for an integer whose low bits are n + 2 bias, in two steps: neither factor is out of range where the product is not."""
+    """x * 2^n for the integer of `_rounded` whose low bits are n + 2 bias; in two steps neither factor is out of range where the product is not."""
+    if tiles.host().width == 64:
+        n = code - bits(like(x, 1.5 * 2.0**x.mantissa + 2 * _bias(x)))
+        return by_power_of_two(x, n if x.width == 32 else narrowed(n))
     half = code >> 1
     return x * _power_of_two(half, x) * _power_of_two(code - half, x)
 
@@ -87,7 +102,7 @@ def _scaled(x: Number, code: Number) -> Number:
 def exp(x: Number) -> Number:
     x = at_most(at_least(x, choose(x, -104.0, -746.0)), choose(x, 89.0, 710.0))
     r, code = _reduced(x, 2 * _bias(x))
-    return _scaled(_excess(r) + 1.0, code)
+    return _scaled(_near_one(r), code)
 
 
 @vector
