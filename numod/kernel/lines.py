@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from ..device import tiles
-from .instructions import Number, choose, like, multiply_add, where
-from .vector_math import INF, falling, log, sigmoid_of, tanh
+from .instructions import Number, choose, multiply_add, where
+from .vector_math import INF, falling, lifted_exp, log, sigmoid_of, tanh
 
 
 @dataclass(frozen=True)
@@ -29,24 +29,30 @@ SUM = Joined(lambda x, y: x + y, 0.0)
 
 @dataclass(frozen=True)
 class Lines:
-    """A formula of Numbers, or lists of them, how many lines of each argument it `reads` and `writes`, how many `numbers` follow, and how its last result is `joined`."""
+    """A formula of Numbers, or lists of them, how many lines of each argument it `reads` and `writes`, how many `numbers` follow, and how its last result is `joined`.
+
+    A formula so short that its loop would take longer has several registers `together` in a turn. One that reads lines which follow each other, and computes
+    for so long that memory could bring the next one meanwhile, asks for it `ahead`.
+    """
 
     formula: Callable
     reads: dict[str, int]
     writes: dict[str, int]
     numbers: int
     joined: Joined | None
+    together: int
+    ahead: bool
 
 
 formulas: dict[str, Lines] = {}
 
 
-def lines(numbers: int = 0, joined: Joined | None = None, **reads: int) -> Callable:
+def lines(numbers: int = 0, joined: Joined | None = None, together: int = 1, ahead: bool = False, **reads: int) -> Callable:
     """Give kernels a function of arrays and places that computes what this `to` that: name(x, x_at, ..., out, out_at, ..., n, numbers...)."""
 
     def to(**writes: int) -> Callable:
         def note(formula: Callable) -> Callable:
-            formulas[formula.__name__] = Lines(formula, reads, writes, numbers, joined)
+            formulas[formula.__name__] = Lines(formula, reads, writes, numbers, joined, together, ahead)
             return formula
 
         return note
@@ -113,7 +119,24 @@ def rnn_relu_slopes(given: Number, d_h: Number, h: Number) -> tuple:
     return d_x, d_x
 
 
-@lines(numbers=1, x=1)(out=1)
+@lines(joined=GREATEST, together=4, x=1)()
+def greatest_of_line(x: Number) -> tuple:
+    """NaN is left out: sums of exponentials are NaN with it."""
+    return (x,)
+
+
+@lines(numbers=1, joined=SUM, together=2, ahead=True, x=1)()
+def sum_lifted(x: Number, high: Number) -> tuple:
+    return (lifted_exp(x - high),)
+
+
+@lines(numbers=1, joined=SUM, together=2, ahead=True, x=1)(out=1)
+def lift_line(x: Number, high: Number) -> tuple:
+    lifted = lifted_exp(x - high)
+    return lifted, lifted
+
+
+@lines(numbers=1, together=4, x=1)(out=1)
 def scale_line(x: Number, factor: Number) -> tuple:
     return (x * factor,)
 
@@ -139,55 +162,79 @@ def log_sums(highs: Number, totals: Number) -> tuple:
 
 
 def emit(builder: ir.IRBuilder, each: Lines, lanes: int, starts: list[ir.Value], n: ir.Value, numbers: list[ir.Value]) -> ir.Value | None:
-    """Write the loop over n elements; `starts` are the lines' first elements, those read before those written. Gives what is joined."""
-    integer, vector = ir.IntType(64), ir.VectorType(starts[0].type.pointee, lanes)
-    zero, step = ir.Constant(integer, 0), ir.Constant(integer, lanes)
+    """Write the loops over n elements; `starts` are the lines' first elements, those read before those written. Gives what is joined."""
+    vector = ir.VectorType(starts[0].type.pointee, lanes)
     numbers = [Number(builder, tiles._broadcast(builder, number, lanes)) for number in numbers]
-    before, loop, after = builder.block, builder.append_basic_block("lines"), builder.append_basic_block("read")
-    builder.cbranch(builder.icmp_signed(">", n, zero), loop, after)
-    builder.position_at_end(loop)
-    k = builder.phi(integer)
-    total = Number(builder, builder.phi(vector)) if each.joined else None
-    rest = builder.sub(n, k)
-    whole, access, part = builder.icmp_signed(">=", rest, step), tiles.Access(builder, vector, None), tiles.Access(builder, vector, rest)
     counts = [*each.reads.values(), *each.writes.values()]
-    places = [
-        builder.bitcast(builder.gep(start, [builder.add(k, builder.mul(n, ir.Constant(integer, number)))]), vector.as_pointer())
-        for start, count in zip(starts, counts) for number in range(count)
-    ]  # fmt: skip
+    places = [(start, number) for start, count in zip(starts, counts) for number in range(count)]
+    totals = [Number(builder, ir.Constant(vector, [each.joined.nothing] * lanes))] * each.together if each.joined else []
+    first = ir.Constant(ir.IntType(64), 0)
+    if each.together > 1:
+        first, totals = _loop(builder, each, vector, places, n, numbers, first, totals, each.together)
+        for total in totals[1:]:
+            totals[0] = each.joined.join(totals[0], total)
+    _, totals = _loop(builder, each, vector, places, n, numbers, first, totals[:1], 1)
+    return _joined(each.joined, totals[0]) if each.joined else None
+
+
+def _loop(builder: ir.IRBuilder, each: Lines, vector: ir.Type, places: list, n: ir.Value, numbers: list[Number], first: ir.Value, totals: list[Number], count: int) -> tuple:
+    """Turns of `count` registers from element `first` on: whole ones, or where it is one also the rest of n. Gives where they end, and the new totals."""
+    integer, turn = ir.IntType(64), ir.Constant(ir.IntType(64), count * vector.count)
+    before, loop, after = builder.block, builder.append_basic_block("lines"), builder.append_basic_block("read")
+    last = builder.sub(n, turn) if count > 1 else builder.sub(n, ir.Constant(integer, 1))
+    builder.cbranch(builder.icmp_signed("<=", first, last), loop, after)
+    builder.position_at_end(loop)
+    k, held = builder.phi(integer), [Number(builder, builder.phi(vector)) for _ in totals]
+    made = [_register(builder, each, vector, places, builder.add(k, ir.Constant(integer, number * vector.count)), n, numbers, held[number] if held else None, count > 1) for number in range(count)]
+    following, end = builder.add(k, turn), builder.block
+    builder.cbranch(builder.icmp_signed("<=", following, last), loop, after)
+    builder.position_at_end(after)
+    stop, found = builder.phi(integer), [builder.phi(vector) for _ in totals]
+    for phi, old, new in ((k, first, following), *((total.raw, old.raw, new.raw) for total, old, new in zip(held, totals, made))):
+        phi.add_incoming(old, before)
+        phi.add_incoming(new, end)
+    for phi, old, new in ((stop, first, following), *((total, old.raw, new.raw) for total, old, new in zip(found, totals, made))):
+        phi.add_incoming(old, before)
+        phi.add_incoming(new, end)
+    return stop, [Number(builder, total) for total in found]
+
+
+def _register(builder: ir.IRBuilder, each: Lines, vector: ir.Type, places: list, k: ir.Value, n: ir.Value, numbers: list[Number], total: Number | None, certain: bool) -> Number | None:
+    """The formula for the elements from k on, a register of them or, where that is not `certain`, what is left of n. Gives the new total."""
+    rest = builder.sub(n, k)
+    whole, access, part = builder.icmp_signed(">=", rest, ir.Constant(rest.type, vector.count)), tiles.Access(builder, vector, None), tiles.Access(builder, vector, rest)
+    here = [builder.bitcast(builder.gep(start, [builder.add(k, builder.mul(n, ir.Constant(k.type, number)))]), vector.as_pointer()) for start, number in places]
     read = sum(each.reads.values())
-    values = _either(builder, whole, lambda: [access.load(place, False) for place in places[:read]], lambda: [part.load(place, True) for place in places[:read]])
+    for start, _ in places[:read] if each.ahead else ():
+        tiles._prefetch(builder, builder.bitcast(builder.gep(start, [builder.add(k, n)]), ir.IntType(8).as_pointer()), True)
+
+    def load(how: tiles.Access, masked: bool) -> list:
+        return [how.load(place, masked) for place in here[:read]]
+
+    values = load(access, False) if certain else _either(builder, whole, lambda: load(access, False), lambda: load(part, True))
     given = iter([Number(builder, value) for value in values])
     results = each.formula(*[next(given) if count == 1 else [next(given) for _ in range(count)] for count in each.reads.values()], *numbers)
     if each.joined:
         *results, last = results
-        new = each.joined.join(total, where(Number(builder, part.mask), last, each.joined.nothing))
+        total = each.joined.join(total, last if certain else where(Number(builder, part.mask), last, each.joined.nothing))
     made = [value.raw for result in results for value in (result if isinstance(result, list) else [result])]
 
     def store(how: tiles.Access, masked: bool) -> list:
-        for value, place in zip(made, places[read:]):
+        for value, place in zip(made, here[read:]):
             how.store(value, place, masked)
         return []
 
-    if made:
+    if made and certain:
+        store(access, False)
+    elif made:
         _either(builder, whole, lambda: store(access, False), lambda: store(part, True))
-    following, end = builder.add(k, step), builder.block
-    k.add_incoming(zero, before)
-    k.add_incoming(following, end)
-    builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
-    builder.position_at_end(after)
-    return _joined(each.joined, total, new, before, end) if each.joined else None
+    return total
 
 
-def _joined(how: Joined, total: Number, new: Number, before: ir.Block, end: ir.Block) -> ir.Value:
-    """The lanes of a loop's `new` totals as one number; half of them join the other half, until one is left."""
+def _joined(how: Joined, total: Number) -> ir.Value:
+    """The lanes of a total as one number; half of them join the other half, until one is left."""
     builder, vector = total.builder, total.raw.type
-    nothing = like(total, how.nothing).raw
-    found = builder.phi(vector)
-    for phi, last in ((total.raw, new.raw), (found, new.raw)):
-        phi.add_incoming(nothing, before)
-        phi.add_incoming(last, end)
-    width = vector.count
+    found, width = total.raw, vector.count
     while width > 1:
         width //= 2
         places = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [(k + width) % vector.count for k in range(vector.count)])

@@ -217,6 +217,26 @@ def write_softmax(x, out, base, n, step, weight):
 
 
 @scalar
+def greatest_in_line(x, base, n, step):
+    """`greatest` where step is 1, of a processor with `kernel.lines`, as the next two; without NaN."""
+    return greatest_of_line(x, base, n)
+
+
+@scalar
+def sum_of_exp_in_line(x, base, n, step, high):
+    """The same as `sum_of_exp`."""
+    return sum_lifted(x, base, n, high) / lifted_exp(real(0.0))
+
+
+@scalar
+def write_softmax_in_line(x, out, base, n, step, weight):
+    """The same as `write_softmax`."""
+    total = lift_line(x, base, out, base, n, greatest_of_line(x, base, n))
+    scale_line(out, base, out, base, n, weight / total)
+    return total
+
+
+@scalar
 def from_float16(bits):
     """The float32 of IEEE binary16 bits: its exponent is moved by a multiplication, which also normalises subnormals."""
     magnitude = (uint32(bits) & uint32(0x7FFF)) << uint32(13)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from math import prod
 
@@ -102,7 +103,7 @@ class Softmax(Op):
             return Plan(out, lambda *_: None)
         outer, n, inner = split(x.shape, dim)
         signature = f"{x.storage.name}[], {x.storage.name}[], int64, int64, int64"
-        launch = bind.launcher(x.device, self.name, bind.source_of(self.kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
+        launch = bind.launcher(x.device, self.name, _source(self.kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
         return Plan(out, launch, (outer, n, inner))
 
 
@@ -126,7 +127,7 @@ class CrossEntropy(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64, int64, int64, int64"
-        return Plan(out, bind.launcher(x.device, self.name, bind.source_of(cross_entropy_kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION), constants)
+        return Plan(out, bind.launcher(x.device, self.name, _source(cross_entropy_kernel, x.device, constants[2]), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION), constants)
 
 
 class CrossEntropyTotal(CrossEntropy):
@@ -140,7 +141,7 @@ class CrossEntropyTotal(CrossEntropy):
         signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[], int64[]"
         if 16 * x.size >= threads.THRESHOLD:
             return self._plan_in_two(x, out, results, signature, constants)
-        source = bind.source_of(cross_entropy_total_kernel)
+        source = _source(cross_entropy_total_kernel, x.device, constants[2])
         return Plan(results, bind.launcher(x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_REDUCTION), constants)
 
     def _plan_in_two(self, x: Layout, out: Layout, results: tuple, signature: str, constants: tuple) -> Plan:
@@ -171,8 +172,9 @@ class CrossEntropyGradient(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         signature = f"{x.storage.name}[], {x.storage.name}[], int64[], int64[], {x.storage.name}[], int64, int64, int64, int64, int64, int64"
-        launch = bind.launcher(x.device, self.name, bind.source_of(cross_entropy_gradient_kernel), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
-        constants = (*split(x.shape, 1), ignored, int(not isinstance(kept, Layout)), int(mean))
+        outer, n, inner = split(x.shape, 1)
+        launch = bind.launcher(x.device, self.name, _source(cross_entropy_gradient_kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
+        constants = (outer, n, inner, ignored, int(not isinstance(kept, Layout)), int(mean))
         if isinstance(kept, Layout):
             return Plan(out, launch, constants)
         return Plan(out, lambda g, x, target, out: launch(g, x, target, target, out, *constants))  # what stands for `kept` is not read
@@ -194,6 +196,14 @@ def _second_by_x(g: object, given: object, x: object, target: object, ignore_ind
     chances = x.softmax(1)
     kept = given.masked_fill(target == ignore_index, 0.0).unsqueeze(1)
     return kept * chances * (g - (g * chances).sum(1, keepdim=True))
+
+
+def _source(kernel: Callable, device: object, inner: int) -> str:
+    """A kernel's text; where its lines lie in one piece, with the processor's functions of such lines."""
+    text = bind.source_of(kernel)
+    if inner > 1 or not device.backend.VECTORISED:
+        return text
+    return re.sub(r"\b(greatest|sum_of_exp|write_softmax)\(", r"\1_in_line(", text).replace("):\n", "):\n    inner = 1\n", 1)
 
 
 def split(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:

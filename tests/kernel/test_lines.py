@@ -51,7 +51,7 @@ REFERENCES = {
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", [name for name, each in lines.formulas.items() if not each.numbers])
+@pytest.mark.parametrize("name", [name for name, each in lines.formulas.items() if not each.numbers and not each.joined])
 def test_lines_are_the_formulas_of_numpy(name, dtype):
     each = lines.formulas[name]
     names = [*each.reads, *each.writes]
@@ -90,6 +90,23 @@ def test_scores_become_chances(dtype):
     x, found[:] = np.array([7, 1, -np.inf, -300 if dtype == "float32" else -3000, 7], dtype), 7
     run(x, found, 3, 1.0)
     np.testing.assert_array_equal(x, np.array([7, 1, 0, 0, 7], dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_lines_become_exponentials(dtype):
+    text = "from numod.kernel.vectorised import greatest_of_line, lift_line, scale_line, sum_lifted\n"
+    text += "def kernel(x, out, found, n):\n    found[0] = greatest_of_line(x, 1, n)\n    found[1] = sum_lifted(x, 1, n, found[0])\n"
+    text += "    found[2] = lift_line(x, 1, out, 1, n, found[0])\n    scale_line(out, 1, out, 1, n, 1 / found[2])\n"
+    run = build.build(cpu, "lifted", text, f"{dtype}[], {dtype}[], {dtype}[], int64").launch
+    for n in (1, 7, 16, 31, 32, 33, 63, 64, 65, 130, 200):  # a turn may have up to four registers
+        x, out, found = np.random.default_rng(n).standard_normal(n + 2).astype(dtype) * 9, np.full(n + 2, 7, dtype), np.empty(3, dtype)
+        x[[0, -1]] = 1e3
+        expected = np.exp(x[1:-1].astype("float64") - x[1:-1].max())
+        run(x, out, found, n)
+        assert found[0] == x[1:-1].max() and found[1] == found[2]
+        np.testing.assert_allclose(found[1] / 2.0 ** (25 if dtype == "float32" else 54), expected.sum(), rtol=1e-5 if dtype == "float32" else 1e-13)
+        np.testing.assert_allclose(out[1:-1], expected / expected.sum(), rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-44)
+        assert out[0] == out[-1] == 7
 
 
 def test_gates_far_out_are_0_and_1_and_nan_stays():
