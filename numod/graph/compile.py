@@ -75,9 +75,11 @@ class Compiled:
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ in sizes only
         self.recorded, self.counted, self.complained = 0, 0, False
         self.changes: dict[tuple, str] = {}  # what calls last changed in Python, by the inputs' properties
+        self.subjects: set[str] = set()  # what any call has changed
         self.places: list[guards.Place] = []  # whose tensors Python keeps from call to call
         self.inner: Compiled | None = None  # the function that is given these, and gives the next
         self.wanted: list[guards.Place] = []  # places that it should be given as well
+        self.rounds = 0  # how often there were more of them: a structure that grows without end is refused
         self._without: frozenset = frozenset()  # places whose tensors this function is given itself
         self.__call__ = self._call
 
@@ -115,7 +117,8 @@ class Compiled:
     def _run_eagerly(self, arguments: tuple, named: dict, reason: str) -> Any:
         if not self.complained:
             self.complained = True
-            hint = ("" if self.dynamic else "; dynamic=True compiles once for all sizes") if "(" in reason else "; a number that keeps changing is better given as a tensor"
+            number = "" if "(" in reason or " at 0x" in reason else "; a number that keeps changing is better given as a tensor"
+            hint = number or ("" if self.dynamic else "; dynamic=True compiles once for all sizes")
             told = f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it runs eagerly from here{hint}"
             warnings.warn(told, stacklevel=4)
         return self.function(*arguments, **named)
@@ -140,8 +143,10 @@ class Compiled:
     def _settle(self, key: tuple, change: str, places: list[guards.Place]) -> None:
         """A call changed something in Python. If such calls always do: tensors can be kept, other things are refused."""
         again = self.changes.get(key) == subject(change) or len(self.changes) >= VERSIONS
+        before = subject(change) in self.subjects
         self.changes[key] = subject(change)
-        if again and places:
+        self.subjects.add(subject(change))
+        if before and places and self.rounds < VERSIONS:
             self._want(places)
         elif again:
             raise RuntimeError(
@@ -160,6 +165,7 @@ class Compiled:
             return
         self.places, former = [*self.places, *places], self.inner
         self.inner = Compiled(kept.given(self.function, self.places), self.dynamic, self.verbose, self.linked)
+        self.rounds = self.inner.rounds = self.rounds + 1
         self.inner.name, self.inner._without = self.name, frozenset((id(holder), name) for holder, name in self.places)
         self.inner.recorded, self.versions = former.recorded if former else self.recorded, self.inner.versions
 

@@ -16,7 +16,7 @@ from .. import dtypes
 from ..core import changes
 from ..core.random import Generator
 from ..core.tensor import Tensor
-from .reach import SIMPLE, Guard, fields, hooks_on, is_compiled, is_module, is_optimizer, names_of, worded
+from .reach import SIMPLE, Guard, fields, hooks_on, is_compiled, is_module, is_optimizer, names_of, size, worded
 
 dtypes.on_default_change.append(changes.note)
 _DEPTH = 6  # of plain objects and containers
@@ -107,15 +107,22 @@ def _told(name: str, before: Any, now: Any) -> str:
     return f"{name} is another {type(now).__name__}"
 
 
+def only_tensors(value: Any) -> bool:
+    """Whether it is a tensor, None, or a tuple, list or dictionary of such."""
+    if type(value) in (tuple, list, dict):
+        return bool(value) and all(map(only_tensors, value.values() if isinstance(value, dict) else value))
+    return value is None or isinstance(value, Tensor)
+
+
 class Look:
     """One look at all that a function reaches by name, and at the objects it is given (`roots`), but for the places `without`, whose tensors it is given.
 
-    `entries` tell how it is. `places` are (holder, key, what is there) of tensors, or None, in whose stead others can be put.
+    `entries` tell how it is. `places` are (holder, key, what is there) of tensors, structures of them, or None, in whose stead others can be put.
     """
 
     def __init__(self, function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> None:
         self.without, self.seen = without, set()
-        self.places: list[tuple[Any, Any, Tensor | None]] = []
+        self.places: list[tuple[Any, Any, Any]] = []
         self.entries: list[Entry] = list(self._everything(function, roots))
 
     def _everything(self, function: Callable, roots: Sequence) -> Iterator[Entry]:
@@ -136,7 +143,7 @@ class Look:
     def _at(self, holder: Any, key: Any, name: str, value: Any, depth: int) -> Iterator[Entry]:
         """What lies at a place."""
         if (id(holder), key) not in self.without:
-            if value is None or isinstance(value, Tensor):
+            if only_tensors(value):
                 self.places.append((holder, key, value))
             yield from self._look(name, value, depth)
 
@@ -159,7 +166,7 @@ class Look:
             if not (getattr(value, "__module__", None) or "").startswith(_PACKAGE):
                 yield from self._names(f"{name}: ", value, depth - 1)
         elif isinstance(value, _CONTAINERS):
-            yield f"len({name})", "equal", len(value)
+            yield f"len({name})", "equal", size(value, self.without)
             for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
                 yield from self._at(value, key, f"{name}[{worded(key)}]", each, depth - 1)
         elif isinstance(value, Generator):

@@ -64,6 +64,8 @@ def _worded(each: Any) -> str:
         return f"{each.dtype} {tuple(each.shape)}"
     if isinstance(each, tuple) and each and isinstance(each[0], Layout):
         return _worded(each[0]) + (" that requires a gradient" if each[1] else "")
+    if isinstance(each, _Same):
+        return f"the {type(each.thing).__name__} at {id(each.thing):#x}"
     return repr(each[1]) if isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], type) else "another structure"
 
 

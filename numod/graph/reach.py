@@ -150,7 +150,9 @@ class _Walk:
         """The length and the items of a container."""
         fixed = isinstance(value, tuple)
         if not fixed:
-            self.guards.append(Guard(f"len({name})", "len({0}) == {1}", (value, len(value))))
+            given = tuple(key for holder, key in self.without if holder == id(value))
+            count = "len({0}) - sum(key in {0} for key in {2})" if given and isinstance(value, dict) else "len({0})"
+            self.guards.append(Guard(f"len({name})", f"{count} == {{1}}", (value, size(value, self.without), given)))
         for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
             if fixed:
                 self.visit(f"{name}[{key}]", each)
@@ -184,6 +186,9 @@ class _Walk:
 
     def attribute(self, name: str, value: Any, kind: type | types.ModuleType, key: str) -> None:
         descriptor = _found(kind, key)
+        if is_compiled(descriptor):
+            self.visit(f"{name}.{key}", descriptor)
+            return
         if isinstance(descriptor, property):
             descriptor = descriptor.fget
         if isinstance(descriptor, (types.FunctionType, staticmethod, classmethod)):
@@ -301,6 +306,11 @@ def is_module(value: Any) -> bool:
 def is_compiled(value: Any) -> bool:
     """Whether it is a compiled function."""
     return hasattr(value, "versions") and hasattr(value, "function")
+
+
+def size(value: Any, without: frozenset) -> int:
+    """How many things lie in a container; in a dictionary, but for places `without`."""
+    return len(value) - sum((id(value), key) in without for key in value) if isinstance(value, dict) else len(value)
 
 
 def worded(key: Any) -> str:

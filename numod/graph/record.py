@@ -88,7 +88,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     if recorder.made_state or recorder.confused:
         return Recording(outputs)
     if witness.change is not None:
-        told = witness.change.removeprefix("function: ") if without else witness.change
+        told = witness.change.replace("function: ", "", 1) if without else witness.change
         return Recording(outputs, None, f"{told} {lines.where(told, recorder.lines, function)}", kept.written(before, witness.after))
     _refuse_hooks(before.entries)
     owned.settle(recorder, function)
@@ -112,6 +112,7 @@ class _Witness:
         self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
         self.recorder.patient = failed
         self.contents, self.settings = structure.contents((arguments, named)), _settings(before.entries)
+        self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
         self.stream, self.histories = _stream(), [(each.grad_fn, each.requires_grad) for each in tensors]
 
     def run(self) -> Any:
@@ -148,6 +149,8 @@ class _Witness:
                 return "an argument is written in place where gradients are recorded"
             if each.requires_grad is not required:
                 return "an argument's requires_grad is set"
+        if (waist.state.grad_enabled, waist.state.inference, waist.state.autocast) != self.modes:
+            return "the grad mode, or autocast, is left as another"
         seed, offset = self.stream
         draws = {id(each): each for step in self.recorder.program.steps for each in getattr(step, "inputs", ()) if isinstance(each, Draw)}
         if _stream() != (seed, offset + sum(each.count for each in draws.values() if each.generator is default_generator)):

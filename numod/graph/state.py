@@ -18,14 +18,16 @@ from .reach import is_module
 
 
 def written(before: Look, after: Look) -> list[Place]:
-    """The places that hold another tensor than before, or one where none was; attributes of modules may be new."""
+    """The places that hold another tensor than before, or one where none was. Attributes of modules and entries of dictionaries may be new."""
     was = {(id(holder), key): value for holder, key, value in before.places}
-    found = ((holder, key, value, was.get((id(holder), key), None if is_module(holder) else value)) for holder, key, value in after.places)
-    return [(holder, key) for holder, key, value, former in found if isinstance(value, Tensor) and value is not former]
+    may_be_new = (holder for holder, _, _ in after.places if id(holder) in before.seen and (is_module(holder) or isinstance(holder, dict)))
+    new = dict.fromkeys(map(id, may_be_new))
+    found = ((holder, key, value, was.get((id(holder), key), None if id(holder) in new else value)) for holder, key, value in after.places)
+    return [(holder, key) for holder, key, value, former in found if value is not None and value is not former]
 
 
-def read(holder: Any, key: Any) -> Tensor | None:
-    """What lies at a place; of a leaf, its gradient."""
+def read(holder: Any, key: Any) -> Any:
+    """What lies at a place; of a leaf, its gradient. `...` where there is nothing, not even None."""
     try:
         if isinstance(holder, types.CellType):
             return holder.cell_contents
@@ -33,10 +35,10 @@ def read(holder: Any, key: Any) -> Tensor | None:
             return holder._grad
         return holder[key] if isinstance(holder, (dict, list, deque)) else getattr(holder, key)
     except (LookupError, AttributeError, ValueError):
-        return None
+        return ...
 
 
-def values(places: list[Place]) -> list[Tensor | None]:
+def values(places: list[Place]) -> list:
     """What lies at the places."""
     return [read(*each) for each in places]
 
@@ -52,7 +54,7 @@ def given(function: Callable, places: list[Place]) -> Callable:
     return run
 
 
-def put(places: list[Place], new: list[Tensor | None], pictures: Iterable[Any]) -> None:
+def put(places: list[Place], new: list, pictures: Iterable[Any]) -> None:
     """Lay down what a run gave. `pictures` leave these places out, so where they held before they hold still."""
     for (holder, key), value in zip([each for each in places if not isinstance(each[0], Tensor)], new):
         if read(holder, key) is not value:
@@ -63,10 +65,13 @@ def put(places: list[Place], new: list[Tensor | None], pictures: Iterable[Any]) 
                     each.count = changes.count
 
 
-def _lay(holder: Any, key: Any, value: Tensor | None) -> None:
+def _lay(holder: Any, key: Any, value: Any) -> None:
+    inside = isinstance(holder, (dict, list, deque))
     if isinstance(holder, types.CellType):
         holder.cell_contents = value
-    elif isinstance(holder, (dict, list, deque)):
+    elif value is ...:
+        holder.pop(key) if inside else delattr(holder, key)
+    elif inside:
         holder[key] = value
     else:
         setattr(holder, key, value)

@@ -32,7 +32,7 @@ from ..ops.update import Update
 from .structure import replace
 
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), dtype, Device, Size, slice)  # results that hold no tensor
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, dtype, Device, Size, slice)  # results that hold no tensor
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep, "<frozen "
 
