@@ -6,7 +6,7 @@ A group is a run of steps of one shape and one compute dtype that can be done at
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .. import dtypes
 from ..device import Layout
@@ -46,6 +46,13 @@ class Fused(Op):
         tensors = [each for each in arguments if isinstance(each, Layout)]
         launch, constants = plan_loop(self.loop, self.name, self.layouts[0].device, tensors, self.layouts, self.shape)
         return Plan(self.layouts if self.outputs else self.layouts[0], launch, constants)
+
+    def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
+        """The one result written over an input."""
+        tensors = [each for each in arguments if isinstance(each, Layout)]
+        loop = replace(self.loop, outputs=(replace(self.loop.outputs[0], over=self.inputs[over[0]]),))
+        launch, constants = plan_loop(loop, self.name, into[0].device, tensors, (), self.shape)
+        return Plan(into[0], launch, constants)
 
 
 def _expressions(rows: tuple, inputs: tuple[emit.Input, ...], floating: bool) -> list[Expression]:

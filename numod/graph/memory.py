@@ -1,6 +1,8 @@
-"""Where local buffers lie in one arena: buffers that are never alive together share bytes. First fit, in order of birth."""
+"""Where local buffers lie in one arena: buffers that are never alive together share bytes. First fit, in order of birth or of size."""
 
 from __future__ import annotations
+
+from bisect import insort
 
 import numpy as np
 
@@ -11,20 +13,26 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 def plan(lowered: Lowered, boundary: int | None = None) -> tuple[dict[Buffer, int], int]:
     """Byte offsets of the local buffers, and the arena's size. What lives across step `boundary` keeps its bytes to the end: a backward pass may run twice."""
+    alive = lifetimes(lowered, boundary)
+    by_birth, by_size = sorted(alive, key=alive.get), sorted(alive, key=lambda each: (-each.nbytes, alive[each]))
+    return min((_placed(order, alive) for order in (by_birth, by_size)), key=lambda found: found[1])
+
+
+def _placed(order: list[Buffer], alive: dict[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int]:
+    """Offsets of the buffers, each where it first fits between those before it that are alive at the same time, and the end of the last one."""
     places: dict[Buffer, int] = {}
-    alive: list[tuple[int, int, int]] = []  # (offset, end, last use)
-    size = 0
-    for buffer, (first, last) in sorted(lifetimes(lowered, boundary).items(), key=lambda item: item[1]):
-        alive = sorted(each for each in alive if each[2] >= first)
+    taken: list[tuple[int, int, int, int]] = []  # (offset, end, first call, last call), in order
+    for buffer in order:
+        first, last = alive[buffer]
         offset = 0
-        for start, end, _ in alive:
-            if start - offset >= buffer.nbytes:
-                break
-            offset = max(offset, end)
-        end = offset + -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT
-        alive.append((offset, end, last))
-        places[buffer], size = offset, max(size, end)
-    return places, size
+        for start, end, begin, until in taken:
+            if begin <= last and first <= until:
+                if start - offset >= buffer.nbytes:
+                    break
+                offset = max(offset, end)
+        insort(taken, (offset, offset + -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT, first, last))
+        places[buffer] = offset
+    return places, max((end for _, end, *_ in taken), default=0)
 
 
 def arena(size: int) -> np.ndarray:

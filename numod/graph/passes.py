@@ -6,6 +6,7 @@ from .closing import close
 from .effects import Boundary, copied
 from .epilogue import finish
 from .fuse import fuse
+from .overwrite import overwrite
 from .simplify import out_of_place, without_dead, without_repeats
 from .trace import Program
 
@@ -14,7 +15,7 @@ def optimise(program: Program, boundary: int | None = None) -> tuple[Program, in
     """The program made smaller, and where its backward pass begins now. No loop reaches across that boundary."""
     mark = Boundary()
     program = copied(program, program.steps if boundary is None else [*program.steps[:boundary], mark, *program.steps[boundary:]])
-    for change in (out_of_place, without_repeats, without_dead, fuse, without_dead, close, finish):
+    for change in (out_of_place, without_repeats, without_dead, fuse, without_dead, close, finish, overwrite):
         program = change(program)
     if boundary is not None:
         boundary = program.steps.index(mark)
