@@ -20,10 +20,15 @@ from .device.threads import get_num_threads, set_num_threads
 from .dtypes import bfloat16, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
 from .dtypes import promote_types, can_cast
 from math import e, inf, nan, pi
+from sys import modules as _modules
 from .formats import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .graph import compile
 
 globals().update(_methods.functions)
+for _name, _function in _methods.functions.items():  # pickle looks functions up by their module and name
+    _found = vars(_modules.get(getattr(_function, "__module__", ""), _methods)).get(getattr(_function, "__qualname__", ""))
+    if _found is not _function and hasattr(_function, "__qualname__"):
+        _function.__module__, _function.__qualname__ = __name__, _name
 newaxis = None
 globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16)
 
@@ -40,7 +45,7 @@ globals().update({_name: getattr(_older, _name) for _name in _older.FUNCTIONS.sp
 
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
     **dict.fromkeys(name for name in paths.HOMES if "." not in name and name != "_tensor"),
-    **dict.fromkeys(("amp", "backends", "distributions", "func", "optim", "profiler", "random", "serialization", "testing", "utils")),
+    **dict.fromkeys(("__future__", "amp", "backends", "distributions", "func", "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
         "set_autocast_enabled",
@@ -48,7 +53,8 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
     "autocast": "amp", "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
     **dict.fromkeys((
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
-        "set_deterministic_debug_mode", "set_float32_matmul_precision", "use_deterministic_algorithms",
+        "set_deterministic_debug_mode", "set_float32_matmul_precision", "use_deterministic_algorithms", "get_num_interop_threads", "set_num_interop_threads",
+        "set_flush_denormal",
     ), "backends.switches"),
 }  # fmt: skip
 
@@ -56,6 +62,12 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
 def _assert(condition: object, message: str) -> None:
     """`assert` as a function, which model files call for PyTorch's tracers."""
     assert condition, message
+
+
+def _check(cond: object, message: object = None) -> None:
+    """Raise RuntimeError with what `message()` gives unless `cond`."""
+    if not cond:
+        raise RuntimeError("Expected cond to be True, but got False." if message is None else str(message()))
 
 
 def set_default_tensor_type(t: object) -> None:

@@ -8,7 +8,7 @@ from ..core.creation import ones_like
 from ..core.random import Generator, rand
 from ..core.tensor import Tensor
 from .engine import grad
-from .modes import enable_grad, no_grad
+from .modes import enable_grad
 
 
 class GradcheckError(RuntimeError):
@@ -57,24 +57,23 @@ def _compare(func: Callable, inputs: tuple, number: int, position: int, eps: flo
         seed[place] = 1
         (gradient,) = grad(result, [inputs[position]], seed.reshape(result.shape), retain_graph=True, allow_unused=True)
         analytic.append([0.0] * inputs[position].numel() if gradient is None else gradient.reshape(-1).tolist())
-    with no_grad():
-        point = inputs[position]
-        values = point.detach().reshape(-1).tolist()
-        for column in range(point.numel()):
-            sides = []
-            for shift in (eps, -eps):
-                moved = list(values)
-                moved[column] += shift
-                point.detach().copy_(point.new_tensor(moved).reshape(point.shape))
-                sides.append(output().reshape(-1).tolist())
-            point.detach().copy_(point.new_tensor(values).reshape(point.shape))
-            for place, (up, down) in enumerate(zip(*sides)):
-                numeric = (up - down) / (2 * eps)
-                if not abs(numeric - analytic[place][column]) <= atol + rtol * abs(numeric):
-                    raise GradcheckError(
-                        f"Jacobian mismatch for output {number} with respect to input {position}, at [{column}, {place}]: "
-                        f"numerical {numeric}, analytical {analytic[place][column]}"
-                    )
+    point = inputs[position]
+    values = point.detach().reshape(-1).tolist()
+    for column in range(point.numel()):
+        sides = []
+        for shift in (eps, -eps):
+            moved = list(values)
+            moved[column] += shift
+            point.detach().copy_(point.new_tensor(moved).reshape(point.shape))
+            sides.append(output().detach().reshape(-1).tolist())
+        point.detach().copy_(point.new_tensor(values).reshape(point.shape))
+        for place, (up, down) in enumerate(zip(*sides)):
+            numeric = (up - down) / (2 * eps)
+            if not abs(numeric - analytic[place][column]) <= atol + rtol * abs(numeric):
+                raise GradcheckError(
+                    f"Jacobian mismatch for output {number} with respect to input {position}, at [{column}, {place}]: "
+                    f"numerical {numeric}, analytical {analytic[place][column]}"
+                )
 
 
 def gradgradcheck(

@@ -8,6 +8,7 @@ _PRECISIONS = ("highest", "high", "medium")
 _MODES = {"default": 0, "warn": 1, "error": 2}
 _precision = "highest"
 _mode = 0
+_together = 1
 
 
 def get_float32_matmul_precision() -> str:
@@ -54,3 +55,23 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     if number not in _MODES.values():
         raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, 2, `default`, `warn`, `error`, but got {debug_mode}")
     _mode = number
+
+
+def set_num_interop_threads(num_threads: int) -> None:
+    """The number of ops that may run at once, which PyTorch's interpreter makes use of. Ops run one after the other here."""
+    global _together
+    if not isinstance(num_threads, int):
+        raise TypeError(f"set_num_interop_threads expects an int, but got {type(num_threads).__name__}")
+    if num_threads <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    _together = num_threads
+
+
+def get_num_interop_threads() -> int:
+    """What `set_num_interop_threads` was given; 1 at the start."""
+    return _together
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: numbers below the smallest normal one are kept as they are, whatever is asked for."""
+    return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..device import Storage
 from ..device.device import Device
@@ -14,7 +14,7 @@ from .tensor import Tensor, wrap
 
 METHODS = """
     get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full new_tensor new_empty_strided new_arange new_identity
-    untyped_storage as_subclass to_dense dense_dim sparse_dim type_as
+    untyped_storage storage dim_order as_subclass to_dense dense_dim sparse_dim type_as
 """
 FUNCTIONS = "get_device is_same_size"
 
@@ -67,6 +67,63 @@ def untyped_storage(self: Tensor) -> Storage:
     return self._storage
 
 
+class TypedStorage:
+    """Memory as elements of a dtype: what `Tensor.storage()` gives. New code asks for `untyped_storage()`, which counts bytes."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._storage, self.dtype, self.device = tensor._storage, tensor.dtype, tensor.device
+        self._count = tensor._storage.nbytes() // tensor.dtype.itemsize
+        self._elements = tensor.detach().as_strided((self._count,), (1,), 0)
+
+    data_ptr = property(lambda self: self._storage.data_ptr)
+    nbytes = property(lambda self: self._storage.nbytes)
+
+    def untyped(self) -> Storage:
+        """The same memory as bytes."""
+        return self._storage
+
+    def size(self) -> int:
+        """The number of elements."""
+        return self._count
+
+    __len__ = size
+
+    def tolist(self) -> list:
+        """The elements as Python numbers."""
+        return self._elements.tolist()
+
+    def is_shared(self) -> bool:
+        """Whether processes forked later share it."""
+        return self._elements.is_shared()
+
+    def __getitem__(self, index: int | slice) -> object:
+        return self._elements[index].tolist()
+
+    def __setitem__(self, index: int | slice, value: float) -> None:
+        self._elements[index] = value
+
+    def __iter__(self) -> Iterator:
+        return iter(self.tolist())
+
+
+def storage(self: Tensor) -> TypedStorage:
+    """The memory that it shares with its views, as elements."""
+    return TypedStorage(self)
+
+
+def dim_order(self: Tensor) -> tuple[int, ...]:
+    """The dimensions from the outermost in memory to the innermost."""
+    strides = self.stride()
+    return tuple(sorted(range(self.ndim), key=lambda d: (-strides[d], d)))
+
+
+def copied(self: Tensor) -> Tensor:
+    """What `copy.copy` gives: another tensor of the same class over the same memory."""
+    result = object.__new__(type(self))
+    result.__dict__.update(self.__dict__)
+    return result
+
+
 def as_subclass(self: Tensor, cls: type) -> Tensor:
     """The same tensor as an object of a subclass."""
     result = self.view(self.shape)._alias(cls)
@@ -113,8 +170,9 @@ new_empty, new_zeros, new_ones, new_full, new_tensor, new_empty_strided = map(
 )
 
 
-def new(self: Tensor, *arguments: object, device: Device | str | None = None) -> Tensor:
+def new(self: Tensor, *arguments: object, device: Device | str | None = None, size: tuple[int, ...] | None = None) -> Tensor:
     """The old constructor, of this tensor's dtype and on its device."""
+    arguments = arguments if size is None else tuple(size)
     return Tensor._legacy(*arguments, dtype=self.dtype, device=device or self.device)
 
 
@@ -126,3 +184,6 @@ def new_arange(self: Tensor, n: int) -> Tensor:
 def new_identity(self: Tensor, n: int) -> Tensor:
     """The identity as a bool matrix on the tensor's device; for gradients."""
     return creation.eye(n, dtype=bool_, device=self.device)
+
+
+Tensor.__copy__ = copied

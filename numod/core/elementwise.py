@@ -166,6 +166,8 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
         return op(*inputs)
     if state.grad_enabled and any(isinstance(each, Tensor) and each.requires_grad for each in (*inputs, out)):
         raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
+    if getattr(op, "defaults", ()) and len({each.dtype for each in (*inputs, out) if isinstance(each, Tensor)}) > 1:
+        return write_result(op.name, op(*inputs), out)
     _fit(out, broadcast_shapes(op.name, [each.shape for each in inputs if isinstance(each, Tensor)]))
     apply_into(op, inputs, (out,))
     return out

@@ -9,7 +9,7 @@ import numpy as np
 from .. import dtypes
 from ..device import Layout
 from ..ops import view as v
-from .apply import apply
+from .apply import apply, listeners
 from .creation import arange, as_tensor, tensor
 from .elementwise import copy_
 from .resolve import resolved
@@ -47,7 +47,8 @@ def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
 def setitem(self: Tensor, index: object, value: object) -> None:
     """Write into the elements that `index` names; `value` broadcasts and is converted."""
     view, tensors = _basic(self, index)
-    value = value if isinstance(value, Tensor) else as_tensor(value, device=self.device)
+    if not isinstance(value, Tensor):  # numbers of a float64 tensor keep their digits
+        value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)
     value = value if value.dtype is self.dtype else value.to(self.dtype)
     value = value if value.device is self.device else value.to(device=self.device)
     if not tensors:
@@ -98,9 +99,14 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
 
 
 def _numbers_apart(items: list) -> list:
-    """The items with zero-dimensional integer tensors as ints, where that matters: apart from index tensors with dimensions, which then stay in their place."""
+    """The items with zero-dimensional integer tensors as ints, so that they make views.
+
+    A program being recorded must not look at them, and takes a copy instead; but where they are apart from index tensors with dimensions, which as ints
+    they let stay in their place, it has to.
+    """
     places = [k for k, each in enumerate(items) if isinstance(each, Tensor)]
-    if len(places) < 2 or places[-1] - places[0] < len(places) or all(items[k].ndim for k in places):
+    together = len(places) < 2 or places[-1] - places[0] < len(places)
+    if all(items[k].ndim for k in places) or (together and any(hasattr(each, "observe") for each in listeners)):
         return items
     return [int(each._observe()) if isinstance(each, Tensor) and not each.ndim and each.dtype is not dtypes.bool_ else each for each in items]
 

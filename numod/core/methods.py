@@ -28,6 +28,8 @@ def row_function(row: object) -> Callable:
     """A pointwise row as a function with `out`."""
 
     def function(*inputs: object, out: Tensor | None = None, **named: object) -> Tensor:
+        if len(inputs) == 4 and row.name in ("addcmul", "addcdiv"):  # the old order: the number before the factors
+            inputs = (inputs[0], *inputs[2:], inputs[1])
         inputs = _with_named(row, inputs, named) if named else inputs
         return row(*inputs) if out is None else f.write_out(row, inputs, out)
 
@@ -332,6 +334,7 @@ def _iterate(self: Tensor) -> object:
 
 
 Tensor.__contains__ = _contains
+Tensor.__reversed__ = lambda self: f.flip(self, list(range(self.ndim)))
 Tensor.__bool__, Tensor.__index__, Tensor.__iter__ = _truth, _index, _iterate
 Tensor.__int__, Tensor.__float__ = lambda self: int(_only(self)), lambda self: float(_only(self))
 Tensor.__setattr__ = object.__setattr__
@@ -356,7 +359,7 @@ def _type(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
     """The name of the type, as "numod.FloatTensor", or the tensor as one of that dtype, which may be given by such a name."""
     if dtype is None:
         return f"numod.{self.dtype.short}Tensor"
-    dtype = getattr(dtype, "dtype", dtype)  # of a constructor such as numod.FloatTensor
+    dtype = dtypes.get_default_dtype() if dtype is Tensor else getattr(dtype, "dtype", dtype)  # of a constructor such as numod.FloatTensor
     named = {f"numod.{each.short}Tensor": each for each in dtypes.ALL.values()}
     if isinstance(dtype, str) and "." in dtype:
         dtype = f"numod.{dtype.rpartition('.')[2]}"  # whichever library the name was written for

@@ -30,7 +30,7 @@ class Generator:
         """Start anew from `seed` (any 64-bit integer)."""
         if not isinstance(seed, int) or not -(1 << 63) <= seed < 1 << 64:
             raise RuntimeError(f"manual_seed expected an integer of 64 bits, got {seed!r}")
-        self._seed, self._offset = seed, 0
+        self._seed, self._offset = seed % (1 << 64), 0
         return self
 
     def seed(self) -> int:

@@ -51,7 +51,8 @@ class Binomial(ByChance):
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         n = self.total_count
-        normal = n * self.logits.clamp_min(0) + n * (-self.logits.abs()).exp().log1p() - (n + 1).lgamma()
+        above = (self.logits.clamp_min(0) + self.logits - self.logits.clamp_max(0)) / 2  # max(logits, 0), with the gradient 1/2 at 0
+        normal = n * above + n * (-self.logits.abs()).exp().log1p() - (n + 1).lgamma()
         return value * self.logits - (value + 1).lgamma() - (n - value + 1).lgamma() - normal
 
     def _values(self, asked: str) -> Tensor:

@@ -38,8 +38,9 @@ class Dirichlet(Distribution):
         return f.where((self.concentration < 1).all(-1, keepdim=True), corner, found)
 
     def rsample(self, sample_shape: tuple = ()) -> Tensor:
-        gammas = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)).contiguous()).clamp_min(finfo(self.concentration.dtype).tiny)
-        return gammas / gammas.sum(-1, keepdim=True)
+        limits = finfo(self.concentration.dtype)
+        gammas = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)).contiguous()).clamp_min(limits.tiny)
+        return (gammas / gammas.sum(-1, keepdim=True)).clamp(limits.tiny, 1 - limits.eps / 2)  # neither 0 nor 1, whose densities may be infinite
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

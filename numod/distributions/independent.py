@@ -57,7 +57,9 @@ class Independent(Distribution):
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> Independent:
         base = self.base_dist.expand((*batch_shape, *self.event_shape[: self.reinterpreted_batch_ndims]))
-        return Independent(base, self.reinterpreted_batch_ndims, validate_args=False)
+        result = object.__new__(type(self)) if _instance is None else _instance
+        Independent.__init__(result, base, self.reinterpreted_batch_ndims, validate_args=False)
+        return result
 
     def __repr__(self) -> str:
         return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"

@@ -6,6 +6,7 @@ A tensor reached twice, under two names or through two modules, is converted onc
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 from .. import dtypes
@@ -15,6 +16,9 @@ from ..device import device as device_type
 
 if TYPE_CHECKING:
     from .module import Module
+
+
+on_conversion = SimpleNamespace(overwrite=False, swap=False)  # see `__future__`
 
 
 class Conversion:
@@ -32,6 +36,15 @@ class Conversion:
         """`tensor` itself with its data and gradient converted; for a computed one, which must keep its history, another tensor."""
         if id(tensor) not in self.done:
             self.done[id(tensor)] = tensor, self._convert_in_place(tensor)
+        return self.done[id(tensor)][1]
+
+    def renewed(self, tensor: Tensor) -> Tensor:
+        """Another object of the tensor's class that holds the converted data, and its gradient."""
+        if id(tensor) not in self.done:
+            with no_grad():
+                made = type(tensor)(self.convert(tensor.detach()), requires_grad=tensor.requires_grad)
+                made.grad = None if tensor.grad is None else self.convert(tensor.grad)
+            self.done[id(tensor)] = tensor, made
         return self.done[id(tensor)][1]
 
     def _convert_in_place(self, tensor: Tensor) -> Tensor:
@@ -59,7 +72,7 @@ def convert_module(module: Module, fn: Callable[[Tensor], Tensor], recurse: bool
     for tensors in (module._parameters, module._buffers):
         for name, tensor in tensors.items():
             if tensor is not None:
-                converted = conversion.in_place(tensor)
+                converted = conversion.renewed(tensor) if on_conversion.overwrite and tensors is module._parameters else conversion.in_place(tensor)
                 if converted is not tensor:
                     tensors[name] = converted
 
@@ -131,6 +144,8 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
                 raise TypeError(f"to(): {name} given twice, {found[name]!r} and {part!r}")
             found[name] = part
     for name, value in kwargs.items():
+        if name == "copy":
+            raise RuntimeError(".to() does not accept copy argument")
         if name not in ("device", "dtype", "tensor", "non_blocking", "memory_format"):
             raise TypeError(f"to() got an unexpected keyword argument '{name}'; it takes device, dtype, tensor and non_blocking")
         found.update(_parts_of(value) if name == "tensor" else {name: dtypes.given(value)})

@@ -246,13 +246,19 @@ def _ends(states: Tensor, sizes: list[int], reverse: bool) -> Tensor:
     return ends[0] if len(ends) == 1 else cat(ends, 0)
 
 
+def _refuse_projection(size: int) -> None:
+    if size:
+        raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+
+
 class RNN(RNNBase):
     """h = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu. Elman, 1990."""
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False, device: Any = None, dtype: Any = None,
+        bidirectional: bool = False, device: Any = None, dtype: Any = None, proj_size: int = 0,
     ) -> None:
+        _refuse_projection(proj_size)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         self.nonlinearity = nonlinearity
@@ -274,8 +280,9 @@ class GRU(RNNBase):
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-        device: Any = None, dtype: Any = None,
+        device: Any = None, dtype: Any = None, proj_size: int = 0,
     ) -> None:
+        _refuse_projection(proj_size)
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)
 
 

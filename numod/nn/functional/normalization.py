@@ -73,6 +73,8 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
         raise RuntimeError(
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape {list(input.shape)} and num_groups={num_groups}"
         )
+    if input.numel() == num_groups:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     _expect_channels(channels, weight=weight, bias=bias)
     x, rows = _agreeing(input, weight, bias), input.shape[0] * num_groups
     out, _, _ = op.row_norm.apply((f.reshape(f.contiguous(x), (rows, x.numel() // max(rows, 1))), None, None), (eps,))

@@ -27,8 +27,13 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise NotImplementedError(
             f"Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now: got padding of {len(pad)} numbers for {input.ndim} dimensions"
         )
+    ndim = len(pad) // 2
+    if mode != "circular" and 0 in input.shape[input.ndim - ndim - 1 if input.ndim == ndim + 1 else 1 :]:
+        raise RuntimeError(
+            f"Expected {ndim + 1}D or {ndim + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}"
+        )
     result = input
-    for k in range(len(pad) // 2):
+    for k in range(ndim):
         before, after = pad[2 * k], pad[2 * k + 1]
         if before or after:
             dim = input.ndim - 1 - k

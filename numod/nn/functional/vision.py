@@ -71,8 +71,14 @@ def fold(
     return f.contiguous(image) if input.ndim == 3 else f.contiguous(image.squeeze(0))
 
 
+def _expect_images(name: str, x: Tensor) -> None:
+    if x.ndim < 3:
+        raise RuntimeError(f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} dimension(s)")
+
+
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:  # noqa: A002
     """(..., C r^2, H, W) -> (..., C, H r, W r). Shi et al., 2016."""
+    _expect_images("pixel_shuffle", input)
     *lead, channels, height, width = input.shape
     r = upscale_factor
     if channels % (r * r):

@@ -136,6 +136,13 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = rates_of(self.optimizer)
 
     def _reduce(self) -> None:
+        if len(self.optimizer.param_groups) != len(self.min_lrs):
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"The number of param groups in the `optimizer` ({len(self.optimizer.param_groups)}) differs from when `ReduceLROnPlateau` was initialized "
+                    f"({len(self.min_lrs)}), usually due to a new param group being added to the optimizer. Please modify the `min_lrs` field to match."
+                )
+            self.min_lrs = [self.default_min_lr] * len(self.optimizer.param_groups)
         for group, least in zip(self.optimizer.param_groups, self.min_lrs):
             old = float(group["lr"])
             new = max(old * self.factor, least)

@@ -1,0 +1,125 @@
+"""What PyTorch's own tests found: corners of indexing, copies, pickles, storages and switches."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import numod
+from numod import nn, optim
+
+
+def test_numbers_written_into_float64_keep_their_digits():
+    x = numod.zeros(3, dtype=numod.float64)
+    x[0], x[1:] = 0.1234567890123, [0.2345678901234, 1e300]
+    assert x.tolist() == [0.1234567890123, 0.2345678901234, 1e300]
+
+
+def test_an_index_without_dimensions_makes_a_view():
+    x, i = numod.zeros(3, 2), numod.tensor(1)
+    x[i].add_(5)
+    x[:, 1][i] = 7
+    assert x.tolist() == [[0, 0], [5, 7], [0, 0]] and x[i, numod.tensor(0)].data_ptr() == x[1].data_ptr()
+    y = numod.arange(24).reshape(2, 3, 4)
+    assert [tuple(each.shape) for each in (y[i, [0, 1]], y[[0, 1], i], y[[0, 1], :, i], y[i, :, i])] == [(2, 4), (2, 4), (2, 3), (3,)]
+
+
+def test_a_recorded_program_takes_other_indices():
+    @numod.compile
+    def row(x, i):
+        return x[i] * 2
+
+    x = numod.arange(6.0).reshape(3, 2)
+    assert [row(x, numod.tensor(k)).tolist() for k in (0, 2, 1)] == [[0, 2], [8, 10], [4, 6]]
+
+
+def test_shallow_copies_share_memory():
+    x = numod.tensor([1.0, 2.0])
+    copy.copy(x).fill_(5)
+    p = copy.copy(nn.Parameter(x))
+    assert x.tolist() == [5, 5] and type(p) is nn.Parameter and p.requires_grad and p.data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize("name", ["tanh", "relu", "sigmoid", "matmul", "sum", "max", "cat", "softmax", "clamp", "absolute"])
+def test_functions_are_pickled_by_name(name):
+    function = getattr(numod, name)
+    assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_storages_by_element():
+    x = numod.arange(6, dtype=numod.float64).reshape(2, 3)
+    storage = x[1].storage()
+    assert (len(storage), storage[3], storage.nbytes(), storage.data_ptr()) == (6, 3.0, 48, x.data_ptr()) and storage.tolist() == list(range(6))
+    storage[0] = 9
+    assert x[0, 0].item() == 9 and not storage.is_shared()
+    assert numod.ones(2, 3, 4, 5).contiguous(memory_format=numod.channels_last).dim_order() == (0, 2, 3, 1)
+
+
+def test_the_other_way_round():
+    assert reversed(numod.arange(6).reshape(2, 3)).tolist() == [[5, 4, 3], [2, 1, 0]]
+
+
+def test_old_and_mixed_forms():
+    ones = numod.ones(2)
+    assert numod.addcdiv(ones, 2, ones, ones * 4).tolist() == [1.5, 1.5] and ones.new(size=(3, 4)).shape == (3, 4)
+    wide = numod.ones(2, dtype=numod.float64)
+    assert numod.addcmul(wide, wide, wide, out=numod.empty(2)).tolist() == [2.0, 2.0]
+    assert numod.arange(3).type(numod.Tensor).dtype is numod.float32
+
+
+def test_switches():
+    before = numod.get_num_interop_threads()
+    numod.set_num_interop_threads(2)
+    assert numod.get_num_interop_threads() == 2 and not numod.set_flush_denormal(True)
+    numod.set_num_interop_threads(before)
+    generator = numod.Generator().manual_seed(-1)
+    assert generator.initial_seed() == 2**64 - 1
+    with pytest.raises(RuntimeError, match="three"):
+        numod._check(False, lambda: "three")
+
+
+def test_conversion_may_make_new_parameters():
+    future, layer = numod.__future__, nn.Linear(2, 2)
+    weight = layer.weight
+    weight.grad = numod.ones(2, 2)
+    future.set_overwrite_module_params_on_conversion(True)
+    try:
+        layer.double()
+    finally:
+        future.set_overwrite_module_params_on_conversion(False)
+    assert layer.weight is not weight and weight.dtype is numod.float32 and layer.weight.grad.dtype is numod.float64
+    assert layer.to(numod.float32).weight is layer.weight and not future.get_swap_module_params_on_conversion()
+
+
+def test_refusals():
+    for wrong, error, words in (
+        (lambda: nn.PixelShuffle(2)(numod.ones(4)), RuntimeError, "at least 3 dimensions"),
+        (lambda: nn.functional.group_norm(numod.ones(1, 4), 4), ValueError, "more than 1 value per channel"),
+        (lambda: nn.functional.pad(numod.ones(0, 2), (1, 1), mode="reflect"), RuntimeError, "Expected 2D or 3D"),
+        (lambda: nn.GRU(3, 4, proj_size=2), ValueError, "only supported for LSTM"),
+        (lambda: nn.Linear(2, 2).to("cpu", copy=True), RuntimeError, "copy argument"),
+        (lambda: nn.functional.interpolate(numod.ones(1, 1, 2, 2), size=(2.0, 2.0)), TypeError, "expected size to be one of int"),
+    ):
+        with pytest.raises(error, match=words):
+            wrong()
+
+
+def test_a_plateau_with_a_group_more():
+    sgd = optim.SGD([nn.Parameter(numod.ones(1))], lr=0.1)
+    schedules = [optim.lr_scheduler.ReduceLROnPlateau(sgd, patience=0, min_lr=least) for least in ([1e-5], 1e-5)]
+    sgd.add_param_group({"params": [nn.Parameter(numod.ones(1))]})
+    for each in schedules:
+        each.step(1.0)
+    with pytest.raises(RuntimeError, match="number of param groups"):
+        schedules[0].step(1.0)
+    schedules[1].step(1.0)
+    assert np.allclose([group["lr"] for group in sgd.param_groups], 0.01)
+
+
+def test_gradients_and_draws_at_the_edges():
+    logits = numod.tensor(0.0, requires_grad=True)
+    numod.distributions.Binomial(numod.tensor(1.0), logits=logits).log_prob(numod.tensor(0.0)).backward()
+    assert logits.grad.item() == -0.5
+    drawn = numod.distributions.Beta(numod.full((500,), 1e-2), numod.full((500,), 1e-2)).sample()
+    assert 0 < drawn.min().item() and drawn.max().item() < 1
