@@ -19,7 +19,9 @@ _SPARED = (  # passes for array expressions, closures, `with`, literal_unroll, i
     "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function", "inline_inlinables", "find_literally", "literal_unroll",
     "inline_overloads", "nopython_rewrites",
 )  # fmt: skip
+_OWN = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")  # flags that a function does not hand on to those it calls
 _helpers: dict[tuple, Callable] = {}
+_usual: list[tuple[object, str, Callable | None]] = []  # what `quickly` replaced
 _waiting = False  # whether collecting garbage has been put off
 
 
@@ -71,12 +73,11 @@ def pipeline() -> type:
 
 @contextmanager
 def quickly() -> Iterator[None]:
-    """While kernels are compiled (by one thread at a time): remember types of operators, and leave the garbage, of which there is much, for later."""
+    """While kernels are compiled (by one thread at a time): Numba asks its costly questions once, and the garbage, of which there is much, is left for later."""
     global _waiting
-    from numba.core import registry
-
-    context = registry.cpu_target.typing_context
-    context.resolve_function_type = _remembered(context)
+    for owner, name, function in _answers():
+        _usual.append((owner, name, vars(owner).get(name)))
+        setattr(owner, name, function)
     _waiting = gc.isenabled()
     gc.disable()
     try:
@@ -88,15 +89,27 @@ def quickly() -> Iterator[None]:
 def forget() -> None:
     """Compile as Numba does again."""
     global _waiting
-    from numba.core import registry
-
-    vars(registry.cpu_target.typing_context).pop("resolve_function_type", None)
+    while _usual:
+        owner, name, function = _usual.pop()
+        delattr(owner, name) if function is None else setattr(owner, name, function)
     if _waiting:
         gc.enable()
     _waiting = False
 
 
 @functools.cache
+def _answers() -> tuple[tuple[object, str, Callable], ...]:
+    """What stands in for functions of Numba's: (owner, name, function). Each gives what the one in its place gives, in less time."""
+    from numba.core import ir, registry, targetconfig
+    from numba.core.typing import templates
+
+    context, overload = registry.cpu_target.typing_context, templates._OverloadFunctionTemplate
+    return (
+        (context, "resolve_function_type", _remembered(context)), (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
+        (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)),
+    )  # fmt: skip
+
+
 def _remembered(context: object) -> Callable:
     """`context.resolve_function_type`, which asks once what an operator makes of numbers and arrays: Numba tries all its rules, one by one, every time."""
     resolve, known = type(context).resolve_function_type.__get__(context), {}
@@ -110,6 +123,59 @@ def _remembered(context: object) -> Callable:
         return known[key]
 
     return resolved
+
+
+def _shared(implementation: Callable, targetconfig: object) -> Callable:
+    """A function's implementation for some types is the same for whoever calls it, a kernel or another helper: Numba would compile one for each kind."""
+    known: dict = {}
+
+    def shared(self: object, arguments: tuple, named: dict) -> tuple:
+        flags = targetconfig.ConfigStack.top_or_none()
+        if flags is None:
+            return implementation(self, arguments, named)
+        key = repr([each for each in flags._values.items() if each[0] not in _OWN])
+        if key not in known:
+            known[key] = flags.copy()
+            for name in _OWN:
+                known[key].discard(name)
+        with targetconfig.ConfigStack().enter(known[key]):
+            return implementation(self, arguments, named)
+
+    return shared
+
+
+def _values(self: object) -> dict[str, object]:
+    """All options of a target's configuration, with their values. Numba reads them one by one, through properties."""
+    return {**_defaults(type(self)), **self._values}
+
+
+@functools.cache
+def _defaults(kind: type) -> dict[str, object]:
+    return {name: option.default for name, option in kind.options.items()}
+
+
+def _variables(ir: object) -> Callable:
+    """The variables in a part of an instruction, by the part's exact type: most are names and places in the source, which have none."""
+    kinds: dict[type, Callable] = {}
+
+    def found(self: object, value: object) -> list:
+        kind = type(value)
+        if kind not in kinds:
+            kinds[kind] = choose(kind)
+        return kinds[kind](value)
+
+    def choose(kind: type) -> Callable:
+        if issubclass(kind, ir.Var):
+            return lambda value: [value]
+        if issubclass(kind, ir.Inst):
+            return lambda value: value.list_vars()
+        if issubclass(kind, dict):
+            return lambda value: [each for part in value.values() for each in found(None, part)]
+        if issubclass(kind, (list, tuple)):
+            return lambda value: [each for part in value for each in found(None, part)]
+        return lambda value: []
+
+    return found
 
 
 def without_code(reduced: tuple) -> tuple:

@@ -26,7 +26,7 @@ from . import block, direct, grid, panels, scalar, special  # noqa: F401  the ot
 from .divide import divided
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` give integers, which cannot hold an infinity
-_LONG = 3000  # characters of a kernel that takes more than a second to compile
+_LONG, _SMALL = 3000, 1 << 16  # characters of a kernel that takes more than a second to compile; half of them count as many, where the work is not small
 _MATH = sorted(name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)) and name not in _ROUNDING)
 
 
@@ -48,7 +48,8 @@ def _launcher(device: object, name: str, source: str, signature: str, real: DTyp
     def make(parallel: bool) -> Callable:
         return _built(backend, name, source, signature, real, parallel, fastmath)
 
-    return backend.choose(make, work, "parallel_range(" in source, len(source) > _LONG) if team is None else backend.launch_blocks(make(False), *team)
+    long = len(source) > (_LONG if work < _SMALL else _LONG // 2)
+    return backend.choose(make, work, "parallel_range(" in source, long) if team is None else backend.launch_blocks(make(False), *team)
 
 
 @dataclass(frozen=True)

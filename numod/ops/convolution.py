@@ -12,13 +12,16 @@ from math import prod
 from .. import dtypes
 from ..device import Layout, blas
 from ..device.layout import layout
-from ..kernel import emit
+from ..kernel import build, emit
 from .convolution_blocks import block_launcher, fits
 from .convolution_direct import forward_direct, forward_pointwise, geometry, input_direct, launcher, weight_direct
-from .convolution_grid import grid_launcher
+from .convolution_grid import grid_launcher, turned_launcher
 from .finish import Finish
 from .op import Op, Plan, single_device
 from .pointwise import broadcast_strides
+
+
+_FEW_WEIGHTS = 1 << 15  # elements of a weight of single taps up to which it is turned: a matrix takes longer to transpose
 
 
 class Convolution(Op):
@@ -59,9 +62,11 @@ class Convolution(Op):
         """Launcher and constants of the CPU's kernel for floats."""
         numbers, work = geometry(x, weight, result, *parameters[:4]), _work(result, weight)
         if self is convolution and _is_pointwise(weight, *parameters[:3]) and blas.gemm_address(out.storage):
-            run = launcher(self.name, forward_pointwise, out, (out.storage.name,) * 3, 1, work, (), finish)
+            run = launcher(self.name, forward_pointwise, out, (out.storage.name,) * 3, 1, work, (), finish, build.FAST_POINTWISE)
             return run, (blas.gemm_address(out.storage), *numbers)
-        return grid_launcher(self.name, out, numbers, x, weight, parameters[:4], work, finish), ()
+        if self is convolution_input and prod(parameters[0]) == 1 and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS):
+            return turned_launcher(out, x, weight, result, parameters[:4], work), ()
+        return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, finish), ()
 
     def finished(self, name: str, arguments: tuple, parameters: tuple, loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
         """As `Op.finished`: of the forward convolution of floats on the CPU, with a loop over all of the result whose tensors step evenly along a plane."""

@@ -53,12 +53,14 @@ def forward_pointwise(x, weight, out, address):
 
 def launcher(
     name: str, kernel: Callable, out: Layout, arrays: tuple[str, ...], numbers: int, work: int, constants: tuple = (), finish: Finish | None = None,
+    fastmath: frozenset = build.FAST_REDUCTION,
 ) -> Callable:  # fmt: skip
-    """A launcher of a kernel of `arrays` (names of storages), so many numbers, the geometry, and what `finish` adds. `constants` are written into its text."""
+    """A launcher of a kernel of `arrays` (names of storages), so many numbers, the geometry, and what `finish` adds. `constants` are written into its text.
+
+    Kernels whose sums are the tiles' need no more than FAST_POINTWISE: those with an end, and those that share their helpers, which are then compiled once.
+    """
     kinds = [*[f"{each}[]" for each in arrays], *["int64"] * (numbers + len(GEOMETRY)), *(finish.types() if finish else [])]
-    source, fastmath = _source(kernel, constants), build.FAST_REDUCTION
-    if "FINISH(" in source:  # sums are the tiles', and with or without an end the helpers are the same
-        source, fastmath = finish.joined(source) if finish else unfinished(source), build.FAST_POINTWISE
+    source = finish.joined(_source(kernel, constants)) if finish else unfinished(_source(kernel, constants))
     return bind.launcher(out.device, f"{name}_{kernel.__name__}", source, ", ".join(kinds), out.dtype, work, fastmath)
 
 

@@ -12,7 +12,8 @@ from math import prod
 import numpy as np
 
 from ..device import Layout, tiles
-from .convolution_direct import GEOMETRY, launcher
+from ..kernel import bind, build
+from .convolution_direct import GEOMETRY, geometry, launcher
 from .finish import Finish
 
 _GRID = 1 << 17  # elements of a grid: it stays in the second-level cache
@@ -240,12 +241,12 @@ def weight_whole(g, x, out, turned, sums, grid, table, columns, PLACES):
                         spread2(grid, 0, 0, 1, turned, feature * end, panel, table, first + tap, sums, into, own_features, end, 0)
                     else:
                         spread1(grid, 0, 0, 1, turned, feature * end, panel, table, first + tap, sums, into, own_features, end, 0)
-            doubt = out.dtype.type(0)  # of one that is not finite comes a NaN
+            whole = True
             for tap in range(held):
                 for feature in range(features):
-                    doubt += sums[uintp(mine + tap * own_features + feature)] * 0
+                    whole &= isfinite(sums[uintp(mine + tap * own_features + feature)])
             turn_sums(sums, mine, own_features, held, features, out, first, taps, LANES)
-            if doubt != 0:
+            if not whole:
                 for element in range(held * features):
                     at = element // held * taps + first + element % held
                     if not isfinite(out[uintp(at)]):
@@ -293,8 +294,48 @@ def weight_lines(g, x, out, given, grid, table, columns, PLACES):
                     out[uintp(element)] = correlate(g, x, element, GEOMETRY)
 
 
-def grid_launcher(op: str, out: Layout, numbers: tuple, x: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None) -> Callable:
-    """Scratch memory for each worker, and a launch of op's kernel that makes it. `parameters` are (stride, padding, dilation, groups)."""
+def turn_weight(weight, turned, groups, features, channels, taps):
+    """turned (groups, channels, features, taps) = weight (groups, features, channels, taps), the taps from the last to the first."""
+    for row in parallel_range(groups * features):
+        group, feature = int64(row) // features, int64(row) % features
+        for channel in range(channels):
+            target, last = ((group * channels + channel) * features + feature) * taps, (int64(row) * channels + channel + 1) * taps - 1
+            for tap in range(taps):
+                turned[uintp(target + tap)] = weight[uintp(last - tap)]
+
+
+def turned_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int) -> Callable:
+    """The input's gradient, of stride 1, by the forward kernel: one text to compile. It convolves g with the weight turned, where borders are as wide as taps reach over."""
+    stride, padding, dilation, groups = parameters
+    shape = (x[1], weight[0] // groups, *weight[2:])
+    borders = tuple(step * (taps - 1) - pad for taps, pad, step in zip(weight[2:], padding, dilation))
+    numbers, turned = geometry(result, shape, x, stride, borders, dilation, groups), (prod(weight), out.storage)
+    sizes = groups, weight[0] // groups, weight[1], prod(weight[2:])
+    array, make = f"{out.storage.name}[]", out.device.backend.scratch
+    turn = bind.launcher(out.device, "turn_weight", bind.source_of(turn_weight), f"{array}, {array}, int64, int64, int64, int64", out.dtype, 0)
+    run, scratch, constants = _grid_kernel("convolution", out, numbers, shape, (stride, borders, dilation, groups), work)
+
+    def launch(given: object, weight: object, result: object) -> None:
+        straight, *others = make((turned, *scratch))
+        turn(weight, straight, *sizes)
+        run(given, straight, result, *others, *constants)
+
+    return launch
+
+
+def grid_launcher(op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None) -> Callable:
+    """A launch of op's kernel that makes the scratch memory it needs. `parameters` are (stride, padding, dilation, groups)."""
+    run, scratch, constants = _grid_kernel(op, out, numbers, weight, parameters, work, finish)
+    make = out.device.backend.scratch
+
+    def launch(first: object, second: object, result: object, *further: object) -> None:
+        run(first, second, result, *make(scratch), *constants, *further)
+
+    return launch
+
+
+def _grid_kernel(op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None) -> tuple[Callable, tuple, tuple]:
+    """The launcher of op's kernel, the scratch memory it is given after its three tensors, for each worker, and the constants after that."""
     backward, on_weight, storage, index = op == "convolution_input", op == "convolution_weight", out.storage, np.dtype("int64")
     groups, channels, features, lanes = parameters[3], weight[1], weight[0] // parameters[3], tiles.host().lanes(out.storage.itemsize)
     few = (max(channels, features) if on_weight else channels if backward else features) <= _FEW
@@ -324,12 +365,8 @@ def grid_launcher(op: str, out: Layout, numbers: tuple, x: tuple, weight: tuple,
     words = {"PLACES": ", ".join(_PLACES), "KERNEL": _KERNEL, "GRID": "grid_d, grid_h, stack, grid_w", "STEPS": _STEPS}
     words |= {"TILE_ROWS": tile_rows, "LANES": lanes, "TILE_SIZE": tile_size, "multiply_grid": "multiply_grid_lines" if few else "multiply_grid"}
     arrays, constants = (*[storage.name] * 3, *(each.name for _, each in scratch)), (*[int(places[name]) for name in _PLACES], *numbers)
-    run, make = launcher(op, kernel, out, arrays, len(_PLACES), work, tuple(words.items()), finish), out.device.backend.scratch
-
-    def launch(first: object, second: object, result: object, *further: object) -> None:
-        run(first, second, result, *make(scratch), *constants, *further)
-
-    return launch
+    fastmath = build.FAST_REDUCTION if kernel is weight_lines else build.FAST_POINTWISE
+    return launcher(op, kernel, out, arrays, len(_PLACES), work, tuple(words.items()), finish, fastmath), scratch, constants
 
 
 def _ceil(n: int, step: int) -> int:

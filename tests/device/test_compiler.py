@@ -6,7 +6,7 @@ import gc
 
 import numpy as np
 
-from numod.device import compiler, cpu
+from numod.device import compiler, cpu, division
 from numod.kernel import bind, build
 
 HELPER = "@device_function\ndef {name}(x):\n    return x * {factor}\n"
@@ -38,14 +38,45 @@ def test_kernels_with_helpers_of_one_name_compute_their_own() -> None:
 
 
 def test_numba_and_the_collector_are_as_before() -> None:
-    from numba.core import registry
-
+    usual = [vars(owner).get(name) for owner, name, _ in compiler._answers()]
     assert gc.isenabled()
     with compiler.quickly():
         assert not gc.isenabled()
-        assert "resolve_function_type" in vars(registry.cpu_target.typing_context)
+        assert all(vars(owner)[name] is function for owner, name, function in compiler._answers())
     assert gc.isenabled()
-    assert "resolve_function_type" not in vars(registry.cpu_target.typing_context)
+    assert [vars(owner).get(name) for owner, name, _ in compiler._answers()] == usual
+
+
+def test_what_stands_in_for_numba_answers_as_it_does() -> None:
+    from numba.core import compiler as of_numba
+    from numba.core import ir
+
+    flags = of_numba.Flags()
+    flags.release_gil, flags.fastmath = True, {"contract"}
+    assert compiler._values(flags) == flags.values()
+    place = ir.Loc("file", 1)
+    x, y = (ir.Var(ir.Scope(None, place), name, place) for name in "xy")
+    call = ir.Expr.call(x, [y, x], {"named": y}, place)
+    for each in (ir.Assign(call, y, place), ir.SetItem(x, y, x, place), ir.Return(x, place), ir.Jump(1, place)):
+        usual = each._rec_list_vars(vars(each))
+        assert compiler._variables(ir)(each, vars(each)) == usual
+
+
+def test_kernels_and_their_parts_share_helpers() -> None:
+    text = "@device_function\ndef of_both(x):\n    return x + 1\n"
+    loop = "def {name}(first_turn, last_turn, out):\n    for i in range(first_turn, last_turn):\n        out[i] = of_both(out[i])\n"
+    main = "def kernel(out):\n    out[0] = of_both(out[0])\n    divide({name}, out.size, 1, (out,))\n"
+    name, x = f"{division.MARK}_0", np.zeros(3, np.float32)
+    made = []
+    from numba.core.typing import templates
+
+    before = templates._OverloadFunctionTemplate._build_impl
+    templates._OverloadFunctionTemplate._build_impl = lambda self, *given: (made.append(getattr(self.key, "__name__", "")), before(self, *given))[1]
+    try:
+        build.build(cpu, "shares", text + loop.format(name=name) + main.format(name=name), "float32[]", True).launch(x)
+    finally:
+        templates._OverloadFunctionTemplate._build_impl = before
+    assert x.tolist() == [2, 1, 1] and made.count("of_both") <= 1
 
 
 def test_texts_end_where_functions_do() -> None:

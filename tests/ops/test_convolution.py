@@ -19,6 +19,7 @@ CASES = [  # x, weight, stride, padding, dilation, groups
     ((1, 40, 60, 50), (6, 40, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # several grids for an image
     ((2, 5, 7, 7), (9, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),
     ((2, 5, 7, 7), (9, 5, 1, 1), (2, 3), (0, 1), (1, 1), 1),
+    ((2, 3, 6, 5), (4, 3, 1, 2), (1, 1), (2, 3), (1, 1), 1),  # borders wider than a kernel's reach
     ((2, 3, 40), (4, 3, 5), (3,), (2,), (1,), 1),
     ((2, 3, 5, 6, 7), (4, 3, 2, 3, 3), (1, 2, 1), (1, 1, 0), (1, 1, 2), 1),
 ]
@@ -61,6 +62,17 @@ def test_values_and_gradients(x, weight, stride, padding, dilation, groups, dtyp
         slope = (tensor.grad.numpy().astype("float64") * direction).sum()  # linear in each: the slope along a direction is the value there
         scale = np.abs(g * result).sum()
         assert abs(slope - (g * result).sum()) <= tolerance * 1e-1 * scale, name
+
+
+def test_a_transposed_convolution_shows_what_its_padding_leaves():
+    rng = np.random.default_rng(0)
+    x, weight = rng.standard_normal((2, 4, 5, 6)).astype("float32"), rng.standard_normal((4, 3, 2, 3)).astype("float32")
+    whole = np.zeros((2, 3, 5 + 2, 6 + 4))
+    for a, b in np.ndindex(2, 3):
+        whole[:, :, 2 * a : 2 * a + 5, 2 * b : 2 * b + 6] += np.einsum("nohw,oc->nchw", x, weight[:, :, a, b])
+    for padding, extra in ((0, 0), (1, 0), (1, 1)):
+        found = F.conv_transpose2d(numod.tensor(x), numod.tensor(weight), None, 1, padding, extra, 1, 2).numpy()
+        np.testing.assert_allclose(found, whole[:, :, padding : 7 - padding + extra, padding : 10 - padding + extra], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32"])
