@@ -158,12 +158,13 @@ class RNNBase(Module):
     def _last(self, states: list[Tensor]) -> Any:
         return tuple(states) if self.mode == "LSTM" else states[0]
 
-    def _initial(self, hx: Any, batch: int, x: Tensor, batched: bool) -> list[Tensor]:
-        """Checked initial states (layers * directions, N, size)."""
+    def _initial(self, hx: Any, batch: int, x: Tensor, batched: bool) -> list[Tensor | list[Tensor]]:
+        """Checked initial states (layers * directions, N, size). Where none are given, zeros of one layer are those of all: nobody writes there."""
         count = self.num_layers * (2 if self.bidirectional else 1)
         sizes = [self.proj_size or self.hidden_size, *([self.hidden_size] if self.mode == "LSTM" else [])]
         if hx is None:
-            return [zeros((count, batch, size), dtype=x.dtype, device=x.device) for size in sizes]
+            nothing = {size: [zeros((batch, size), dtype=x.dtype, device=x.device)] * count for size in set(sizes)}
+            return [nothing[size] for size in sizes]
         given = list(hx) if self.mode == "LSTM" else [hx]
         for name, each, size in zip(("hx", "cx") if self.mode == "LSTM" else ("hidden",), given, sizes):
             if each.ndim != (3 if batched else 2):
@@ -173,7 +174,7 @@ class RNNBase(Module):
                 raise RuntimeError(f"Expected {'hidden[0]' if name == 'hx' else 'hidden[1]' if name == 'cx' else name} size {wanted}, got {list(each.shape)}")
         return given if batched else [each.unsqueeze(1) for each in given]
 
-    def _layers(self, x: Tensor, sizes: list[int], states: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def _layers(self, x: Tensor, sizes: list[int], states: list[Tensor | list[Tensor]]) -> tuple[Tensor, list[Tensor]]:
         """All layers over rows x (total, in), `sizes` of them at each step: (results, last states)."""
         last: list[State] = []
         results: list[Tensor] = []
@@ -238,6 +239,8 @@ def _ends(states: Tensor, sizes: list[int], reverse: bool) -> Tensor:
     """The states in which sequences end, of all states (total, H)."""
     if reverse:
         return states[: sizes[0]]
+    if sizes[-1] == sizes[0]:
+        return states[-sizes[0] :]
     after, ends, at = [*sizes[1:], 0], [], sum(sizes)
     for n, going_on in zip(reversed(sizes), reversed(after)):
         at -= n
