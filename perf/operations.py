@@ -64,7 +64,9 @@ def products() -> list[Row]:
     for m, k, n in sizes:
         arrays = {"a": partial(uniform, m, k), "b": partial(uniform, k, n, seed=1)}
         rows.append(Row(f"product {m}×{k}×{n}", expression("a @ b", arrays, "a @ b", "a @ b"), Bar(1.05)))
-    for m, k, n in sizes:
+    arrays = {"a": partial(uniform, 1024, 1024), "b": partial(uniform, 1024, 1024, seed=1)}
+    rows.append(Row("product 1024×1024×1024, a transposed", expression("a.T @ b", arrays, "a.T @ b", "a.T @ b"), Bar(1.05)))
+    for m, k, n in [*sizes, (16, 512, 512)]:
         arrays = {"x": partial(draw, m, k), "w": partial(draw, n, k, seed=1), "b": partial(draw, n, seed=2)}
         contenders = expression("F.relu(F.linear(x, w, b))", arrays, "jax.nn.relu(x @ w.T + b)", "np.maximum(x @ w.T + b, 0)", compiled=True)
         rows.append(Row(f"compiled product {m}×{k}×{n}, bias, ReLU", contenders, Bar(0.95)))
