@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.metadata
-import importlib.util
+import inspect
 import re
 import threading
 from collections.abc import Callable
@@ -23,8 +23,6 @@ from .signature import numba_types
 
 LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
 FLAT, SIMULATED = True, config.cuda_simulator()
-# what ends a shared array's declaration: it begins where vector loads may begin, if the package can be told so (the simulator and Numba's own cannot)
-SHARED = ")" if config.cuda_simulator() or importlib.util.find_spec("numba_cuda") is None else ", alignment=16)"
 ROUNDING = "numpy" if config.cuda_simulator() else "math"  # where kernels take floor, ceil and trunc from: functions from float to float
 MATH = "numod.device.simulated_math" if config.cuda_simulator() else "math"  # where they take the rest from
 VECTORISED = False  # whether kernels take exp, tanh and the like from `kernel.vector_math`: a GPU has its own
@@ -35,6 +33,8 @@ _MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over
 _MOST_TASKS = 1 << 20  # blocks of kernels written for blocks: those that share memory are worth starting anew
 
 
+# PTX versions by the first digits of the target's number: the oldest that has it, so that a driver older than the compiler takes the text
+_PTX_VERSIONS = {"100": "8.6", "101": "8.6", "103": "8.8", "110": "9.0", "120": "8.7", "121": "8.8"}
 _NO_DRIVER = (
     "no CUDA device: Found no NVIDIA driver on your system. Install one together with `pip install 'numod[cuda]'`, "
     "or set NUMBA_ENABLE_CUDASIM=1 before starting Python to run CUDA kernels in Numba's simulator."
@@ -258,25 +258,36 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
     dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)  # helpers are compiled for the current device: there is none
     try:
         text = cuda.compile_ptx(function, numba_types(signature), cc=capability)[0]
-    except ImportError as error:  # Numba's, for a compiler or its library that is missing
+    except (ImportError, OSError, RuntimeError) as error:  # Numba's and NVIDIA's, for a compiler or its library that is missing
         raise RuntimeError(f"CUDA kernels cannot be compiled here: {error}. Install the compiler with `pip install 'numod[cuda]'`") from error
     finally:
         dispatcher.get_current_device = before
     # a compiler newer than the driver writes a version that the driver refuses, though nothing in the text is new
-    return re.sub(r"^\.version .*$", ".version 7.8", text, flags=re.M) if capability <= (9, 0) else text
+    target = re.search(r"^\.target sm_(\d+)", text, flags=re.M)[1]
+    return re.sub(r"^\.version .*$", f".version {_PTX_VERSIONS.get(target, '7.8')}", text, count=1, flags=re.M)
+
+
+@functools.cache
+def shared_end() -> str:
+    """What ends a shared array's declaration: it begins where vector loads may begin, if the package can be told so (the simulator and Numba's own cannot)."""
+    if config.cuda_simulator():
+        return ")"
+    from numba.cuda import stubs
+
+    return ", alignment=16)" if "alignment" in inspect.signature(stubs.shared.array).parameters else ")"
 
 
 def choose(make: Callable[[bool], object], work: int, divisible: bool, long: bool) -> Callable:
     """The launcher of a kernel: enough blocks for `work` elements, or a single thread where its loops cannot be divided."""
     shape = (1, 1)
     if divisible:  # in the simulator every thread is a Python thread; two blocks and an odd size show errors in the strides
-        shape = (2, 3) if config.cuda_simulator() else (min(-(-work // _BLOCK), _MOST_BLOCKS), _BLOCK)
+        shape = (2, 3) if config.cuda_simulator() else (min(max(-(-work // _BLOCK), 1), _MOST_BLOCKS), _BLOCK)  # no blocks at all would be an error
     return launch_on(make(False), shape)
 
 
 def launch_blocks(kernel: object, blocks: int, threads: int) -> Callable:
     """The launcher of a kernel whose blocks take one task after the other. The simulator has two, so that some take several."""
-    return launch_on(kernel, (min(blocks, 2 if config.cuda_simulator() else _MOST_TASKS), threads))
+    return launch_on(kernel, (min(max(blocks, 1), 2 if config.cuda_simulator() else _MOST_TASKS), threads))
 
 
 def launch_on(kernel: object, shape: tuple[int, int]) -> Callable:

@@ -17,7 +17,7 @@ from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_size_t, c_uint, c
 import numpy as np
 
 _FUNCTIONS = {
-    "cuInit": (c_uint,), "cuDriverGetVersion": (POINTER(c_int),), "cuGetErrorName": (c_int, POINTER(c_char_p)),
+    "cuInit": (c_uint,), "cuDriverGetVersion": (POINTER(c_int),), "cuGetErrorName": (c_int, POINTER(c_char_p)), "cuGetErrorString": (c_int, POINTER(c_char_p)),
     "cuDeviceGetCount": (POINTER(c_int),), "cuDeviceGet": (POINTER(c_int), c_int), "cuDeviceGetName": (c_char_p, c_int, c_int),
     "cuDeviceTotalMem_v2": (POINTER(c_size_t), c_int), "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
     "cuDevicePrimaryCtxRetain": (POINTER(c_void_p), c_int), "cuCtxSetCurrent": (c_void_p,), "cuCtxSynchronize": (),
@@ -34,6 +34,7 @@ _FUNCTIONS = {
     "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p), "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
 }  # fmt: skip
 OUT_OF_MEMORY, NOT_READY = 2, 600
+_OF_KERNELS = (700, 702, 710, 714, 715, 716, 717, 718, 719)  # CUresult: illegal addresses, instructions and the like, and launches that ran too long or failed
 _MAJOR, _MINOR, _MULTIPROCESSORS, _WARP = 75, 76, 16, 10  # CUdevice_attribute
 _NO_TIMING, _ERROR_LOG, _ERROR_LOG_SIZE = 2, 5, 6  # CU_EVENT_DISABLE_TIMING; CUjit_option
 ATTRIBUTES = {"registers": 4, "shared": 1, "local": 3}  # CUfunction_attribute: a thread's registers, a block's shared bytes, a thread's spilled bytes
@@ -69,7 +70,7 @@ class Driver:
         """Call a function. Raises DriverError for whatever it refuses."""
         number = self._functions[name](*arguments)
         if number:
-            raise DriverError(number, f"CUDA error: {self._named(number)} (in {name})")
+            raise self.refused(number, name)
 
     def read(self, kind: type, name: str, *arguments: object) -> object:
         """Call a function that writes one value through its first argument."""
@@ -89,10 +90,12 @@ class Driver:
     def _enter_child(self) -> None:
         self.here.ready, self.forked = False, True
 
-    def release(self, address: int) -> None:
-        """Give memory back. The driver waits for the kernels that use it; a process at its end, or a forked one, has nothing to give."""
+    def release(self, name: str, what: int) -> None:
+        """Give something back by the function `name`, from any thread. Whatever it answers: a process at its end, or a forked one, has nothing to give."""
         if not self.forked:
-            self._functions["cuMemFree_v2"](address)
+            if not self.here.ready:  # a finalizer may be the first that its thread does here
+                self._functions["cuCtxSetCurrent"](self.context)
+            self._functions[name](what)
 
     @functools.cached_property
     def context(self) -> int:
@@ -134,9 +137,15 @@ class Driver:
             raise DriverError(error.number, f"{error}; the driver is for CUDA {'.'.join(map(str, self.version()))}{f': {told}' if told else ''}") from None
         return self.read(c_void_p, "cuModuleGetFunction", module, name.encode())
 
-    def _named(self, number: int) -> str:
+    def refused(self, number: int, name: str) -> DriverError:
+        """The error for a CUresult that the function `name` gave. What a kernel did wrong is told by whatever is called after it."""
+        late = number in _OF_KERNELS
+        hint = ". A kernel started earlier did this, and the process cannot use the GPU any more; CUDA_LAUNCH_BLOCKING=1 shows which" if late else ""
+        return DriverError(number, f"CUDA error: {self._told('cuGetErrorString', number)} ({self._told('cuGetErrorName', number)} in {name}){hint}")
+
+    def _told(self, name: str, number: int) -> str:
         text = c_char_p()
-        self._functions["cuGetErrorName"](number, byref(text))
+        self._functions[name](number, byref(text))
         return text.value.decode() if text.value else f"error {number}"
 
 
@@ -210,8 +219,8 @@ class _Made:
         self.handle = driver.read(c_void_p, self.make, flags)
 
     def __del__(self) -> None:
-        if getattr(self, "handle", None) and not self.driver.forked:
-            self.driver._functions[self.destroy](self.handle)  # whatever it answers: the process may be at its end
+        if getattr(self, "handle", None):
+            self.driver.release(self.destroy, self.handle)
 
 
 class Stream(_Made):
@@ -279,8 +288,7 @@ class _Pinned:
         self.driver, self.address = driver, address
 
     def __del__(self) -> None:
-        if not self.driver.forked:
-            self.driver._functions["cuMemFreeHost"](self.address)
+        self.driver.release("cuMemFreeHost", self.address)
 
 
 class Function:
@@ -305,13 +313,13 @@ class Function:
         known = {
             "pack": layout.pack_into, "block": block, "start": self.driver._functions["cuLaunchKernel"], "handle": self.handle,
             "places": ctypes.addressof(places), "kept": places, "lock": threading.Lock(), "current": current,
-            "here": self.driver.here, "activate": self.driver.activate, "refused": functools.partial(_refused, self.driver),
+            "here": self.driver.here, "activate": self.driver.activate, "refused": self.driver.refused,
         }
         names = ", ".join(f"a{k}" for k in range(len(self.signature)))
         text = (
             f"def launch({names}):\n    if not here.ready:\n        activate()\n    stream = current.stream\n    with lock:\n        pack(block, 0, {values})\n"
             f"        number = start(handle, {blocks}, 1, 1, {threads}, 1, 1, 0, None if stream is None else stream.handle, places, None)\n"
-            "    if number:\n        refused(number)\n"
+            "    if number:\n        raise refused(number, 'cuLaunchKernel')\n"
         )
         exec(text, known)  # noqa: S102  the words of one signature, written out
         return known["launch"]
@@ -332,7 +340,3 @@ def words(signature: list[str]) -> tuple[struct.Struct, str]:
             form += {"int64": "q", "float64": "d"}[kind]
             values.append(f"a{k}")
     return struct.Struct(form), ", ".join(values)
-
-
-def _refused(driver: Driver, number: int) -> None:
-    raise DriverError(number, f"CUDA error: {driver._named(number)} (in cuLaunchKernel)")

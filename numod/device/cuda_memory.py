@@ -46,6 +46,11 @@ class Pool:
         self._free: dict[tuple[int, object], list[Block]] = defaultdict(list)
         self._waiting: list[tuple[Block, list]] = []  # freed, but another stream's event has still to come
         self._blocks: dict[int, Block] = {}  # by address, those in use
+        self._unlock()
+        if hasattr(os, "register_at_fork"):  # another thread of the parent may have held the lock
+            os.register_at_fork(after_in_child=self._unlock)
+
+    def _unlock(self) -> None:
         self._lock = threading.RLock()  # a finalizer may run anywhere, also within these methods
 
     def take(self, count: int, dtype: np.dtype, stream: object) -> object:
@@ -114,11 +119,18 @@ class Pool:
         with self._lock:
             block = self._blocks.pop(address)
             self.numbers["allocated"] -= block.size
-            if block.readers:
-                self._waiting.append((block, [self.source.event(stream) for stream in block.readers]))
-                block.readers = []
+            readers, block.readers = block.readers, []
+            if readers and (events := self._marks(readers)):
+                self._waiting.append((block, events))
             else:
                 self._free[block.size, block.stream].append(block)
+
+    def _marks(self, readers: list) -> list:
+        """Events at what the readers were told so far. None in a forked child or after a broken kernel: finalizers must not raise, and nothing runs any more."""
+        try:
+            return [self.source.event(stream) for stream in readers]
+        except RuntimeError:
+            return []
 
     def _settle(self) -> None:
         """Free the blocks whose readers are done."""
@@ -194,7 +206,7 @@ class Memory:
         self.driver, self.address = driver, address
 
     def __del__(self) -> None:
-        self.driver.release(self.address)
+        self.driver.release("cuMemFree_v2", self.address)
 
 
 class _Held:

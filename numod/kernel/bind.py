@@ -121,7 +121,7 @@ def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     helpers = "".join(f"@device_function\n{text}\n" for text in _helpers(source, _vectorised(backend)))
     text = helpers + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: backend.LOOP.format(found[1]), source)
     if "shared_array(" in text:
-        text = text.replace("shared_array(", "cuda.shared.array(").replace(", SHARED)", backend.SHARED)
+        text = text.replace("shared_array(", "cuda.shared.array(").replace(", SHARED)", backend.shared_end())
     return headed(f"real = {_real(real)}\n{text}", backend)
 
 

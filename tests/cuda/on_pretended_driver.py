@@ -91,5 +91,19 @@ assert shared.data_ptr() == x.data_ptr() and shared.cpu().tolist() == values
 before = cuda.memory_allocated()
 del y, z, w, c
 assert cuda.memory_allocated() < before
-cuda.empty_cache()
+freed = LIBRARY.pretend_freed()
+thread = threading.Thread(target=cuda.empty_cache)  # a thread that did nothing on the device before
+thread.start()
+thread.join()
+assert LIBRARY.pretend_freed() > freed
+
+nothing = numod.zeros(0, 3).cuda()
+assert (nothing + 1).cpu().shape == (0, 3) and (nothing @ numod.zeros(3, 2).cuda()).shape == (0, 2) and nothing.sum().shape == ()
+LIBRARY.pretend_break()
+for use in (lambda: x + x, cuda.synchronize):
+    try:
+        use()
+        raise AssertionError("a broken context is told")
+    except RuntimeError as error:
+        assert "CUDA error: an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS in cu" in str(error) and "CUDA_LAUNCH_BLOCKING=1" in str(error)
 print("all right")
