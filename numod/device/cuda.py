@@ -26,8 +26,8 @@ FLAT, SIMULATED = True, config.cuda_simulator()
 ROUNDING = "numpy" if config.cuda_simulator() else "math"  # where kernels take floor, ceil and trunc from: functions from float to float
 MATH = "numod.device.simulated_math" if config.cuda_simulator() else "math"  # where they take the rest from
 VECTORISED = False  # whether kernels take exp, tanh and the like from `kernel.vector_math`: a GPU has its own
-TEAM = 4 if config.cuda_simulator() else 256  # threads that reduce a row together
-CHUNKS = 1024  # parts of one long row: enough blocks for every multiprocessor, few enough for one block to join
+_CHUNKS = 1024  # parts of one long row: enough blocks for every multiprocessor, few enough for one block to join
+_RESIDENT = 1 << 18  # threads that fill the largest devices
 _BLOCK = 256  # threads: 8 warps, few enough that register-heavy kernels keep several blocks on a multiprocessor
 _MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over
 _MOST_TASKS = 1 << 20  # blocks of kernels written for blocks: those that share memory are worth starting anew
@@ -283,6 +283,19 @@ def choose(make: Callable[[bool], object], work: int, divisible: bool, long: boo
     if divisible:  # in the simulator every thread is a Python thread; two blocks and an odd size show errors in the strides
         shape = (2, 3) if config.cuda_simulator() else (min(max(-(-work // _BLOCK), 1), _MOST_BLOCKS), _BLOCK)  # no blocks at all would be an error
     return launch_on(make(False), shape)
+
+
+def team(n: int, most: int = 256) -> int:
+    """How many threads share a row of n elements: some sixteen elements each, so that a thread has several loads in flight. 4 in the simulator."""
+    return 4 if config.cuda_simulator() else min(most, max(32, 1 << max(n // 16 - 1, 0).bit_length()))
+
+
+def chunks(outs: int, n: int, together: bool) -> int:
+    """In how many parts to reduce n elements for each of `outs` results: blocks take parts of rows that lie `together`, threads parts of columns."""
+    if config.cuda_simulator():
+        return max(1, min(6 // max(outs, 1), n // 8))
+    wanted, least = (_CHUNKS, 4096) if together else (_RESIDENT, 64)
+    return max(1, min(wanted // max(outs, 1), n // least, _CHUNKS))
 
 
 def launch_blocks(kernel: object, blocks: int, threads: int) -> Callable:

@@ -9,7 +9,7 @@ from math import prod
 
 from ..device import Layout
 from ..device.layout import layout
-from ..kernel import bind, build, emit
+from ..kernel import emit
 from ..kernel.expression import Symbol, substitute
 from ..ops import reduction
 from ..ops.op import Op, Plan
@@ -34,17 +34,16 @@ class FusedReduction(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         n, outs, fold = self.x.size, self.out.size, self.fold
-        parts = reduction.parts(n) if outs == 1 else 1
+        parts = reduction.parts(n, self.out.device) if outs == 1 else 1
         if parts > 1:
             partial = layout((1, parts), fold.wide, self.out.device)
             first = emit.Fold(fold.each, fold.combine, Symbol("a"), fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
-            run = self._launcher(first)
+            run = self._launcher(first, parts)
             return Plan(self.out, reduction.two_passes(run, (n, -(-n // parts), parts, n), fold, self.name, partial, n))
-        return Plan(self.out, self._launcher(fold), (n, n // outs, outs, n // outs))
+        return Plan(self.out, self._launcher(fold, outs), (n, n // outs, outs, n // outs))
 
-    def _launcher(self, fold: emit.Fold) -> object:
-        source, signature = emit.fold_flat(fold, self.loop.inputs)
-        return bind.launcher(self.out.device, self.name, source, signature, fold.dtype, self.x.size, build.FAST_REDUCTION)
+    def _launcher(self, fold: emit.Fold, parts: int) -> object:
+        return reduction.flat(self.name, self.out.device, fold, self.loop.inputs, self.x.size, parts)
 
 
 def close(program: Program) -> Program:

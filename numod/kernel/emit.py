@@ -310,9 +310,10 @@ class Fold:
         return BLOCK if self.wide is not self.dtype else BLOCK << 6
 
 
-def fold_rows(fold: Fold, inner: str, kept: int, reduced: int) -> tuple[str, str]:
+def fold_rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False) -> tuple[str, str]:
     """Reduce, element by element, along the dimensions of each output. Parallel over outputs and chunks of the innermost reduced dimension.
 
+    Neighbouring tasks are chunks of one output, or `across` the same chunk of neighbouring outputs: on a GPU their threads then read neighbouring columns.
     Arguments: x, out, outs, n, chunk, chunks, count (elements per output), rows, the sizes of `kept` and `reduced` outer dimensions
     (the first of each left out), their strides, and the inner stride in class "s".
     """
@@ -320,7 +321,8 @@ def fold_rows(fold: Fold, inner: str, kept: int, reduced: int) -> tuple[str, str
     names += [f"step{k}" for k in range(kept)] + [f"walk{k}" for k in range(reduced)] + (["x_n"] if inner == "s" else [])
     step = {"0": "base", "1": "base + inner", "s": "base + inner * x_n"}[inner]
     lines = [f"def kernel(x, out, {', '.join(names)}):", "    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
-    lines += ["        start = (task % chunks) * chunk", "        stop = min(start + chunk, n)", "        output = task // chunks"]
+    part, output, place = ("task // outs", "task % outs", "out[uintp(output * chunks + task // outs)]") if across else ("task % chunks", "task // chunks", "out[task]")
+    lines += [f"        start = ({part}) * chunk", "        stop = min(start + chunk, n)", f"        output = {output}"]
     lines += _unravel("output", "i", [f"size{k}" for k in range(1, kept)], kept, " " * 8)
     lines += [f"        origin = {_dot('i', 'step', kept)}", f"        total = {_cast(fold.wide, literal(fold.identity))}"]
     lines += ["        for row in range(rows):"]
@@ -329,7 +331,7 @@ def fold_rows(fold: Fold, inner: str, kept: int, reduced: int) -> tuple[str, str
     lines += [f"                part = {_cast(fold.dtype, literal(fold.identity))}", f"                for inner in range(low, min(low + {fold.block}, stop)):"]
     lines += [" " * 20 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype)]
     lines += [" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)]
-    lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
+    lines += [" " * 8 + line for line in _finished(fold, "total", place)]
     types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
     return "\n".join(lines) + "\n", ", ".join(types)
 
@@ -351,16 +353,21 @@ def fold_team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, s
     lines += _unravel("row", "j", [f"length{k}" for k in range(1, reduced)], reduced, " " * 12)
     lines += [f"            base = origin + {_dot('j', 'walk', reduced)}", f"            for inner in range(start + thread, stop, {threads}):"]
     lines += [" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)]
-    lines += [f"        shared[thread] = {_stored('total', fold.wide, fold.wide)}", "        cuda.syncthreads()"]
+    lines += _joined(fold, threads)
+    types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
+    return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def _joined(fold: Fold, threads: int) -> list[str]:
+    """Lines that combine the totals of a block's threads, half of them with the other half, and let one thread write `out[task]`."""
+    lines = [f"        shared[thread] = {_stored('total', fold.wide, fold.wide)}", "        cuda.syncthreads()"]
     width = threads // 2
     while width:
         other = _read(f"shared[thread + {width}]", fold.wide)
         lines += [f"        if thread < {width}:", *(" " * 12 + line for line in _combined(fold, "total", other, fold.wide))]
         lines += [f"            shared[thread] = {_stored('total', fold.wide, fold.wide)}", "        cuda.syncthreads()"]
         width //= 2
-    lines += ["        if thread == 0:", *(" " * 12 + line for line in _finished(fold, "total", "out[uintp(task)]"))]
-    types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
-    return "\n".join(lines) + "\n", ", ".join(types)
+    return [*lines, "        if thread == 0:", *(" " * 12 + line for line in _finished(fold, "total", "out[uintp(task)]"))]
 
 
 def fold_columns(fold: Fold, kept: int) -> tuple[str, str]:
@@ -389,20 +396,27 @@ def fold_columns(fold: Fold, kept: int) -> tuple[str, str]:
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
-def fold_flat(fold: Fold, inputs: tuple[Input, ...]) -> tuple[str, str]:
-    """Reduce a formula of several dense tensors (and numbers) to one value per chunk, without storing the elements.
+def fold_flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0) -> tuple[str, str]:
+    """Reduce a formula of several dense tensors (and numbers) to one value per chunk, without storing the elements: by blocks of GPU `threads`, if any.
 
     Arguments: the tensors, out, the numbers, n, chunk, chunks, count. `fold.each` is a formula of the inputs' names.
     """
     tensors, numbers = [each for each in inputs if each.tensor], [each for each in inputs if not each.tensor]
     names = [*(each.name for each in tensors), "out", *(each.name for each in numbers), "n", "chunk", "chunks", "count"]
     lines = [f"def kernel({', '.join(names)}):", *(f"    {each.name}_ = {_cast(fold.dtype, each.name, each)}" for each in numbers)]
-    lines += ["    for place in parallel_range(chunks):", "        task = int64(place)", f"        total = {_cast(fold.wide, literal(fold.identity))}"]
-    lines += [f"        for low in range(task * chunk, min((task + 1) * chunk, n), {fold.block}):", f"            part = {_cast(fold.dtype, literal(fold.identity))}"]
-    lines += [f"            for inner in range(low, min(low + {fold.block}, (task + 1) * chunk, n)):"]
-    lines += [" " * 16 + line for line in _folded(fold, "uintp(inner)", "part", fold.dtype, inputs)]
-    lines += [" " * 12 + line for line in _combined(fold, "total", "part", fold.wide)]
-    lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
+    start = f"        total = {_cast(fold.wide, literal(fold.identity))}"
+    if threads:
+        lines += [f"    shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)", "    thread = int64(cuda.threadIdx.x)"]
+        lines += ["    for task in range(int64(cuda.blockIdx.x), chunks, int64(cuda.gridDim.x)):", start]
+        lines += [f"        for inner in range(task * chunk + thread, min((task + 1) * chunk, n), {threads}):"]
+        lines += [" " * 12 + line for line in _folded(fold, "uintp(inner)", "total", fold.wide, inputs)] + _joined(fold, threads)
+    else:
+        lines += ["    for place in parallel_range(chunks):", "        task = int64(place)", start]
+        lines += [f"        for low in range(task * chunk, min((task + 1) * chunk, n), {fold.block}):", f"            part = {_cast(fold.dtype, literal(fold.identity))}"]
+        lines += [f"            for inner in range(low, min(low + {fold.block}, (task + 1) * chunk, n)):"]
+        lines += [" " * 16 + line for line in _folded(fold, "uintp(inner)", "part", fold.dtype, inputs)]
+        lines += [" " * 12 + line for line in _combined(fold, "total", "part", fold.wide)]
+        lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
     types = [f"{each.dtype.storage.name}[]" for each in tensors] + [f"{fold.result.storage.name}[]"]
     types += ["int64" if each.dtype.kind != "f" else "float64" for each in numbers] + ["int64"] * 4
     return "\n".join(lines) + "\n", ", ".join(types)

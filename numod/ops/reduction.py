@@ -11,6 +11,7 @@ from math import inf, prod
 
 from .. import dtypes
 from ..device import Layout
+from ..device.device import Device
 from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..kernel import bind, build, emit
@@ -114,8 +115,10 @@ def _plan(fold: emit.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Lay
     columns = len(length) == 1 and walk[0] > 1 and kept_steps[-1] == 1 and kept[-1] >= 4 and x.size >= _COLUMNS and not x.device.backend.FLAT
     if columns:
         return _columns(fold, name, x, kept, kept_steps, length[0], walk[0], count)
-    most = x.device.backend.CHUNKS if x.device.backend.FLAT else _CHUNKS
-    chunks = min(most, length[-1] // (_SPLIT // _CHUNKS)) if len(length) == 1 and outs < _CHUNKS and count >= _SPLIT else 1
+    if x.device.backend.FLAT:
+        chunks = x.device.backend.chunks(outs, length[0], walk[0] == 1) if len(length) == 1 else 1
+    else:
+        chunks = min(_CHUNKS, length[-1] // (_SPLIT // _CHUNKS)) if len(length) == 1 and outs < _CHUNKS and count >= _SPLIT else 1
     if chunks == 1:
         return _rows(fold, name, x, kept, kept_steps, length, walk, outs, 1, count)
     return _two_stages(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count)
@@ -125,8 +128,9 @@ def _rows(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, l
     inner, backend = emit.classes_of(walk[-1:]), x.device.backend
     chunk = -(-length[-1] // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
-    team = (outs * chunks, backend.TEAM) if backend.FLAT and inner == "1" and chunk >= backend.TEAM else None
-    source, signature = emit.fold_rows(fold, inner, len(kept), len(length) - 1) if team is None else emit.fold_team(fold, len(kept), len(length) - 1, backend.TEAM)
+    team = (outs * chunks, backend.team(chunk)) if backend.FLAT and inner == "1" and chunk >= backend.team(chunk) else None
+    across = backend.FLAT and inner == "s" and chunks > 1
+    source, signature = emit.fold_rows(fold, inner, len(kept), len(length) - 1, across) if team is None else emit.fold_team(fold, len(kept), len(length) - 1, team[1])
     constants = (outs, length[-1], chunk, chunks, count, prod(length[:-1]), *kept[1:], *length[1:-1], *kept_steps, *walk[:-1])
     constants += (walk[-1],) if inner == "s" else ()
     launch = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION, team)
@@ -185,19 +189,27 @@ class Closing(Op):
         finish = t.div(a, count) if scale != 1 else a
         wide, narrow = dtypes.float64 if compute.is_floating_point else compute, compute.compute
         fold = emit.Fold(as_expression(self.row(*map(Symbol, self.inputs))), t.add(a, b), finish, 0, compute, narrow, wide, compute)
-        chunks = parts(n)
+        chunks = parts(n, out.device)
         first = fold if chunks == 1 else emit.Fold(fold.each, fold.combine, a, 0, compute, narrow, wide, wide)
-        source, signature = emit.fold_flat(first, inputs)
-        run = bind.launcher(out.device, self.name, source, signature, narrow, n, build.FAST_REDUCTION)
+        run = flat(self.name, out.device, first, inputs, n, chunks)
         constants = (n, -(-n // chunks), chunks, n)
         if chunks == 1:
             return Plan(out, run, constants)
         return Plan(out, two_passes(run, constants, fold, self.name, layout((1, chunks), wide, out.device), n))
 
 
-def parts(n: int) -> int:
+def parts(n: int, device: Device) -> int:
     """In how many parts one number is found from `n` elements."""
+    if device.backend.FLAT:
+        return device.backend.chunks(1, n, True)
     return min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
+
+
+def flat(name: str, device: Device, fold: emit.Fold, inputs: tuple[emit.Input, ...], n: int, chunks: int) -> Callable:
+    """The launcher of `emit.fold_flat` for n elements in all."""
+    team = (chunks, device.backend.team(n // chunks)) if device.backend.FLAT else None
+    source, signature = emit.fold_flat(fold, inputs, team[1] if team else 0)
+    return bind.launcher(device, name, source, signature, fold.dtype, n, build.FAST_REDUCTION, team)
 
 
 def two_passes(run_first: Callable, constants: tuple, fold: emit.Fold, name: str, partial: Layout, count: int) -> Callable:

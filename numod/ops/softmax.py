@@ -10,6 +10,7 @@ from .. import dtypes
 from ..device import Layout, threads
 from ..device.layout import layout
 from ..kernel import bind, build
+from . import teams
 from .op import Op, Plan, single_device
 
 
@@ -86,14 +87,66 @@ def cross_entropy_gradient_kernel(g, x, target, kept, out, outer, n, inner, igno
             out[uintp(base + chosen * inner)] -= weight
 
 
+def softmax_team(x, out, outer, n, inner):
+    """`softmax_kernel` by a block of GPU threads for each row; inner is 1. A row is read three times, twice of them from the cache."""
+    shared = shared_array(TEAM, real, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
+        high = team_high(x, row * n, n, shared, thread, TEAM)
+        scale = real(1.0) / team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
+        for k in range(thread, n, TEAM):
+            out[uintp(row * n + k)] = exp(x[uintp(row * n + k)] - high) * scale
+
+
+def log_softmax_team(x, out, outer, n, inner):
+    """`log_softmax_kernel` likewise."""
+    shared = shared_array(TEAM, real, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
+        high = team_high(x, row * n, n, shared, thread, TEAM)
+        shift = high + log(team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM))
+        for k in range(thread, n, TEAM):
+            out[uintp(row * n + k)] = x[uintp(row * n + k)] - shift
+
+
+def cross_entropy_team(x, target, out, outer, n, inner, ignored):
+    """`cross_entropy_kernel` likewise."""
+    shared = shared_array(TEAM, real, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
+        chosen = target[uintp(row)]
+        high = team_high(x, row * n, n, shared, thread, TEAM)
+        total = team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
+        if thread == 0:
+            if chosen == ignored or chosen < 0 or chosen >= n:
+                out[uintp(row)] = real(0.0)
+            else:
+                out[uintp(row)] = log(total) + (high - x[uintp(row * n + chosen)])
+
+
+def cross_entropy_gradient_team(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean):
+    """`cross_entropy_gradient_kernel` likewise."""
+    shared = shared_array(TEAM, real, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
+    for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
+        chosen = target[uintp(row)]
+        weight = g[uintp(row * g_step)] * scale if chosen != ignored else real(0.0)
+        high = team_high(x, row * n, n, shared, thread, TEAM)
+        each = weight / team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)
+        for k in range(thread, n, TEAM):
+            value = exp(x[uintp(row * n + k)] - high) * each
+            out[uintp(row * n + k)] = value - weight if k == chosen else value
+
+
 class Softmax(Op):
     """Softmax or log-softmax of a dense tensor along parameter `dim`."""
 
     inputs, parameters = ("x",), ("dim",)
 
-    def __init__(self, name: str, kernel: Callable, gradient: Callable) -> None:
+    def __init__(self, name: str, kernel: Callable, team: Callable, gradient: Callable) -> None:
         super().__init__(name)
-        self.kernel, self.gradients = kernel, {"x": gradient}
+        self.kernels, self.gradients = (kernel, team), {"x": gradient}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (dim,) = arguments, parameters
@@ -103,8 +156,7 @@ class Softmax(Op):
             return Plan(out, lambda *_: None)
         outer, n, inner = split(x.shape, dim)
         signature = f"{x.storage.name}[], {x.storage.name}[], int64, int64, int64"
-        launch = bind.launcher(x.device, self.name, _source(self.kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
-        return Plan(out, launch, (outer, n, inner))
+        return Plan(out, _launcher(x, self.name, *self.kernels, signature, outer, n, inner), (outer, n, inner))
 
 
 class CrossEntropy(Op):
@@ -127,7 +179,7 @@ class CrossEntropy(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64, int64, int64, int64"
-        return Plan(out, bind.launcher(x.device, self.name, _source(cross_entropy_kernel, x.device, constants[2]), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION), constants)
+        return Plan(out, _launcher(x, self.name, cross_entropy_kernel, cross_entropy_team, signature, *constants[:3]), constants)
 
 
 class CrossEntropyTotal(CrossEntropy):
@@ -173,11 +225,18 @@ class CrossEntropyGradient(Op):
             return Plan(out, lambda *_: None)
         signature = f"{x.storage.name}[], {x.storage.name}[], int64[], int64[], {x.storage.name}[], int64, int64, int64, int64, int64, int64"
         outer, n, inner = split(x.shape, 1)
-        launch = bind.launcher(x.device, self.name, _source(cross_entropy_gradient_kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
+        launch = _launcher(x, self.name, cross_entropy_gradient_kernel, cross_entropy_gradient_team, signature, outer, n, inner)
         constants = (outer, n, inner, ignored, int(not isinstance(kept, Layout)), int(mean))
         if isinstance(kept, Layout):
             return Plan(out, launch, constants)
         return Plan(out, lambda g, x, target, out: launch(g, x, target, target, out, *constants))  # what stands for `kept` is not read
+
+
+def _launcher(x: Layout, name: str, kernel: Callable, team: Callable, signature: str, outer: int, n: int, inner: int) -> Callable:
+    """The launcher of a kernel, or of its form for blocks of threads."""
+    if count := teams.sharing(x, n, inner):
+        return teams.launcher(x, name, team, signature, outer, count)
+    return bind.launcher(x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
 
 
 def _total_gradient(g: object, x: object, target: object, kept: object, ignore_index: int, mean: bool, recording: bool) -> object:
@@ -216,8 +275,8 @@ def _check_float(name: str, x: Layout) -> None:
         raise NotImplementedError(f'\"{name}\" not implemented for \'{x.dtype.short}\'; convert first, for example with .to(numod.float32)')
 
 
-softmax = Softmax("softmax", softmax_kernel, lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)))
-log_softmax = Softmax("log_softmax", log_softmax_kernel, lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True))
+softmax = Softmax("softmax", softmax_kernel, softmax_team, lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)))
+log_softmax = Softmax("log_softmax", log_softmax_kernel, log_softmax_team, lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True))
 cross_entropy = CrossEntropy("cross_entropy")
 cross_entropy_total = CrossEntropyTotal("cross_entropy_total")
 cross_entropy_gradient = CrossEntropyGradient("cross_entropy_gradient")

@@ -1,0 +1,59 @@
+"""Functions of kernels in which a block of GPU threads shares a row: neighbouring threads read neighbouring elements, and what they found is joined in shared memory.
+
+In such a kernel's text TEAM is the number of threads, a power of two. Few threads for short rows: with one warp a barrier costs next to nothing, and
+many blocks on a multiprocessor keep as many loads in flight as large blocks would. Joined in a fixed order: every run gives the same bits.
+"""
+
+from __future__ import annotations
+
+from .scalar import scalar
+
+
+@scalar
+def team_sum(value, shared, thread, threads):
+    """The sum of the threads' values, told to all. shared (threads) is free before and behind."""
+    shared[uintp(thread)] = value
+    cuda.syncthreads()
+    half = threads // 2
+    while half > 0:
+        if thread < half:
+            shared[uintp(thread)] += shared[uintp(thread + half)]
+        cuda.syncthreads()
+        half = half // 2
+    total = shared[0]
+    cuda.syncthreads()
+    return total
+
+
+@scalar
+def team_greatest(value, shared, thread, threads):
+    """The greatest of the threads' values, likewise; NaN where one is."""
+    shared[uintp(thread)] = value
+    cuda.syncthreads()
+    half = threads // 2
+    while half > 0:
+        if thread < half:
+            shared[uintp(thread)] = larger(shared[uintp(thread)], shared[uintp(thread + half)])
+        cuda.syncthreads()
+        half = half // 2
+    high = shared[0]
+    cuda.syncthreads()
+    return high
+
+
+@scalar
+def team_high(x, base, n, shared, thread, threads):
+    """The greatest of x[base : base + n], to all threads; NaN where one is."""
+    high = x[uintp(base + min(thread, n - 1))]
+    for k in range(thread + threads, n, threads):
+        high = larger(high, x[uintp(base + k)])
+    return team_greatest(high, shared, thread, threads)
+
+
+@scalar
+def team_sum_of_exp(x, base, n, high, shared, thread, threads):
+    """exp(x - high), summed, to all threads."""
+    total = real(0.0)
+    for k in range(thread, n, threads):
+        total += exp(x[uintp(base + k)] - high)
+    return team_sum(total, shared, thread, threads)

@@ -1,0 +1,23 @@
+"""When a block of GPU threads shares a row, and what launches such a kernel. The functions these kernels call are in `kernel.teams`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..device import Layout
+from ..kernel import bind, build
+
+
+def sharing(x: Layout, n: int, step: int = 1) -> int:
+    """How many threads of x's device share a row of n elements; 0 where one thread for each row is better: rows are short, or neighbours are columns."""
+    backend = x.device.backend
+    if not backend.FLAT or step != 1:
+        return 0
+    threads = backend.team(n)
+    return threads if 2 * n >= threads else 0
+
+
+def launcher(x: Layout, name: str, kernel: Callable | str, signature: str, rows: int, threads: int) -> Callable:
+    """The launcher of a kernel for a block of so many threads, TEAM in its text, for each of `rows` rows."""
+    source = (kernel if isinstance(kernel, str) else bind.source_of(kernel)).replace("TEAM", str(threads))
+    return bind.launcher(x.device, name, source, signature, x.dtype, x.size, build.FAST_REDUCTION, (rows, threads))
