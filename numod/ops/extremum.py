@@ -14,6 +14,7 @@ from .. import dtypes
 from ..device import Layout, extremes
 from ..device.layout import layout
 from ..kernel import bind, emit
+from . import teams
 from .op import Op, Plan
 from .scan import turned
 
@@ -75,6 +76,44 @@ def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step,
             indices[uintp(own + c)] = where[uintp(own + c)]
 
 
+def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, n, chunks, chunk, telling):
+    """`rows_kernel` by blocks of GPU threads: each finds the greatest of `chunk` elements of a row. If `telling`, the place of an element is what `told` has for it."""
+    shared = shared_array(TEAM, NUMBER, SHARED)
+    places = shared_array(TEAM, int64, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for task in range(int64(cuda.blockIdx.x), outer * inner * chunks, int64(cuda.gridDim.x)):
+        row = task // chunks
+        base = (row // inner) * outer_step + (row % inner) * inner_step
+        start = (task % chunks) * chunk
+        stop = min(start + chunk, n)
+        where = min(start + thread, stop - 1)
+        best = x[uintp(base + where)]
+        for k in range(start + thread + TEAM, stop, TEAM):
+            value = x[uintp(base + k)]
+            better = (value > best) | ((value != value) & (best == best))
+            best = value if better else best
+            where = k if better else where
+        shared[uintp(thread)] = best
+        places[uintp(thread)] = where
+        cuda.syncthreads()
+        half = TEAM // 2
+        while half != 0:
+            if thread < half:
+                value = shared[uintp(thread + half)]
+                place = places[uintp(thread + half)]
+                same = (value == best) | ((value != value) & (best != best))
+                better = (value > best) | ((value != value) & (best == best)) | (same & (place < where))
+                best = value if better else best
+                where = place if better else where
+                shared[uintp(thread)] = best
+                places[uintp(thread)] = where
+            cuda.syncthreads()
+            half = half // 2
+        if thread == 0:
+            values[uintp(task)] = best
+            indices[uintp(task)] = told[uintp(base + where)] if telling != 0 else where
+
+
 class Extremum(Op):
     """(values, indices) of the extreme elements along parameter `dim` of a tensor that is `readable`; parameter `keepdim`. Gradients go to the places."""
 
@@ -128,6 +167,8 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
         signature = ", ".join([f"{array}, {array}, int64[]", *([scratch] if scratch else []), *["int64"] * numbers])
         return bind.launcher(x.device, name, turned(kernel, least), signature, x.dtype, work)
 
+    if step == 1 and teams.sharing(x, n):
+        return _by_teams(x, name, least, (outer, inner, outer_step, inner_step, n))
     if step == 1 and not flat and n >= extremes.lanes(x.storage.itemsize):
         chunks = min(_CHUNKS, n // _CHUNK) if outer * inner < _CHUNKS and n >= 2 * _CHUNK else 1
         run = launcher(rows_kernel, f"{array}, int64[]", 6, x.size)
@@ -139,6 +180,27 @@ def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
         return lambda x_data, values, indices: run(x_data, values, indices, empty(outer * inner, places), *numbers)
     run, numbers = launcher(lines_kernel, "", 7, work), (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _LINES))
     return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
+
+
+def _by_teams(x: Layout, name: str, least: bool, seen: tuple) -> Callable:
+    """The launch of rows that blocks of GPU threads share: long ones in parts, the extremes of which are compared behind."""
+    outer, inner, *_, n = seen
+    chunks = x.device.backend.chunks(outer * inner, n, True)
+    chunk = -(-n // chunks)
+    chunks = -(-n // chunk)  # none is empty
+    parts, text = outer * inner * chunks, turned(team_kernel, least).replace("NUMBER", x.storage.name)
+    signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[]" + 8 * ", int64"
+    run = teams.launcher(x, name, text, signature, parts, teams.sharing(x, chunk) or 32)
+    if chunks == 1:
+        return lambda x_data, values, indices: run(x_data, indices, values, indices, *seen, 1, n, 0)
+    join, empty = teams.launcher(x, name, text, signature, outer * inner, x.device.backend.team(chunks)), x.device.empty
+
+    def launch(x_data: object, values: object, indices: object) -> None:
+        best, where = empty(parts, x.storage), empty(parts, np.dtype(np.int64))
+        run(x_data, where, best, where, *seen, chunks, chunk, 0)
+        join(best, where, values, indices, 1, outer * inner, 0, chunks, chunks, 1, chunks, 1)
+
+    return launch
 
 
 def _in_chunks(x: Layout, run: Callable, parts: int, numbers: tuple) -> Callable:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
+from . import teams
 from .op import Op, Plan, single_device
 
 
@@ -122,17 +123,137 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
             write_slopes(g, x, out, (image * channels + channel) * n, n, middle, scale, level, slope)
 
 
+def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, eps):
+    """`row_norm_kernel` by a block of GPU threads for each row, which is read three times, twice of them from the cache."""
+    shared = shared_array(TEAM, float64, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
+        total = float64(0)
+        for k in range(thread, n, TEAM):
+            total += float64(x[uintp(row * n + k)])
+        middle = real(team_sum(total, shared, thread, TEAM) / float64(n))
+        total = float64(0)
+        for k in range(thread, n, TEAM):
+            part = x[uintp(row * n + k)] - middle
+            total += float64(part * part)
+        scale = real(1.0 / sqrt(team_sum(total, shared, thread, TEAM) / float64(n) + eps))
+        if thread == 0:
+            mean[uintp(row)] = middle
+            rstd[uintp(row)] = scale
+        for k in range(thread, n, TEAM):
+            value = (x[uintp(row * n + k)] - middle) * scale
+            value = value * weight[uintp(k)] if scaled != 0 else value
+            out[uintp(row * n + k)] = value + bias[uintp(k)] if shifted != 0 else value
+
+
+def row_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, n, scaled, summed, workers):
+    """`row_norm_gradient_kernel` likewise: a block is a worker, whose threads keep the sums of their columns."""
+    shared = shared_array(TEAM, float64, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for worker in range(int64(cuda.blockIdx.x), workers, int64(cuda.gridDim.x)):
+        mine = worker * 2 * n
+        for k in range(thread, 2 * n if summed == 0 else 0, TEAM):
+            partial[uintp(mine + k)] = 0
+        for row in range(worker, rows, workers):
+            middle = mean[uintp(row)]
+            scale = rstd[uintp(row)]
+            first = float64(0)
+            second = float64(0)
+            for k in range(thread, n, TEAM):
+                value = g[uintp(row * n + k)] * weight[uintp(k)] if scaled != 0 else g[uintp(row * n + k)]
+                first += float64(value)
+                second += float64(value * (x[uintp(row * n + k)] - middle))
+            level = real(team_sum(first, shared, thread, TEAM) / float64(n))
+            slope = real(team_sum(second, shared, thread, TEAM) * float64(scale) * float64(scale) / float64(n))
+            for k in range(thread, n, TEAM):
+                centred = x[uintp(row * n + k)] - middle
+                given = g[uintp(row * n + k)]
+                value = given * weight[uintp(k)] if scaled != 0 else given
+                out[uintp(row * n + k)] = scale * (value - level - centred * slope)
+                if summed != 0:
+                    old = partial[uintp(mine + k)] if row != worker else x.dtype.type(0)
+                    other = partial[uintp(mine + n + k)] if row != worker else x.dtype.type(0)
+                    partial[uintp(mine + k)] = old + given * centred * scale
+                    partial[uintp(mine + n + k)] = other + given
+
+
+def channel_norm_team(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps):
+    """`channel_norm_kernel` by a block of GPU threads for each channel, whose elements they take in the order of memory."""
+    shared = shared_array(TEAM, float64, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    count = images * n
+    for channel in range(int64(cuda.blockIdx.x), channels, int64(cuda.gridDim.x)):
+        total = float64(0)
+        for p in range(thread, count, TEAM):
+            image = quotient32(p, n)
+            total += float64(x[uintp((image * channels + channel) * n + p - image * n)])
+        middle = real(team_sum(total, shared, thread, TEAM) / float64(count))
+        total = float64(0)
+        for p in range(thread, count, TEAM):
+            image = quotient32(p, n)
+            part = x[uintp((image * channels + channel) * n + p - image * n)] - middle
+            total += float64(part * part)
+        spread = team_sum(total, shared, thread, TEAM) / float64(count)
+        scale = real(1.0 / sqrt(spread + eps))
+        if thread == 0:
+            mean[uintp(channel)] = middle
+            var[uintp(channel)] = spread
+        scale = scale * weight[uintp(channel)] if scaled != 0 else scale
+        shift = bias[uintp(channel)] if shifted != 0 else x.dtype.type(0)
+        for p in range(thread, count, TEAM):
+            image = quotient32(p, n)
+            at = (image * channels + channel) * n + p - image * n
+            out[uintp(at)] = (x[uintp(at)] - middle) * scale + shift
+
+
+def channel_norm_gradient_team(g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps):
+    """`channel_norm_gradient_kernel` likewise."""
+    shared = shared_array(TEAM, float64, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    count = images * n
+    for channel in range(int64(cuda.blockIdx.x), channels, int64(cuda.gridDim.x)):
+        middle = mean[uintp(channel)]
+        rstd = real(1.0 / sqrt(float64(var[uintp(channel)]) + eps))
+        first = float64(0)
+        second = float64(0)
+        for p in range(thread, count, TEAM):
+            image = quotient32(p, n)
+            at = (image * channels + channel) * n + p - image * n
+            first += float64(g[uintp(at)])
+            second += float64(g[uintp(at)] * (x[uintp(at)] - middle))
+        first = team_sum(first, shared, thread, TEAM)
+        second = team_sum(second, shared, thread, TEAM)
+        if thread == 0:
+            d_bias[uintp(channel)] = first
+            d_weight[uintp(channel)] = second * float64(rstd)
+        level = real(first / float64(count))
+        slope = real(second * float64(rstd) * float64(rstd) / float64(count))
+        scale = rstd * weight[uintp(channel)] if scaled != 0 else rstd
+        for p in range(thread, count, TEAM):
+            image = quotient32(p, n)
+            at = (image * channels + channel) * n + p - image * n
+            out[uintp(at)] = scale * (g[uintp(at)] - level - (x[uintp(at)] - middle) * slope)
+
+
+_TEAMS = {row_norm_kernel: row_norm_team, row_norm_gradient_kernel: row_norm_gradient_team}
+_TEAMS |= {channel_norm_kernel: channel_norm_team, channel_norm_gradient_kernel: channel_norm_gradient_team}
+
+
 class _Norm(Op):
     """Base: dense x, and weight and bias of one dtype with it, either of which may be None; parameter `eps`."""
 
     parameters = ("eps",)
 
-    def _launch(self, kernel: Callable, x: Layout, arguments: tuple, results: tuple[Layout, ...], numbers: tuple, eps: float | None) -> Plan:
-        """A plan whose missing tensors are arrays nobody reads."""
+    def _launch(self, kernel: Callable, x: Layout, arguments: tuple, results: tuple[Layout, ...], numbers: tuple, eps: float | None, rows: int, n: int) -> Plan:
+        """A plan whose missing tensors are arrays nobody reads. On a GPU `rows` blocks of threads share n elements each, if those are many."""
         array = f"{x.storage.name}[]"
         tail = () if eps is None else (float(eps),)
         signature = ", ".join([array] * (len(arguments) + len(results)) + ["int64"] * len(numbers) + ["float64"] * len(tail))
-        run = bind.launcher(x.device, self.name, bind.source_of(kernel), signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
+        threads = teams.sharing(x, n, most=512) if n < 1 << 31 else 0
+        if threads:
+            run = teams.launcher(x, self.name, _TEAMS[kernel], signature, rows, threads)
+        else:
+            run = bind.launcher(x.device, self.name, bind.source_of(kernel), signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
         there, empty, storage = [isinstance(each, Layout) for each in arguments], x.device.empty, x.storage
 
         def launch(*buffers: object) -> None:
@@ -162,7 +283,7 @@ class RowNorm(_Norm):
         results = (layout(x.shape, x.dtype, x.device), *[layout((rows,), x.dtype, x.device)] * 2)
         if x.size == 0:
             return Plan(results, lambda *_: None)
-        return self._launch(row_norm_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0])
+        return self._launch(row_norm_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0], rows, n)
 
 
 class RowNormGradient(_Norm):
@@ -173,9 +294,9 @@ class RowNormGradient(_Norm):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
         rows, n = x.shape
-        workers = max(1, min(16 if x.device.type == "cpu" else 1024, rows // 8))
+        workers = max(1, min(1024, rows // 2) if x.device.backend.FLAT else min(16, rows // 8))
         results = layout(x.shape, x.dtype, x.device), layout((workers, 2, n), x.dtype, x.device)
-        return self._launch(row_norm_gradient_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(parameters[0]), workers), None)
+        return self._launch(row_norm_gradient_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(parameters[0]), workers), None, workers, n)
 
 
 class ChannelNorm(_Norm):
@@ -187,7 +308,8 @@ class ChannelNorm(_Norm):
         x, weight, bias = arguments
         self._check(x, weight, bias)
         results = (layout(x.shape, x.dtype, x.device), *[layout((x.shape[1],), x.dtype, x.device)] * 2)
-        return self._launch(channel_norm_kernel, x, arguments, results, (*x.shape, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0])
+        numbers = (*x.shape, int(isinstance(weight, Layout)), int(isinstance(bias, Layout)))
+        return self._launch(channel_norm_kernel, x, arguments, results, numbers, parameters[0], x.shape[1], x.shape[0] * x.shape[2])
 
 
 class ChannelNormGradient(_Norm):
@@ -198,7 +320,8 @@ class ChannelNormGradient(_Norm):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
         results = (layout(x.shape, x.dtype, x.device), *[layout((x.shape[1],), x.dtype, x.device)] * 2)
-        return self._launch(channel_norm_gradient_kernel, x, arguments, results, (*x.shape, int(isinstance(weight, Layout))), parameters[0])
+        numbers = (*x.shape, int(isinstance(weight, Layout)))
+        return self._launch(channel_norm_gradient_kernel, x, arguments, results, numbers, parameters[0], x.shape[1], x.shape[0] * x.shape[2])
 
 
 def _row_gradients(grads: list, x: object, weight: object, mean: object, rstd: object, eps: float, wanted: tuple, recording: bool) -> tuple:

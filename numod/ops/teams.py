@@ -8,12 +8,12 @@ from ..device import Layout
 from ..kernel import bind, build
 
 
-def sharing(x: Layout, n: int, step: int = 1) -> int:
+def sharing(x: Layout, n: int, step: int = 1, most: int = 256) -> int:
     """How many threads of x's device share a row of n elements; 0 where one thread for each row is better: rows are short, or neighbours are columns."""
     backend = x.device.backend
     if not backend.FLAT or step != 1:
         return 0
-    threads = backend.team(n)
+    threads = backend.team(n, most)
     return threads if 2 * n >= threads else 0
 
 

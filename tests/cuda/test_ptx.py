@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -114,14 +115,44 @@ def test_large_matrix_products_and_convolutions(compiled: list[str]) -> None:
         assert all(spilled(text) == 0 for text in products)
 
 
+def test_rows_that_blocks_share(compiled: list[str]) -> None:
+    for kind in (dtypes.float32, dtypes.float64):
+        x, columns, rows, target = on_gpu(4096, 1024, dtype=kind), on_gpu(1024, dtype=kind), on_gpu(4096, dtype=kind), on_gpu(4096, dtype=dtypes.int64)
+        for op in (softmax.softmax, softmax.log_softmax):
+            op.prepare((x,), (1,))
+        softmax.cross_entropy.prepare((x, target), (-100,))
+        softmax.cross_entropy_gradient.prepare((rows, x, target, target), (-100, False))
+        normalization.row_norm.prepare((x, columns, columns), (1e-5,))
+        normalization.row_norm_gradient.prepare((x, x, columns, rows, rows), (True,))
+        images, channels = on_gpu(32, 64, 3136, dtype=kind), on_gpu(64, dtype=kind)
+        normalization.channel_norm.prepare((images, channels, channels), (1e-5,))
+        normalization.channel_norm_gradient.prepare((images, images, channels, channels, channels), (1e-5,))
+        extremum.argmax.prepare((x,), (1, False))
+        reduction.closing(pointwise.rows["mul"]).prepare((x, x), (1,))
+    check(compiled)
+    assert all("bar.sync" in text for text in compiled)
+    if shutil.which("ptxas"):  # a block of 512 threads has no more than 128 registers for each
+        assert all(used(text) <= 128 and spilled(text) == 0 for text in compiled if ".target sm_80" not in text)
+
+
+def used(text: str) -> int:
+    """Registers of a thread."""
+    return int(re.search(r"Used (\d+) registers", assembled(text))[1])
+
+
 def spilled(text: str) -> int:
     """Bytes of registers that the assembler had to put into memory."""
+    return sum(map(int, re.findall(r"(\d+) bytes spill stores", assembled(text))))
+
+
+@cache
+def assembled(text: str) -> str:
+    """What the assembler tells of a kernel."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.ptx"
         path.write_text(text)
         target = re.search(r"\.target (sm_\d+)", text)[1]
-        told = subprocess.run(["ptxas", "-v", f"-arch={target}", str(path), "-o", f"{folder}/kernel.cubin"], capture_output=True, text=True, check=True).stderr
-    return sum(map(int, re.findall(r"(\d+) bytes spill stores", told)))
+        return subprocess.run(["ptxas", "-v", f"-arch={target}", str(path), "-o", f"{folder}/kernel.cubin"], capture_output=True, text=True, check=True).stderr
 
 
 def test_structured_ops(compiled: list[str]) -> None:

@@ -260,3 +260,33 @@ def test_ctc_loss() -> None:
     expected.sum().backward()
     found.sum().backward()
     same(there.grad, here.grad, 1e-4)
+
+
+ROWS = {
+    "softmax": lambda x: x.softmax(1), "log_softmax": lambda x: x.log_softmax(1), "cross_entropy": lambda x: F.cross_entropy(x, numod.tensor([2, -100, 8], device=x.device), reduction="none"),
+    "layer_norm": lambda x: F.layer_norm(x, (9,), x[0].exp(), x[1]), "batch_norm": lambda x: F.batch_norm(x.T.reshape(3, 3, 3), None, None, x[0, :3], x[1, :3], True),
+    "max": lambda x: x.max(1)[0], "sum": lambda x: x.sum(), "columns": lambda x: x.reshape(27, 1).expand(27, 2).contiguous().sum(0), "loss": lambda x: F.mse_loss(x, x.flip(0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_that_blocks_share(name: str) -> None:
+    numod.manual_seed(0)
+    here = numod.randn(3, 9, dtype=numod.float64).requires_grad_()
+    there = here.detach().cuda().requires_grad_()
+    expected, found = ROWS[name](here), ROWS[name](there)
+    same(found, expected)
+    weight = numod.randn(expected.shape, dtype=numod.float64)
+    (expected * weight).sum().backward()
+    (found * weight.cuda()).sum().backward()
+    same(there.grad, here.grad)
+
+
+def test_the_place_of_an_extreme_is_the_first() -> None:
+    nan = float("nan")
+    x = numod.tensor([[1.0, 3, 2, 3, 0, 3, -1, 0, 3], [0, nan, 5, nan, 1, 2, 3, 4, 5], [7, 7, 7, 7, 7, 7, 7, 7, 7]])
+    for name in ("max", "min"):
+        for found, expected in zip(getattr(x.cuda(), name)(1), getattr(x, name)(1)):
+            same(found, expected)
+    long = numod.arange(40) % 13
+    assert long.cuda().argmax().item() == 12 and long.cuda().argmin().item() == 0  # in parts, compared behind
