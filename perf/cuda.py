@@ -1,12 +1,15 @@
-"""`python -m perf.cuda`: kernels on a GPU. First are they right (against float64 on the CPU), then are they stable, then how fast, beside PyTorch in one process.
+"""`python -m perf.cuda`: kernels on a GPU. First are they right (against float64 on the CPU), then how fast, beside PyTorch in one process, then are they stable.
 
 On a fresh machine with an NVIDIA driver: `pip install ".[cuda]"` (and `torch`, for the comparison), then this command in the repository's root. Each
-part can be had alone: `check`, `races`, `times`. With NUMBA_ENABLE_CUDASIM=1 and `--tiny` all of it runs in Numba's simulator, where times say nothing.
+part can be had alone: `check`, `times`, `races`. A row that fails is told and the others go on; after `--seconds` what is left is left out. `--json` is
+written after every row, so that what was found is not lost. With NUMBA_ENABLE_CUDASIM=1 and `--tiny` all of it runs in Numba's simulator, where times say
+nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import re
@@ -50,6 +53,7 @@ class Report:
     rows: dict[str, dict] = field(default_factory=dict)
     bandwidth: float = 0.0
     peak: float = 0.0
+    left_out: list[str] = field(default_factory=list)
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
@@ -104,6 +108,32 @@ def _scatter(torch: object, x: object) -> object:
     return torch.zeros_like(x).index_add_(0, index, x)
 
 
+def _step(torch: object, x: object, target: object, *weights: object) -> tuple:
+    """A step of gradient descent of LeNet; the new weights."""
+    functional = torch.nn.functional
+    a, b, c, d, e, f = weights = [each.detach().requires_grad_() for each in weights]
+    hidden = functional.max_pool2d(functional.relu(functional.conv2d(x, a, padding=a.shape[2] // 2)), 2)
+    hidden = functional.max_pool2d(functional.relu(functional.conv2d(hidden, b)), 2).flatten(1)
+    hidden = functional.relu(functional.linear(functional.relu(functional.linear(hidden, c)), d))
+    functional.cross_entropy(functional.linear(hidden, e, f), target).backward()
+    with torch.no_grad():
+        return tuple(each - 0.1 * each.grad for each in weights)
+
+
+@functools.cache
+def _compiled_step() -> Callable:
+    return numod.compile(functools.partial(_step, numod))
+
+
+def _lenet(small: bool) -> list[np.ndarray]:
+    if small:
+        shapes, images, side, classes = [(2, 1, 3, 3), (2, 2, 2, 2), (3, 2), (3, 3), (2, 3), (2,)], 2, 6, 2
+    else:
+        shapes, images, side, classes = [(6, 1, 5, 5), (16, 6, 5, 5), (120, 400), (84, 120), (10, 84), (10,)], 128, 28, 10
+    weights = [normal(*shape, seed=k) / np.float32(np.prod(shape[1:])) ** np.float32(0.5) for k, shape in enumerate(shapes)]
+    return [normal(images, 1, side, side), np.arange(images) % classes, *weights]
+
+
 ROWS = [
     Row("add 256 MiB", _vector(256 * MIB, count=2), lambda torch, x, y: x + y, _moved(3), bar="85 % of copy"),
     Row("gelu 256 MiB", _vector(256 * MIB), lambda torch, x: torch.nn.functional.gelu(x), _moved(2), bar="85 % of copy"),
@@ -123,35 +153,49 @@ ROWS = [
     Row("conv2d 1x1, 32 x 256 x 56", _images(32, 256, 56, 64, 1), _convolve(1, 0), flops=_convolution_flops(1), tolerance=1e-3, bar="40 % of cuDNN"),
     Row("conv2d 3x3 stride 2, 32 x 128 x 56", _images(32, 128, 56, 128, 3), _convolve(2, 1), flops=_convolution_flops(2), tolerance=1e-3, bar="40 % of cuDNN"),
     Row("conv2d 3x3 and gradients", _images(32, 64, 56, 64, 3), _convolve_back(1, 1), flops=lambda arrays: 3 * _convolution_flops(1)(arrays), tolerance=3e-2, bar="40 % of cuDNN"),
+    Row("LeNet step, eager", _lenet, _step, tolerance=1e-3, bar="2 x PyTorch eager"),
+    Row("LeNet step, compiled", _lenet, lambda torch, *given: _compiled_step()(*given) if torch is numod else _step(torch, *given), tolerance=1e-3, bar="1 x PyTorch eager"),
     Row("launch, 3 arrays", lambda small: [normal(1), normal(1, seed=1)], lambda torch, x, y: x + y, bar="8 us"),
 ]  # fmt: skip
 
 
 def results(found: object) -> list[np.ndarray]:
-    """What a row gave, on the host in float64."""
-    parts = found if isinstance(found, (tuple, list)) else [found]
-    return [np.asarray(each.detach().cpu().numpy(), np.float64) for each in parts]
+    """What a row gave, on the host."""
+    return [each.detach().cpu().numpy() for each in (found if isinstance(found, (tuple, list)) else [found])]
+
+
+@functools.lru_cache(maxsize=1)
+def arrays_of(row: Row, tiny: bool) -> list[np.ndarray]:
+    """A row's arrays, kept until another's are asked for: a gibibyte of random numbers takes seconds."""
+    return row.inputs(tiny)
 
 
 def moved(library: object, arrays: list[np.ndarray], device: str, double: bool = False) -> list:
     """The arrays as a library's tensors."""
-    tensors = [library.from_numpy(each.astype(np.float64) if double else each) for each in arrays]
+    tensors = [library.from_numpy(each.astype(np.float64) if double and each.dtype == np.float32 else each) for each in arrays]
     return [each.to(device) for each in tensors]
 
 
 def error_of(row: Row, tiny: bool) -> float:
     """The greatest difference between the GPU's float32 and the CPU's float64, relative to the greatest element."""
-    arrays = row.inputs(tiny)
+    arrays = arrays_of(row, tiny)
     found = results(row.run(numod, *moved(numod, arrays, "cuda")))
     expected = results(row.run(numod, *moved(numod, arrays, "cpu", double=True)))
     return max((float(np.abs(a - b).max() / max(np.abs(b).max(), 1.0)) for a, b in zip(found, expected) if a.size), default=0.0)
 
 
-def unstable(row: Row, tiny: bool, runs: int) -> int:
-    """How many of the runs gave other bits than the first."""
-    tensors = moved(numod, row.inputs(tiny), "cuda")
-    first = [each.tobytes() for each in results(row.run(numod, *tensors))]
-    return sum([each.tobytes() for each in results(row.run(numod, *tensors))] != first for _ in range(runs - 1))
+def unstable(row: Row, tiny: bool, runs: int, seconds: float) -> tuple[int, int]:
+    """How many runs, of at most `runs` in so many seconds, gave other bits than the first; and how many there were."""
+    tensors = moved(numod, arrays_of(row, tiny), "cuda")
+    first, others, done, start = [_bits(each) for each in results(row.run(numod, *tensors))], 0, 1, time.perf_counter()
+    while done < runs and (done < 3 or time.perf_counter() - start < seconds):
+        others += not all(map(np.array_equal, first, [_bits(each) for each in results(row.run(numod, *tensors))]))
+        done += 1
+    return others, done
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view(np.uint8)
 
 
 def timer(library: object, run: Callable[[], object], seconds: float) -> Callable[[], float]:
@@ -188,7 +232,7 @@ def peer() -> object | None:
 
 def times(row: Row, tiny: bool, torch: object | None, rounds: int, seconds: float) -> measure.Result:
     """numod's and PyTorch's times, in turns."""
-    arrays, contenders = row.inputs(tiny), {}
+    arrays, contenders = arrays_of(row, tiny), {}
     for name, library in (("numod", numod), ("torch", torch)):
         if library is not None:
             tensors = moved(library, arrays, "cuda")
@@ -202,21 +246,21 @@ def ceilings(tiny: bool, torch: object | None) -> tuple[float, float]:
     product = next(row for row in ROWS if row.name == "sgemm 4096")
     found = []
     for row in (copy, product):
-        result, arrays = times(row, tiny, torch, 3, 0.05), row.inputs(tiny)
+        result, arrays = times(row, tiny, torch, 3, 0.05), arrays_of(row, tiny)
         least = min(min(each) for each in result.rounds.values())
         found.append((row.bytes(arrays) or row.flops(arrays)) / least)
     return found[0], found[1]
 
 
 def _say(report: Report, row: Row, tiny: bool, result: measure.Result) -> str:
-    arrays, best = row.inputs(tiny), result.best("numod")
+    arrays, best = arrays_of(row, tiny), result.best("numod")
     numbers = {"numod": best}
     text = f"{row.name:36} {1e6 * best:12.1f} us"
     if "torch" in result.rounds:
         numbers["torch"], numbers["ratio"] = result.best("torch"), result.ratio("torch")
         text += f"   torch {1e6 * numbers['torch']:12.1f} us   ratio {numbers['ratio']:6.2f}"
     for cost, limit, unit in ((row.bytes(arrays), report.bandwidth, "GB/s"), (row.flops(arrays), report.peak, "GFLOP/s")):
-        if cost:
+        if cost and limit:
             numbers["of limit"] = cost / best / limit
             text += f"   {cost / best / 1e9:9.1f} {unit} ({numbers['of limit']:.0%} of what was measured)"
     report.rows.setdefault(row.name, {}).update(numbers)
@@ -226,10 +270,11 @@ def _say(report: Report, row: Row, tiny: bool, result: measure.Result) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the parts asked for. Exit code 0 if all that was checked is right and stable, 1 if not, 2 where there is no GPU."""
     parser = argparse.ArgumentParser(prog="python -m perf.cuda", description="numod's kernels on a GPU: right, stable, fast.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help="check, races, times; all where none is named")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="check, times, races; all where none is named")
     parser.add_argument("--rows", type=re.compile, default=re.compile(""), metavar="REGEX", help="only rows whose name this matches somewhere")
     parser.add_argument("--tiny", action="store_true", help="a few elements: for the simulator")
     parser.add_argument("--runs", type=int, default=100, metavar="N", help="runs that must agree to the bit (default: 100)")
+    parser.add_argument("--seconds", type=float, default=500.0, metavar="S", help="when to stop, in seconds from the start (default: 500)")
     parser.add_argument("--json", metavar="FILE", help="write all numbers")
     options = parser.parse_args(arguments)
     if unknown := set(options.parts) - {"check", "races", "times"}:
@@ -241,31 +286,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    parts, rows = options.parts or ["check", "races", "times"], [row for row in ROWS if options.rows.search(row.name)]
-    report, wrong = Report(numod.cuda.get_device_name()), 0
-    print(f"{report.device}, capability {'.'.join(map(str, numod.cuda.get_device_capability()))}")
-    if "check" in parts:
+    deadline, report = time.perf_counter() + options.seconds, Report(numod.cuda.get_device_name())
+    rows = [row for row in ROWS if options.rows.search(row.name)]
+    print(f"{report.device}, capability {'.'.join(map(str, numod.cuda.get_device_capability()))}", flush=True)
+    wrong = 0
+    for part, measured in (("check", _check), ("times", _time), ("races", _race)):
+        if part not in (options.parts or ("check", "times", "races")):
+            continue
+        torch = peer() if part == "times" else None
+        if part == "times":
+            wrong += _measure_limits(report, options, torch)
         for row in rows:
-            error = error_of(row, options.tiny)
-            wrong += not error <= row.tolerance
-            report.rows.setdefault(row.name, {})["error"] = error
-            print(f"{row.name:36} error {error:.1e}{'' if error <= row.tolerance else f'   WRONG: above {row.tolerance:.0e}'}", flush=True)
-    if "races" in parts:
-        for row in rows:
-            others = unstable(row, options.tiny, options.runs)
-            wrong += others > 0
-            report.rows.setdefault(row.name, {})["unstable runs"] = others
-            print(f"{row.name:36} {options.runs - others} of {options.runs} runs agree to the bit{'   UNSTABLE' if others else ''}", flush=True)
-    if "times" in parts:
-        torch = peer()
+            if time.perf_counter() > deadline:
+                report.left_out.append(f"{part}: {row.name}")
+                continue
+            try:
+                wrong += not measured(report, row, options, torch)
+            except Exception as error:  # noqa: BLE001  the other rows are worth having, whatever is wrong with this one
+                wrong += 1
+                report.rows.setdefault(row.name, {})[f"{part} failed"] = f"{type(error).__name__}: {error}"
+                print(f"{row.name:36} FAILED in {part}: {type(error).__name__}: {error}", flush=True)
+            _keep(report, options)
+    if report.left_out:
+        print(f"left out after {options.seconds:.0f} seconds: {'; '.join(report.left_out)}")
+    _keep(report, options)
+    return int(wrong > 0)
+
+
+def _measure_limits(report: Report, options: argparse.Namespace, torch: object | None) -> int:
+    """Note the copy bandwidth and the products' rate. 1 where they cannot be had."""
+    try:
         report.bandwidth, report.peak = ceilings(options.tiny, torch)
-        print(f"measured: copy {report.bandwidth / 1e9:.1f} GB/s, product {report.peak / 1e9:.1f} GFLOP/s{'' if torch else '; PyTorch cannot be compared with here'}")
-        for row in rows:
-            print(_say(report, row, options.tiny, times(row, options.tiny, torch, 2 if options.tiny else 7, 0.001 if options.tiny else 0.05)), flush=True)
+    except Exception as error:  # noqa: BLE001  as above
+        print(f"limits could not be measured: {type(error).__name__}: {error}", flush=True)
+        return 1
+    print(f"measured: copy {report.bandwidth / 1e9:.1f} GB/s, product {report.peak / 1e9:.1f} GFLOP/s{'' if torch else '; PyTorch cannot be compared with here'}", flush=True)
+    return 0
+
+
+def _check(report: Report, row: Row, options: argparse.Namespace, torch: object | None) -> bool:
+    error = error_of(row, options.tiny)
+    report.rows.setdefault(row.name, {})["error"] = error
+    print(f"{row.name:36} error {error:.1e}{'' if error <= row.tolerance else f'   WRONG: above {row.tolerance:.0e}'}", flush=True)
+    return error <= row.tolerance
+
+
+def _time(report: Report, row: Row, options: argparse.Namespace, torch: object | None) -> bool:
+    found = times(row, options.tiny, torch, 2 if options.tiny else 7, 0.001 if options.tiny else 0.05)
+    print(_say(report, row, options.tiny, found), flush=True)
+    return True
+
+
+def _race(report: Report, row: Row, options: argparse.Namespace, torch: object | None) -> bool:
+    others, runs = unstable(row, options.tiny, options.runs, 6.0)
+    report.rows.setdefault(row.name, {})["unstable runs"] = others
+    print(f"{row.name:36} {runs - others} of {runs} runs agree to the bit{'   UNSTABLE' if others else ''}", flush=True)
+    return not others
+
+
+def _keep(report: Report, options: argparse.Namespace) -> None:
     if options.json:
         with open(options.json, "w") as file:
             json.dump(vars(report), file, indent=1)
-    return int(wrong > 0)
 
 
 if __name__ == "__main__":

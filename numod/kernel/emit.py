@@ -90,9 +90,11 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     lines = [f"def kernel({', '.join(arguments)}):"]
     lines += [f"    {line}" for line in converted_numbers(loop)]
     places = dict(zip(arrays, classes))
-    head, indent, position = _dense_head() if dense else _strided_head(arrays, classes, rank, flat)
+    head, indent, position = _dense_head(flat) if dense else _strided_head(arrays, classes, rank, flat)
     index = {name: position(name, kind) for name, kind in places.items()}
     turn = body(loop, index)
+    if dense and flat and len(turn) <= FEW:
+        return "\n".join(lines + _by_fours(turn, len(loop.outputs))) + "\n", ", ".join(types)
     if not dense and any(re.search(r"\bindex\b", line) for line in turn):
         head.append(f"{indent}index = row * n + inner")
     return "\n".join(lines + head + [indent + line for line in turn]) + "\n", ", ".join(types)
@@ -134,8 +136,23 @@ def _geometry_names(arrays: list[str], classes: str, rank: int) -> list[str]:
     return names
 
 
-def _dense_head() -> tuple[list[str], str, object]:
-    return ["    for index in parallel_range(n):"], " " * 8, lambda name, kind: "0" if kind == "0" else "index"
+def _dense_head(flat: bool) -> tuple[list[str], str, object]:
+    place = "uintp(index)" if flat else "index"  # threads count in signed numbers, whose negative ones would be tested for
+    return ["    for index in parallel_range(n):"], " " * 8, lambda name, kind: "0" if kind == "0" else place
+
+
+FEW = 24  # lines of a body that GPU threads run for four elements at a time: longer ones compute, and would take long to compile
+
+
+def _by_fours(turn: list[str], stores: int) -> list[str]:
+    """A dense loop of GPU threads: each reads four elements before it writes one, for a load takes hundreds of cycles and nothing else waits for it."""
+    own = "|".join({"index", *(line.partition(" =")[0] for line in turn[: len(turn) - stores])})
+    unrolled = [[re.sub(rf"\b({own})\b", rf"\1_{k}", line) for line in turn] for k in range(4)]
+    lines = ["    quarter = (n + 3) // 4", "    for place in parallel_range(quarter):", "        if place + 3 * quarter < n:"]
+    lines += [f"            index_{k} = place + {k} * quarter" for k in range(4)]
+    lines += ["            " + line for part in unrolled for line in part[: len(turn) - stores]]
+    lines += ["            " + line for part in unrolled for line in part[len(turn) - stores :]]
+    return [*lines, "        else:", "            for index in range(place, n, quarter):", *("                " + line for line in turn)]
 
 
 def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tuple[list[str], str, object]:

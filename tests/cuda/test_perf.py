@@ -48,3 +48,17 @@ def test_a_wrong_or_unstable_row_is_told(monkeypatch: pytest.MonkeyPatch, capsys
     assert perf.main(["check", "races", "--tiny", "--runs", "3"]) == 1
     told = capsys.readouterr().out
     assert "WRONG" in told and "1 of 3 runs agree" in told
+
+
+@pytest.mark.cudasim
+@pytest.mark.skipif(not numod.cuda.is_available(), reason="needs NUMBA_ENABLE_CUDASIM=1")
+def test_a_row_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
+    def fail(torch: object, x: numod.Tensor) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(perf, "ROWS", [perf.Row("bad", lambda tiny: [perf.normal(3)], fail), perf.Row("good", lambda tiny: [perf.normal(3)], lambda torch, x: x + 1)])
+    assert perf.main(["check", "races", "--tiny", "--runs", "3", "--json", str(tmp_path / "report.json")]) == 1
+    assert "FAILED in check: ValueError: broken" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "report.json").read_text())["rows"]
+    assert rows["bad"] == {"check failed": "ValueError: broken", "races failed": "ValueError: broken"} and rows["good"]["unstable runs"] == 0
+    assert perf.main(["check", "--tiny", "--seconds", "-1"]) == 0 and "left out after -1 seconds: check: bad; check: good" in capsys.readouterr().out

@@ -116,19 +116,19 @@ def test_large_matrix_products_and_convolutions(compiled: list[str]) -> None:
 
 
 def test_rows_that_blocks_share(compiled: list[str]) -> None:
-    for kind in (dtypes.float32, dtypes.float64):
-        x, columns, rows, target = on_gpu(4096, 1024, dtype=kind), on_gpu(1024, dtype=kind), on_gpu(4096, dtype=kind), on_gpu(4096, dtype=dtypes.int64)
-        for op in (softmax.softmax, softmax.log_softmax):
-            op.prepare((x,), (1,))
-        softmax.cross_entropy.prepare((x, target), (-100,))
-        softmax.cross_entropy_gradient.prepare((rows, x, target, target), (-100, False))
-        normalization.row_norm.prepare((x, columns, columns), (1e-5,))
-        normalization.row_norm_gradient.prepare((x, x, columns, rows, rows), (True,))
-        images, channels = on_gpu(32, 64, 3136, dtype=kind), on_gpu(64, dtype=kind)
-        normalization.channel_norm.prepare((images, channels, channels), (1e-5,))
-        normalization.channel_norm_gradient.prepare((images, images, channels, channels, channels), (1e-5,))
-        extremum.argmax.prepare((x,), (1, False))
-        reduction.closing(pointwise.rows["mul"]).prepare((x, x), (1,))
+    kind = dtypes.float32
+    x, columns, rows, target = on_gpu(4096, 1024, dtype=kind), on_gpu(1024, dtype=kind), on_gpu(4096, dtype=kind), on_gpu(4096, dtype=dtypes.int64)
+    for op in (softmax.softmax, softmax.log_softmax):
+        op.prepare((x,), (1,))
+    softmax.cross_entropy.prepare((x, target), (-100,))
+    softmax.cross_entropy_gradient.prepare((rows, x, target, target), (-100, False))
+    normalization.row_norm.prepare((x, columns, columns), (1e-5,))
+    normalization.row_norm_gradient.prepare((x, x, columns, rows, rows), (True,))
+    images, channels = on_gpu(32, 64, 3136, dtype=dtypes.float64), on_gpu(64, dtype=dtypes.float64)  # the most registers
+    normalization.channel_norm.prepare((images, channels, channels), (1e-5,))
+    normalization.channel_norm_gradient.prepare((images, images, channels, channels, channels), (1e-5,))
+    extremum.argmax.prepare((x,), (1, False))
+    reduction.closing(pointwise.rows["mul"]).prepare((x, x), (1,))
     check(compiled)
     assert all("bar.sync" in text for text in compiled)
     if shutil.which("ptxas"):  # a block of 512 threads has no more than 128 registers for each
