@@ -197,6 +197,10 @@ def _device(kind: int, index: int) -> Device:
 def from_cuda_array(array: Any) -> Tensor:
     """The memory of an object with `__cuda_array_interface__` as a tensor."""
     found = array.__cuda_array_interface__
+    if found.get("mask") is not None:
+        raise NotImplementedError("masked arrays cannot be shared; fill the masked elements first")
+    if found.get("stream") is not None:  # where its producer still writes to it; the default stream waits for ours, not for every other's
+        Device("cuda").backend.synchronize()
     kind, place = dtypes.from_numpy(np.dtype(found["typestr"])), Device("cuda")
     steps = found.get("strides")
     strides = None if steps is None else tuple(step // kind.itemsize for step in steps)

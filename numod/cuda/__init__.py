@@ -88,7 +88,7 @@ def get_device_capability(device: Device | str | int | None = None) -> tuple[int
 
 
 def get_device_properties(device: Device | str | int | None = None) -> SimpleNamespace:
-    """Name, `major` and `minor` of the capability, `total_memory` in bytes, `multi_processor_count`, `warp_size`."""
+    """Name, `major` and `minor` of the capability, `total_memory` in bytes, `multi_processor_count`, `warp_size`, and on a GPU its caches and registers."""
     found = _checked(device).backend.properties()
     major, minor = found.pop("capability")
     return SimpleNamespace(**found, major=major, minor=minor)
@@ -134,6 +134,16 @@ def set_rng_state(new_state: Any, device: Device | str | int = "cuda") -> None:
 
     _checked(device).backend.pool()
     random.set_rng_state(new_state)
+
+
+def can_device_access_peer(device: Device | str | int, peer_device: Device | str | int) -> bool:
+    """Whether one device reads another's memory: there is only one. Raises RuntimeError for others."""
+    return _checked(device) is not _checked(peer_device)
+
+
+def is_current_stream_capturing() -> bool:
+    """Never: work is sent to the device at once."""
+    return False
 
 
 def ipc_collect() -> None:

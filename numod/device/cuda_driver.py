@@ -35,7 +35,10 @@ _FUNCTIONS = {
 }  # fmt: skip
 OUT_OF_MEMORY, NOT_READY = 2, 600
 _OF_KERNELS = (700, 702, 710, 714, 715, 716, 717, 718, 719)  # CUresult: illegal addresses, instructions and the like, and launches that ran too long or failed
-_MAJOR, _MINOR, _MULTIPROCESSORS, _WARP = 75, 76, 16, 10  # CUdevice_attribute
+_MAJOR, _MINOR = 75, 76  # CUdevice_attribute
+_PROPERTIES = {
+    "multi_processor_count": 16, "warp_size": 10, "max_threads_per_multi_processor": 39, "regs_per_multiprocessor": 82, "shared_memory_per_block": 8, "L2_cache_size": 38,
+}  # fmt: skip
 _NO_TIMING, _ERROR_LOG, _ERROR_LOG_SIZE = 2, 5, 6  # CU_EVENT_DISABLE_TIMING; CUjit_option
 ATTRIBUTES = {"registers": 4, "shared": 1, "local": 3}  # CUfunction_attribute: a thread's registers, a block's shared bytes, a thread's spilled bytes
 
@@ -112,13 +115,11 @@ class Driver:
         return self.attribute(_MAJOR), self.attribute(_MINOR)
 
     def properties(self) -> dict[str, object]:
-        """Name, memory, multiprocessors and warp size of the device."""
+        """Name and memory of the device, and _PROPERTIES."""
         name = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", name, 256, self.device)
-        return {
-            "name": name.value.decode(), "total_memory": self.read(c_size_t, "cuDeviceTotalMem_v2", self.device),
-            "multi_processor_count": self.attribute(_MULTIPROCESSORS), "warp_size": self.attribute(_WARP),
-        }  # fmt: skip
+        numbers = {each: self.attribute(number) for each, number in _PROPERTIES.items()}
+        return {"name": name.value.decode(), "total_memory": self.read(c_size_t, "cuDeviceTotalMem_v2", self.device), **numbers}
 
     def version(self) -> tuple[int, int]:
         """The CUDA version that the driver is for."""
