@@ -146,7 +146,7 @@ def _vectorised(backend: object) -> dict[str, object]:
 
 @cache
 def _formulas() -> dict[str, object]:
-    from . import lines, vector_math  # with them comes llvmlite, which is not loaded before a kernel is built
+    from . import lines, vector_math, vector_special  # noqa: F401  with them comes llvmlite, which is not loaded before a kernel is built
 
     return {**vector_math.formulas, **lines.formulas}
 
@@ -154,9 +154,9 @@ def _formulas() -> dict[str, object]:
 @cache
 def _version_of_vectors() -> str:
     """A digest of the code that writes their instructions, which a kernel's text does not show."""
-    from . import branches, instructions, lines, vector_math
+    from . import branches, instructions, lines, vector_math, vector_special
 
-    return hashlib.sha256("".join(map(inspect.getsource, (branches, instructions, lines, vector_math))).encode()).hexdigest()[:16]
+    return hashlib.sha256("".join(map(inspect.getsource, (branches, instructions, lines, vector_math, vector_special))).encode()).hexdigest()[:16]
 
 
 def _real(dtype: DType) -> str:

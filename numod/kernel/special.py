@@ -282,6 +282,30 @@ def bessel_i(order, x):
 
 
 @wide_scalar
+def bessel_i0(x):
+    """Of order 0."""
+    return bessel_i(0, x)
+
+
+@wide_scalar
+def bessel_i1(x):
+    """Of order 1."""
+    return bessel_i(1, x)
+
+
+@wide_scalar
+def bessel_i0e(x):
+    """Of order 0, times exp(-|x|)."""
+    return scaled_bessel_i(0, x)
+
+
+@wide_scalar
+def bessel_i1e(x):
+    """Of order 1, times exp(-|x|)."""
+    return scaled_bessel_i(1, x)
+
+
+@wide_scalar
 def bessel_series(order, y, sign):
     """Sums over k of t and of (psi(k + 1) + psi(k + 1 + order)) t, where t = sign^k (y / 2)^(2k + order) / (k! (k + order)!) (A&S 9.1.10, 9.1.13)."""
     quarter = 0.25 * sign * y * y

@@ -314,17 +314,22 @@ _QUANTILE = (  # numerators and denominators of the normal quantile over 0.425^2
 )  # fmt: skip
 
 
+def quantile(central: Number, near: Number, root: Number) -> Number:
+    """A ratio of polynomials over `near` where the argument is central, else over r = `root`."""
+    far = root > 5.0
+    place = where(central, near, where(far, root - 5.0, root - 1.6))
+    sums = []
+    for parts in zip(*_QUANTILE):
+        coefficients = [where(central, like(near, inner), where(far, like(near, outer), middle)) for inner, middle, outer in zip(*parts)]
+        sums.append(polynomial(place, coefficients))
+    return sums[0] / sums[1]
+
+
 @vector
 def erfinv(x: Number) -> Number:  # Wichura, Algorithm AS 241: the percentage points of the normal distribution, 1988
     a = absolute(x)
-    root = library("sqrt", -log(0.5 - 0.5 * a))
-    central, far = a <= 0.85, root > 5.0
-    place = where(central, 0.180625 - 0.25 * (a * a), where(far, root - 5.0, root - 1.6))
-    sums = []
-    for parts in zip(*_QUANTILE):
-        coefficients = [where(central, like(x, inner), where(far, like(x, outer), middle)) for inner, middle, outer in zip(*parts)]
-        sums.append(polynomial(place, coefficients))
-    ratio = sums[0] / sums[1]
+    central = a <= 0.85
+    ratio = quantile(central, 0.180625 - 0.25 * (a * a), library("sqrt", -log(0.5 - 0.5 * a)))
     return where(a == 1.0, with_sign(like(x, INF), x), where(central, x * (0.3535533905932738 * ratio), with_sign(0.7071067811865476 * ratio, x)))
 
 

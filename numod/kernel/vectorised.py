@@ -1,4 +1,4 @@
-"""The formulas of `vector_math` and `lines` under their names, as functions that kernels import. Numbers are float32, or they are taken as float64."""
+"""The formulas of `vector_math`, `vector_special` and `lines` under their names, as functions that kernels import. Numbers are float32, or they are taken as float64."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ..device import tiles
-from . import lines
+from . import lines, vector_special  # noqa: F401  which adds its formulas
 from .instructions import Number
 from .vector_math import formulas
 

@@ -41,10 +41,10 @@ ndtri = pointwise("ndtri", "ndtri(float64(x))", dx=lambda g, out: 2.506628274631
 
 # ---- Bessel functions
 
-i0 = pointwise("i0", "bessel_i(0, float64(x))", dx=lambda g, x: g * i1(x), result="float")
-i0e = pointwise("i0e", "scaled_bessel_i(0, float64(x))", dx=lambda g, x, out: g * (i1e(x) - sign(x) * out), result="float")
-i1 = pointwise("i1", "bessel_i(1, float64(x))", dx=lambda g, x, out: g * where(x == 0.0, 0.5, i0(x) - out / where(x == 0.0, 1.0, x)), result="float")
-i1e = pointwise("i1e", "scaled_bessel_i(1, float64(x))",
+i0 = pointwise("i0", "bessel_i0(float64(x))", dx=lambda g, x: g * i1(x), result="float")
+i0e = pointwise("i0e", "bessel_i0e(float64(x))", dx=lambda g, x, out: g * (i1e(x) - sign(x) * out), result="float")
+i1 = pointwise("i1", "bessel_i1(float64(x))", dx=lambda g, x, out: g * where(x == 0.0, 0.5, i0(x) - out / where(x == 0.0, 1.0, x)), result="float")
+i1e = pointwise("i1e", "bessel_i1e(float64(x))",
                 dx=lambda g, x, out: g * where(x == 0.0, 0.5, i0e(x) - out * (sign(x) + 1.0 / where(x == 0.0, 1.0, x))), result="float")
 bessel_j0 = pointwise("bessel_j0", "bessel_j(0, float64(x))", dx=lambda g, x: -g * bessel_j1(x), result="float")
 bessel_j1 = pointwise("bessel_j1", "bessel_j(1, float64(x))",
