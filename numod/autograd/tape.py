@@ -428,10 +428,10 @@ _TITLES = {  # PyTorch's names of ops that are other ops here
 
 
 def _title(node: Node) -> str:
-    name, (result, *_) = node.op.name, node.outputs
-    if name == "copy" and result.dtype is not node.layouts[0].dtype:
+    name, result = node.op.name, node.outputs[0] if node.outputs else None  # the profiler knows the op alone
+    if name == "copy" and result and result.dtype is not node.layouts[0].dtype:
         return "ToCopy"
-    if name in ("linear", "matmul") and result.ndim in (2, 3):
+    if name in ("linear", "matmul") and result and result.ndim in (2, 3):
         return "Addmm" if name == "linear" and len(node.layouts) == 3 and node.layouts[2] is not type(None) else "Mm" if result.ndim == 2 else "Bmm"
     return _TITLES.get(name) or "".join(part.capitalize() for part in name.split("_"))
 

@@ -68,7 +68,7 @@ class Event(Shown):
     def name(self) -> str:
         """What it is called in tables."""
         if isinstance(self.subject, Op):
-            return f"numod::{self.subject.name}" if self.category == "op" else Node.name(SimpleNamespace(op=self.subject))
+            return f"numod::{self.subject.name}" if self.category == "op" else Node.name(SimpleNamespace(op=self.subject, outputs=()))
         if isinstance(self.subject, Module):
             return f"nn.Module: {self.module}"
         if isinstance(self.subject, Kernel):
