@@ -1,6 +1,6 @@
 """Sortable keys: elements as unsigned numbers in whose order they stand, and what the loops over such keys share.
 
--0 stands with 0, NaN last. A kernel writes `key_of(x)`, which becomes the function of its dtype.
+-0 stands with 0, NaN last. A kernel writes `key_of(x)`, or `value_of(key)` for keys of up to 32 bits, which becomes the function of its dtype.
 """
 
 from __future__ import annotations
@@ -41,6 +41,19 @@ def key_of_int32(x):
 
 
 @scalar
+def value_of_float32(key):
+    """What has this key: 0 for both zeros, one of NaN for all."""
+    bits = uint32(key)
+    return float_of_bits32(uint32(bits ^ (uint32(0x80000000) if bits >> uint32(31) != 0 else uint32(0xFFFFFFFF))))
+
+
+@scalar
+def value_of_int32(key):
+    """What has this key."""
+    return int64(key) - int64(0x80000000)
+
+
+@scalar
 def key_of_int64(x):
     """The same for int64."""
     return uint64(int64(x)) ^ uint64(0x8000000000000000)
@@ -48,7 +61,9 @@ def key_of_int64(x):
 
 def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int, descending: bool = False) -> Callable:
     """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype. `descending` turns its comparisons `>=`."""
-    source = bind.source_of(kernel).replace("key_of(", f"key_of_{_name_of_key(x.dtype)}(")
+    source = bind.source_of(kernel)
+    for name in ("key_of", "value_of"):
+        source = source.replace(f"{name}(", f"{name}_{_name_of_key(x.dtype)}(")
     source = source.replace(">=", "<=") if descending else source
     return bind.launcher(x.device, name, source, arrays + ", int64" * numbers, x.dtype, work)
 

@@ -26,30 +26,52 @@ def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, dig
     """values, indices (rows, m) = the element at `rank` of each row of x (rows, n), or for `aim` FIRST the m = rank + 1 first, in the order they stand.
 
     For `aim` MEDIAN it is the middle one, or the first NaN where there is one; for NANMEDIAN the middle of the others. keys (rows, n) and
-    counts (tasks, 2^digit) are scratch.
+    counts (tasks, 2^digit) are scratch. Where few are wanted of many, a sample of 4096 tells a key that more than enough do not pass, and the others are left out.
     """
     for place in parallel_range(tasks):
         task = int64(place)
         for row in range(task, rows, tasks):
             base = row * n
+            half = base + n // 2  # from here on stand the places of those whose keys stand before it, where these are not all
+            seen = n
+            if aim == 1 and n >= 32 * m and n >= 16384:
+                for k in range(4096):
+                    keys[uintp(base + k)] = key_of(x[uintp(base + k * (n // 4096))]) ^ uint64(flip)
+                limit, _ = key_at_rank(keys, counts, base, 4096, task << digit, m * 8192 // n + 16, digit, passes)
+                seen = int64(0)
+                for low in range(0, n, 64):
+                    found = int64(0)
+                    for k in range(low, min(low + 64, n)):
+                        found += int64((key_of(x[uintp(base + k)]) ^ uint64(flip)) <= limit)
+                    if found > 0 and seen + 64 <= n // 2:
+                        for k in range(low, min(low + 64, n)):
+                            key = key_of(x[uintp(base + k)]) ^ uint64(flip)
+                            if key <= limit:
+                                keys[uintp(base + seen)] = key
+                                keys[uintp(half + seen)] = k
+                                seen += 1
+            few = seen >= m and seen + 64 <= n // 2
             missing = int64(0)
-            for k in range(n):
-                value = x[uintp(base + k)]
-                missing += int64(value != value)
-                keys[uintp(base + k)] = key_of(value) ^ (uint64(0) - uint64(flip))
-            prefix, equals = key_at_rank(keys, counts, base, n, task << digit, rank_for(aim, rank, n, missing), digit, passes)
+            if not few:
+                seen = n
+                for k in range(n):
+                    value = x[uintp(base + k)]
+                    missing += int64(value != value)
+                    keys[uintp(base + k)] = key_of(value) ^ uint64(flip)
+            prefix, equals = key_at_rank(keys, counts, base, seen, task << digit, rank_for(aim, rank, n, missing), digit, passes)
             filled = int64(0)
-            for k in range(n):
+            for k in range(seen):
                 key = uint64(keys[uintp(base + k)])
                 if (key < prefix and aim == 1) or (key == prefix and filled < m and equals >= 0):
                     equals -= int64(key == prefix)
-                    indices[uintp(row * m + filled)] = k
-                    values[uintp(row * m + filled)] = x[uintp(base + k)]
+                    source = int64(keys[uintp(half + k)]) if few else k
+                    indices[uintp(row * m + filled)] = source
+                    values[uintp(row * m + filled)] = x[uintp(base + source)]
                     filled += 1
 
 
 def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip):
-    """values, indices (rows, m) = the m first of each row of x (rows, n), in order, equal ones as they stand. keys (tasks, m) is scratch, `flip` what reverses a key.
+    """values, indices (rows, m) = the m first of each row of x (rows, n), in order, equal ones as they stand. keys (tasks, m) is scratch, `flip` what turns a key.
 
     Most blocks hold nothing that passes the last of them, which vectors of comparisons find out.
     """
@@ -138,18 +160,23 @@ class Select(Op):
         tasks, (digit, passes) = min(rows, _THREADS if flat else TASKS), digits(x.dtype, 0 if flat else n)  # short digits: each thread has counts of its own
         arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], int64[]"
         run = keyed_launcher(x, "select", select_kernel, arrays, 9, x.size * 4 if rows > 1 else 1)
-        empty = x.device.empty
+        empty, flip = x.device.empty, _turning(key, descending)
 
         def launch(x_data: object, values: object, indices: object) -> None:
             keys, counts = empty(rows * n, key), empty(tasks << digit, np.dtype(np.int64))
-            run(x_data, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, int(descending), aim)
+            run(x_data, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, flip, aim)
 
         return Plan(results, launch)
 
 
+def _turning(key: np.dtype, descending: bool) -> int:
+    """What turns the order of keys: all of their bits."""
+    return 0 if not descending else -1 if key.itemsize == 8 else 0xFFFFFFFF
+
+
 def _first(x: Layout, rows: int, n: int, m: int, descending: bool) -> Callable:
     tasks, key, empty = min(rows, TASKS), key_storage(x.dtype), x.device.empty
-    flip = 0 if not descending else -1 if key.itemsize == 8 else 0xFFFFFFFF
+    flip = _turning(key, descending)
     run = keyed_launcher(x, "first", first_kernel, f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[]", 5, x.size if rows > 1 else 1, descending)
 
     def launch(x_data: object, values: object, indices: object) -> None:

@@ -19,12 +19,12 @@ from .op import Op, Plan
 
 _SHORT = 64  # elements up to which rows are sorted by insertion
 _MERGED = 256  # elements up to which words are merged
-_MIDDLE = range(1 << 10, 1 << 18)  # lengths at which digits of 11 bits save more passes than their counts cost, and the counts' targets fit the caches
+_LONG, _FAR = 1 << 10, 1 << 18  # elements from which longer digits save more passes than their counts cost, and to which the caches hold all targets of 11 bits
 _PLACE = np.dtype(np.uint32)
 
 
-def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit, passes, flip):
-    """values, indices (rows, n) = x (rows, n) in order. words (tasks, 2, n) and counts (tasks, passes, 2^digit) are scratch.
+def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit, flip):
+    """values, indices (rows, n) = x (rows, n) in order. words (tasks, 2, n) and counts (tasks, 4, 2^digit) are scratch.
 
     A key of up to 32 bits and its place are one word: no two are equal, so that any order of words is stable, and one number is moved instead of two.
     """
@@ -33,13 +33,24 @@ def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit,
         start = task * 2 * n
         for row in range(task, rows, tasks):
             base = row * n
+            low = key_of(x[uintp(base)]) ^ uint64(flip)
+            high = low
             for k in range(n):
-                words[uintp(start + k)] = key_of(x[uintp(base + k)]) ^ uint64(flip)
-            low, high = limits_of(words, start, n)
+                key = key_of(x[uintp(base + k)]) ^ uint64(flip)
+                low = min(low, key)
+                high = max(high, key)
             for k in range(n):
-                words[uintp(start + k)] = ((words[uintp(start + k)] - low) << uint64(32)) | uint64(k)
-            found = radix_words(words, counts, start, n, n, task * passes << digit, digit, high - low)
-            take_places(x, values, indices, words, base, found, n)
+                words[uintp(start + k)] = (((key_of(x[uintp(base + k)]) ^ uint64(flip)) - low) << uint64(32)) | uint64(k)
+            found = radix_words(words, counts, start, n, n, task * 4 << digit, digit, high - low)
+            unlike = int64(0)
+            for k in range(n):
+                word = words[uintp(found + k)]
+                value = value_of(((word >> uint64(32)) + low) ^ uint64(flip))
+                unlike += int64((value == 0) | (value != value))
+                indices[uintp(base + k)] = int64(word & uint64(0xFFFFFFFF))
+                values[uintp(base + k)] = value
+            if unlike != 0:  # zeros have signs, and NaN many forms, which keys do not tell
+                take_places(x, values, indices, words, base, found, n)
 
 
 def merge_packed_kernel(x, values, indices, words, rows, n, tasks, flip):
@@ -111,12 +122,26 @@ def merge_words(words, start, n):
 
 
 @scalar
-def radix_words(words, counts, start, n, apart, first, digit, most):
-    """The same for many, digit by digit of their upper halves, up to `most`, from the lowest; each pass is stable. The other half is `apart` from `start`."""
+def add_up(counts, first, n, before):
+    """Counts become how many come before, and `before` more."""
+    for k in range(n):
+        here = counts[uintp(first + k)]
+        counts[uintp(first + k)] = before
+        before += here
+
+
+@scalar
+def radix_words(words, counts, start, n, apart, first, longest, most):
+    """The same for many, by digits of up to `longest` bits of their upper halves, up to `most`, from the lowest; each pass is stable. The other half is `apart` from `start`.
+
+    Digits are as short as the number of passes allows.
+    """
+    bits = int64(0)
+    while most >> uint64(bits) != uint64(0):
+        bits += 1
+    passes = (bits + longest - 1) // longest
+    digit = (bits + passes - 1) // max(passes, 1)
     mask = (int64(1) << digit) - 1
-    passes = int64(0)
-    while most >> uint64(passes * digit) != uint64(0):
-        passes += 1
     for k in range(passes << digit):
         counts[uintp(first + k)] = 0
     for k in range(n):
@@ -127,19 +152,16 @@ def radix_words(words, counts, start, n, apart, first, digit, most):
     for level in range(passes):
         column = first + (level << digit)
         shift = uint64(32 + level * digit)
-        target = 2 * start + apart - source
-        before = target
-        for k in range(mask + 1):
-            here = counts[uintp(column + k)]
-            counts[uintp(column + k)] = before
-            before += here
-        for k in range(n):
-            word = words[uintp(source + k)]
-            slot = column + (int64(word >> shift) & mask)
-            rank = counts[uintp(slot)]
-            counts[uintp(slot)] = rank + 1
-            words[uintp(rank)] = word
-        source = target
+        if counts[uintp(column + (int64(words[uintp(source)] >> shift) & mask))] != n:  # else all have this digit
+            target = 2 * start + apart - source
+            add_up(counts, column, mask + 1, target)
+            for k in range(n):
+                word = words[uintp(source + k)]
+                slot = column + (int64(word >> shift) & mask)
+                rank = counts[uintp(slot)]
+                counts[uintp(slot)] = rank + 1
+                words[uintp(rank)] = word
+            source = target
     return source
 
 
@@ -196,11 +218,7 @@ def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
         column = first + (level << digit)
         shift = uint64(level * digit)
         if counts[uintp(column + (int64(uint64(keys[uintp(source)]) >> shift) & mask))] != n:  # else all have this digit
-            before = int64(0)
-            for k in range(mask + 1):
-                here = counts[uintp(column + k)]
-                counts[uintp(column + k)] = before
-                before += here
+            add_up(counts, column, mask + 1, int64(0))
             target = 2 * base + total - source
             for k in range(n):
                 key = uint64(keys[uintp(source + k)])
@@ -293,11 +311,11 @@ def _packed(x: Layout, n: int, flip: int) -> Callable:
     if n <= _MERGED:
         merge = keyed_launcher(x, "sort_rows", merge_packed_kernel, arrays, 4, work)
         return lambda x_data, values, indices: merge(x_data, values, indices, empty(2 * tasks * n, word), rows, n, tasks, turned)
-    digit, passes = (11, 3) if n in _MIDDLE else (8, 4)
-    run = keyed_launcher(x, "sort_rows", sort_packed_kernel, f"{arrays}, int64[]", 6, work)
+    digit = 8 if n < _LONG else 11 if n < _FAR else 10
+    run = keyed_launcher(x, "sort_rows", sort_packed_kernel, f"{arrays}, int64[]", 5, work)
 
     def launch(x_data: object, values: object, indices: object) -> None:
-        run(x_data, values, indices, empty(2 * tasks * n, word), empty(tasks * passes << digit, np.dtype(np.int64)), rows, n, tasks, digit, passes, turned)
+        run(x_data, values, indices, empty(2 * tasks * n, word), empty(tasks * 4 << digit, np.dtype(np.int64)), rows, n, tasks, digit, turned)
 
     return launch
 
