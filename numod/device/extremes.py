@@ -11,6 +11,7 @@ from collections.abc import Callable
 from . import tiles
 
 _COLUMNS = 2  # vectors beside each other
+_STREAMS = 4  # vectors of a row at a time: more would hide more latency, but what joins them costs as much as the rest of a row of 1000
 
 
 def lanes(itemsize: int) -> int:
@@ -157,7 +158,7 @@ class _Lanes:
         """The first place of the extreme of x (n): some vectors at a time, then the last elements, some of them again."""
         from llvmlite import ir
 
-        builder, streams = self.builder, tiles.host().rows
+        builder, streams = self.builder, _STREAMS
         width = self.count * streams
         whole, last = builder.and_(n, self.constant(-width)), builder.sub(n, self.constant(self.count))
         shifts = [self.constant(stream * self.count) for stream in range(streams)]

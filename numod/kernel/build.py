@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from .. import config
 from ..device import compiler
 
-VERSION = "3"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
+VERSION = "4"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
