@@ -139,33 +139,44 @@ class _Fold:
         builder = self.builder
         some = builder.icmp_signed(">", builder.mul(slabs, lines), self.number(0))
 
-        def register(j: object, _: list) -> list:
+        def line(j: object, here: object, mask: object, d: object, h: object, state: list) -> list:
+            at = builder.add(first, builder.add(builder.mul(d, slab_step), builder.mul(h, line_step)))
+            place = builder.gep(source, [builder.add(at, j)])
+            prefetch(builder, builder.bitcast(builder.gep(place, [self.number(AHEAD // self.size)]), self.byte), False)
+            value = self.load_masked(place, mask)
+            if self.kind != "placed":
+                return [self.joined(state[0], value)]
+            better = builder.or_(builder.fcmp_ordered(">", value, state[0]), builder.fcmp_unordered("uno", value, value))
+            return [builder.select(better, value, state[0]), builder.select(better, builder.add(self.small(at), here), state[1])]
+
+        def register(known: int | None, j: object, _: list) -> list:
             mask = self.below(builder.sub(n, j))
             here = builder.add(self.small(j), self.numbers)
-            begin = list(self.empty)
+            state = list(self.empty)
             if self.kind == "placed":  # all may be -inf: then the first line's place stands
-                begin[1] = builder.select(some, builder.add(self.small(first), here), begin[1])
-
-            def slab(d: object, state: list) -> list:
-                return self.loop(lines, 1, state, functools.partial(line, d))
-
-            def line(d: object, h: object, state: list) -> list:
-                at = builder.add(first, builder.add(builder.mul(d, slab_step), builder.mul(h, line_step)))
-                place = builder.gep(source, [builder.add(at, j)])
-                prefetch(builder, builder.bitcast(builder.gep(place, [self.number(AHEAD // self.size)]), self.byte), False)
-                value = self.load_masked(place, mask)
-                if self.kind != "placed":
-                    return [self.joined(state[0], value)]
-                better = builder.or_(builder.fcmp_ordered(">", value, state[0]), builder.fcmp_unordered("uno", value, value))
-                return [builder.select(better, value, state[0]), builder.select(better, builder.add(self.small(at), here), state[1])]
-
-            state = self.loop(slabs, 1, begin, slab)
+                state[1] = builder.select(some, builder.add(self.small(first), here), state[1])
+            if known is None:
+                state = self.loop(slabs, 1, state, lambda d, state: self.loop(lines, 1, state, functools.partial(line, j, here, mask, d)))
+            for h in range(known or 0):
+                state = line(j, here, mask, self.number(0), self.number(h), state)
             self.store(state[0], builder.gep(target, [j]))
             if self.kind == "placed":
                 self.store(builder.select(mask, state[1], self.empty[1]), builder.gep(where, [j]))
             return []
 
-        self.loop(n, self.lanes, [], register)
+        alone = builder.icmp_signed("==", slabs, self.number(1))
+        self.by_count(lines, alone, lambda known: self.loop(n, self.lanes, [], functools.partial(register, known)))
+
+    def by_count(self, count: object, simple: object, write: Callable, known: tuple[int, ...] = (2, 3)) -> None:
+        """`write` what does `count` turns: for the usual numbers of them, where things are `simple`, without a loop around them, which takes as long as they do."""
+        if not known:
+            write(None)
+            return
+        with self.builder.if_else(self.builder.and_(simple, self.builder.icmp_signed("==", count, self.number(known[0])))) as (then, otherwise):
+            with then:
+                write(known[0])
+            with otherwise:
+                self.by_count(count, simple, write, known[1:])
 
     def across(self, source, where, step, taps, target, indices, n, sizes, factor, stride):  # noqa: ANN001, ANN201
         """See `functions`. `stride` is a Python number or, where it may be any, a value."""
