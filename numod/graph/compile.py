@@ -228,6 +228,7 @@ def compile_in_place(module: Any, *args: Any, **options: Any) -> None:
 
 def _compiled_module(module: Any, settings: tuple) -> Any:
     """The same module (its attributes are one dictionary) whose `forward` is compiled."""
+    module = module._uncompiled() if isinstance(vars(type(module)).get("compiled"), CompiledForward) else module
     base = type(module)
     compiled = CompiledForward(module.forward, *settings)
 
@@ -238,7 +239,7 @@ def _compiled_module(module: Any, settings: tuple) -> Any:
         return module
 
     members = {
-        "forward": compiled, "compiled": compiled,
+        "forward": compiled, "compiled": compiled, "_uncompiled": staticmethod(plain),
         "explain": lambda self, **options: compiled.explain(**options),
         **({} if hasattr(module, "graph") else {"graph": property(lambda self: compiled.graph)}),
         "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)), "__reduce_ex__": lambda self, protocol: (compile, (plain(),)),

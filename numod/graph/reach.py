@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import dis
+import os
 import random
 import sys
 import types
@@ -75,7 +76,7 @@ class _Walk:
     def __init__(self, without: frozenset) -> None:
         self.without = without  # (id of a holder, key) of what the function is given
         self.guards: list[Guard] = []
-        self.seen: set[int] = set()
+        self.seen: set[Any] = set()
         self.mentioned: set[str] = set()
 
     def function(self, function: Callable, prefix: str) -> None:
@@ -123,6 +124,8 @@ class _Walk:
             self.guards.append(Guard(name, "{0}.tobytes() == {1}", (value, value.tobytes())))
         elif isinstance(value, bytearray):
             self.guards.append(Guard(name, "{0} == {1}", (value, bytes(value))))
+        elif value is os.environ:
+            self.guards.append(Guard(name, "dict({0}) == {1}", (value, dict(value))))
         elif is_optimizer(value):
             self.optimizer(name, value)
         elif isinstance(value, (random.Random, np.random.Generator, np.random.RandomState)) or hasattr(value, "__next__"):
@@ -137,6 +140,8 @@ class _Walk:
         root = module.__name__.partition(".")[0]
         if root in _UNTRACKED or (root == "numpy" and "random" in self.mentioned):
             raise _another(module.__name__)
+        if module is os and self.mentioned & {"environ", "getenv"}:
+            self.visit("os.environ", os.environ)
         if root not in _LIBRARIES:
             self.attributes(name, module, module)
 
@@ -192,6 +197,7 @@ class _Walk:
         if isinstance(descriptor, property):
             descriptor = descriptor.fget
         if isinstance(descriptor, (types.FunctionType, staticmethod, classmethod)):
+            self.defined(name, kind, key)
             self.visit(f"{name}.{key}", getattr(descriptor, "__func__", descriptor))
             return
         own = is_module(value) and (key in value.__dict__ or any(key in value.__dict__[each] for each in _REGISTRIES))
@@ -203,6 +209,13 @@ class _Walk:
             return
         if not _fixed(each):
             self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
+
+    def defined(self, name: str, kind: type | types.ModuleType, key: str) -> None:
+        """A guard that a class or module of the user's still has the function of this name."""
+        holder = kind if isinstance(kind, types.ModuleType) else next(each for each in kind.__mro__ if key in vars(each) and not _ours(each))
+        if (id(holder), key) not in self.seen:
+            self.seen.add((id(holder), key))
+            self.guards.append(Guard(f"{name}.{key}", f"{{0}}.__dict__[{key!r}] is {{1}}", (holder, vars(holder)[key])))
 
     def optimizer(self, name: str, optimizer: Any) -> None:
         """Tensors of an optimizer's state, and of its groups' settings what a step branches on: flags, and whether numbers are zero."""
@@ -240,7 +253,7 @@ def _ours(thing: Any) -> bool:
 def _fixed(value: Any) -> bool:
     """Whether it is a library's function, class or module, which nobody puts another in the place of."""
     if isinstance(value, types.ModuleType):
-        return value.__name__.partition(".")[0] in _LIBRARIES - set(_UNTRACKED) - {"numpy"}
+        return value.__name__.partition(".")[0] in _LIBRARIES - set(_UNTRACKED) - {"numpy", "os"}
     return isinstance(value, types.BuiltinFunctionType) or (isinstance(value, (type, types.FunctionType)) and _ours(value))
 
 

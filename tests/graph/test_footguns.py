@@ -189,3 +189,12 @@ def test_a_module_compiles_itself_in_place() -> None:
         np.testing.assert_allclose(other(x).detach().numpy(), before.detach().numpy(), rtol=1e-5)
     model.train(False)
     assert not model.training and not model[1].training and sys.getrefcount(model) < 10
+
+
+def test_a_compiled_module_compiled_again() -> None:
+    model = nn.Linear(3, 2)
+    compiled = numod.compile(numod.compile(model), dynamic=True)
+    for n in (2, 3, 4):
+        x = numod.randn(n, 3)
+        np.testing.assert_allclose(compiled(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5)
+    assert "return" in compiled.explain() and compiled.graph is not None and type(copy.deepcopy(compiled)).__name__ == "Linear"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 
 import numpy as np
@@ -200,3 +201,29 @@ def test_the_random_stream_may_not_be_begun_anew_inside() -> None:
     with pytest.raises(RuntimeError, match="random stream"):
         for _ in range(3):
             compiled(X)
+
+
+def test_functions_put_in_the_place_of_a_classes_own() -> None:
+    class Scaled(nn.Module):
+        @staticmethod
+        def scale(x: numod.Tensor) -> numod.Tensor:
+            return x * 2
+
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            return self.scale(x)
+
+    model = compile(Scaled())
+    step = compile(lambda x: Scaled.scale(x) + model(x))
+    for _ in range(2):
+        assert equal(model(X), X * 2) and equal(step(X), X * 4)
+    Scaled.scale = staticmethod(lambda x: x * 3)
+    assert equal(model(X), X * 3) and equal(step(X), X * 6)
+    assert model.compiled.recorded == step.recorded == 2
+
+
+def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = compile(lambda x: x * float(os.environ.get("NUMOD_TEST_SCALE", "1")))
+    for value in ("1", "2", "2", "3"):
+        monkeypatch.setenv("NUMOD_TEST_SCALE", value)
+        assert equal(compiled(X), X * float(value))
+    assert compiled.recorded == 3
