@@ -149,11 +149,18 @@ def properties() -> dict[str, object]:
 def identity() -> str:
     """What compiled code depends on: Numba's and the PTX compiler's versions, and the device's capability."""
     import numba
-    from numba import cuda
 
     if config.cuda_simulator():
         return f"cuda numba {numba.__version__} simulator"
-    return f"cuda numba {numba.__version__} {getattr(cuda, '__version__', '')} nvvm {_version('nvidia-nvvm')} sm_{capability()}"
+    return f"cuda numba {numba.__version__} {'own' if _own() else _version('numba-cuda')} nvvm {_version('nvidia-nvvm')} sm_{capability()}"
+
+
+@functools.cache
+def _own() -> bool:
+    """Whether `numba.cuda` is Numba's own target, not the package `numba-cuda`."""
+    from numba import cuda
+
+    return "numba_cuda" not in cuda.__file__
 
 
 def _version(package: str) -> str:
@@ -180,7 +187,15 @@ def namespace() -> dict[str, object]:
     from numba import types
 
     names = {name: getattr(types, name) for name in (*integers, "float32", "float64")}
-    return {**names, "boolean": types.boolean, **common}
+    return {**names, "boolean": types.boolean, **common, **(_extremes() if _own() else {})}
+
+
+@functools.cache
+def _extremes() -> dict[str, Callable]:
+    """min and max of two numbers: in kernels of its own target Numba 0.68 does not compile them, for there they take any number of arguments."""
+    from numba import cuda
+
+    return {"min": cuda.jit(device=True)(lambda x, y: x if x < y else y), "max": cuda.jit(device=True)(lambda x, y: x if x > y else y)}
 
 
 @functools.cache

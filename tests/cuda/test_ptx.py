@@ -244,3 +244,14 @@ def test_gradients_of_rows(compiled: list[str]) -> None:
         row = pointwise.rows[name].gradient_of(0)
         row.prepare(tuple(on_gpu(7, 5) for _ in row.inputs), ())
     check(compiled)
+
+
+def test_extremes_of_numbas_own_target(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from numod.device import cuda
+
+    assert not cuda._own()
+    names = cuda.namespace()
+    monkeypatch.setattr(cuda, "_own", lambda: True)
+    assert {*cuda.namespace()} - {*names} == {"min", "max"}
+    extremum.argmin.prepare((on_gpu(64, 512),), (1, False))
+    check(compiled)
