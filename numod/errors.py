@@ -34,8 +34,8 @@ class LinAlgError(RuntimeError):
     """A matrix without the factorisation asked for: singular, or not positive definite. `numod.linalg.LinAlgError`, as PyTorch has it."""
 
 
-class OutOfMemoryError(RuntimeError):
-    """A device has no room for a tensor. `numod.OutOfMemoryError` and `numod.cuda.OutOfMemoryError`, as PyTorch has it."""
+class OutOfMemoryError(RuntimeError, MemoryError):
+    """A device, or the host, has no room for a tensor. `numod.OutOfMemoryError` and `numod.cuda.OutOfMemoryError`, as PyTorch has it."""
 
 
 _ABSENT = {

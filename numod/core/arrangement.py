@@ -123,6 +123,8 @@ def tensor_split(input: Tensor, indices_or_sections: Tensor | int | Sequence[int
     if not input.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     dim = normalize_dim(dim, input.ndim)
+    if isinstance(indices_or_sections, Tensor) and indices_or_sections.dtype is not dtypes.int64:
+        raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to have dtype of long, but got {indices_or_sections.dtype.short}")
     cuts = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
     n = input.shape[dim]
     if isinstance(cuts, int):

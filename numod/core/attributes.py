@@ -73,7 +73,7 @@ class TypedStorage:
     def __init__(self, tensor: Tensor) -> None:
         self._storage, self.dtype, self.device = tensor._storage, tensor.dtype, tensor.device
         self._count = tensor._storage.nbytes() // tensor.dtype.itemsize
-        self._elements = tensor.detach().as_strided((self._count,), (1,), 0)
+        self.elements = tensor.detach().as_strided((self._count,), (1,), 0)
 
     data_ptr = property(lambda self: self._storage.data_ptr)
     nbytes = property(lambda self: self._storage.nbytes)
@@ -90,17 +90,17 @@ class TypedStorage:
 
     def tolist(self) -> list:
         """The elements as Python numbers."""
-        return self._elements.tolist()
+        return self.elements.tolist()
 
     def is_shared(self) -> bool:
         """Whether processes forked later share it."""
-        return self._elements.is_shared()
+        return self.elements.is_shared()
 
     def __getitem__(self, index: int | slice) -> object:
-        return self._elements[index].tolist()
+        return self.elements[index].tolist()
 
     def __setitem__(self, index: int | slice, value: float) -> None:
-        self._elements[index] = value
+        self.elements[index] = value
 
     def __iter__(self) -> Iterator:
         return iter(self.tolist())

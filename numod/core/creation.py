@@ -44,7 +44,9 @@ def factory(function: Callable) -> Callable:
         if out is not None:
             from .elementwise import write_result
 
-            return write_result(function.__name__, function(*arguments, **{"dtype": out.dtype, "device": out.device, **named}), out)
+            result = function(*arguments, **{"dtype": out.dtype, "device": out.device, **named})
+            ranged = result.ndim == 1 and result.numel() == out.numel() and not takes_sizes  # it keeps the shape of `out`
+            return write_result(function.__name__, result.reshape(out.shape) if ranged else result, out)
         result = function(*arguments, **named)
         return result if memory_format is preserve_format else _in_format(result, memory_format)
 

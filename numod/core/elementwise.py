@@ -210,6 +210,8 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
     if input.dtype is dtypes.bool_ and other.dtype is dtypes.bool_:
         return input == other
+    if not input.is_floating_point() and not other.is_floating_point():
+        input, other = to(input, dtypes.int64), to(other, dtypes.int64)  # noqa: A001  differences of small integers would wrap around
     close = (input == other) | ((input - other).abs() <= atol + rtol * other.abs()) & t.isfinite(input) & t.isfinite(other)
     return close | (t.isnan(input) & t.isnan(other)) if equal_nan else close
 

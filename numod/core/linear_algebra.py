@@ -236,7 +236,12 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     n = x.shape[-1] if N is None and x.ndim else N or 1
     if n <= 1:
         raise RuntimeError("N must be greater than 1.")
-    x = x if x.ndim else reshape(x, (1,))
+    return _powers(x if x.ndim else reshape(x, (1,)), n)
+
+
+def _powers(x: Tensor, n: int) -> Tensor:
+    """The first `n` powers; those of integers in int64, since they grow."""
+    x = x if x.is_floating_point() else x.to(dtypes.int64)
     return stack([t.pow(x, k) for k in range(n)], -1)
 
 
@@ -245,7 +250,7 @@ def old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Ten
     n = x.shape[-1] if N is None else N
     if not n:
         return x.new_zeros((x.shape[-1], 0))
-    powers = stack([t.pow(x, k) for k in range(n)], -1)
+    powers = _powers(x, n)
     return powers if increasing else powers.flip(-1)
 
 

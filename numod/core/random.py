@@ -216,6 +216,8 @@ def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generat
     """Fill with uniform numbers in [a, b)."""
     if a > b:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
+    if self.is_floating_point() and b - a > dtypes.finfo(self.dtype).max:
+        raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{self.dtype.short}>::max(), but found to={b} and from={a}")
     return _fill(self, t.uniform, (float(a), float(b)), generator)
 
 
@@ -231,7 +233,10 @@ def random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: G
     if high is None and low:
         low, high = 0, low
     if high is None:
-        high = 1 << {4: 24, 8: 53}[self.itemsize] if self.dtype.is_floating_point else 2 if self.dtype is dtypes.bool_ else dtypes.iinfo(self.dtype).max
+        digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+        high = 1 << digits[self.dtype.name] if self.dtype.is_floating_point else 2 if self.dtype is dtypes.bool_ else dtypes.iinfo(self.dtype).max
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     return _fill(self, t.randint, (low, high - low), generator)
 
 

@@ -114,6 +114,7 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: object = No
 
 def set_(self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Sequence[int] | None = None, stride: Sequence[int] | None = None) -> Tensor:
     """The memory, sizes and strides of another tensor; or its memory with those given. Without arguments, no elements."""
+    source = getattr(source, "elements", source)  # of a storage
     if source is None:
         source = tensor([], dtype=self.dtype, device=self.device)
     if source.dtype is not self.dtype:

@@ -16,6 +16,8 @@ from contextlib import suppress
 
 import numpy as np
 
+from ..errors import OutOfMemoryError
+
 LARGE = 1 << 19  # bytes from which a buffer's memory is kept. What is smaller the C library gives out again by itself
 _HUGE = 1 << 22  # bytes from which pages of 2 MiB are asked for, as NumPy does
 
@@ -47,18 +49,18 @@ class Pool:
         self._lock = threading.Lock()
 
     def empty(self, count: int, dtype: np.dtype) -> np.ndarray:
-        """A flat uninitialised buffer. Raises MemoryError as NumPy does."""
+        """A flat uninitialised buffer. Raises OutOfMemoryError where there is no room."""
         size = rounded(count * dtype.itemsize)
         if not self._lock.acquire(blocking=False):  # another thread's turn, or a signal handler's call in the midst of ours
-            return np.empty(count, dtype)
+            return _by_numpy(count, dtype)
         try:
             self._take_back()
             block = self._find(size) or self._map(size)
             self.used += size
             self.peak = max(self.peak, self.used)
-        except OSError:  # no room
+        except (OSError, OverflowError):  # no room
             self._shrink(0)
-            return np.empty(count, dtype)
+            return _by_numpy(count, dtype)
         finally:
             self._lock.release()
         return self._lend(block, size, count, dtype)
@@ -119,6 +121,13 @@ class Pool:
         with self._lock:
             self._take_back()
             self._shrink(0)
+
+
+def _by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
+    try:
+        return np.empty(count, dtype)
+    except (MemoryError, OverflowError, ValueError) as error:
+        raise OutOfMemoryError(f"can't allocate memory: you tried to allocate {count * dtype.itemsize} bytes. {error}") from None
 
 
 def rounded(size: int) -> int:

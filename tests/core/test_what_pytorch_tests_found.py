@@ -123,3 +123,38 @@ def test_gradients_and_draws_at_the_edges():
     assert logits.grad.item() == -0.5
     drawn = numod.distributions.Beta(numod.full((500,), 1e-2), numod.full((500,), 1e-2)).sample()
     assert 0 < drawn.min().item() and drawn.max().item() < 1
+
+
+@pytest.mark.parametrize("make", [lambda: numod.zeros(10**13), lambda: numod.zeros(2).resize_([2, 4, 2**29, 2**29]), lambda: numod.ones(1).expand(10**13).contiguous()])
+def test_no_room_is_an_error_of_either_kind(make):
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        make()
+    with pytest.raises(MemoryError):
+        make()
+
+
+def test_ranges_keep_the_shape_of_what_they_fill():
+    x = numod.zeros(2, 3)
+    numod.linspace(0, 3, 4, out=x.narrow(1, 1, 2))
+    assert x.tolist() == [[0, 0, 1], [0, 2, 3]]
+    numod.arange(4, 8, out=x.narrow(1, 0, 2))
+    assert x.tolist() == [[4, 5, 1], [6, 7, 3]]
+
+
+def test_draws_within_what_a_dtype_holds():
+    for dtype, digits in ((numod.bfloat16, 8), (numod.float16, 11), (numod.float32, 24)):
+        drawn = numod.zeros(50, dtype=dtype).random_()
+        assert 0 <= drawn.min().item() and drawn.max().item() <= 2**digits
+    for wrong, words in ((lambda x: x.random_(-4), "'from' to be less than 'to'"), (lambda x: x.uniform_(-3e38, 3e38), "to-from")):
+        with pytest.raises(RuntimeError, match=words):
+            wrong(numod.zeros(3))
+
+
+def test_integers_and_bools():
+    small = numod.tensor([1, 255], dtype=numod.uint8)
+    assert numod.isclose(small, numod.tensor([2, 0], dtype=numod.uint8), atol=2).tolist() == [True, False]
+    assert np.isclose(numod.tensor([True, False]).logsumexp(0).item(), np.log(np.e + 1)) and numod.vander(numod.tensor([-3], dtype=numod.int8), 6)[0, 0].item() == -243
+    x = numod.zeros(0).set_(numod.arange(4.0).storage(), 0, (2, 2), (2, 1))
+    assert x.tolist() == [[0, 1], [2, 3]] and np.isclose(numod.logcumsumexp(numod.zeros(2), axis=0)[1].item(), np.log(2))
+    with pytest.raises(RuntimeError, match="dtype of long"):
+        numod.tensor_split(numod.ones(3), numod.tensor(1.1))

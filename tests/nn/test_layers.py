@@ -130,3 +130,19 @@ def test_loss_settings():
         assert nn.MSELoss(reduce=False).reduction == "none"
     with pytest.raises(TypeError, match="delta must be a float or int"):
         nn.HuberLoss(delta="a")
+
+
+def test_a_transformer_gives_numbers_where_all_keys_are_padding():
+    layer, x = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True), numod.randn(2, 3, 4)
+    padding = numod.tensor([[True, True, True], [False, False, True]])
+    y = layer(x, src_key_padding_mask=padding)
+    y.sum().backward()
+    assert numod.isfinite(y).all() and all(numod.isfinite(each.grad).all() for each in layer.parameters())
+    numod.testing.assert_close(y[1, :2], layer(x[1:, :2])[0])
+
+
+def test_padding_by_nothing_is_a_copy():
+    x = numod.ones(1, 1, 2, 2)
+    for mode in ("constant", "reflect", "replicate", "circular"):
+        nn.functional.pad(x, (0, 0, 0, 0), mode=mode).fill_(4)
+    assert x.max().item() == 1

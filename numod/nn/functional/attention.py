@@ -129,10 +129,13 @@ def multi_head_attention_forward(
             raise AssertionError(f"expecting key_padding_mask shape of {(batch, key.shape[0])}, but got {tuple(key_padding_mask.shape)}")
         spread = f.reshape(padding.unsqueeze(1).unsqueeze(1).expand((batch, num_heads, 1, k.shape[1])), (batch * num_heads, 1, k.shape[1]))
         mask = spread if mask is None else mask + spread
-    scores = f.matmul(q * (1.0 / sqrt(width)), k.transpose(-2, -1))
-    weights = softmax(scores if mask is None else scores + mask, -1)
-    used = dropout(weights, dropout_p, training)
-    result = f.reshape(f.transpose(f.matmul(used, v), 0, 1), (length * batch, size))
+    if need_weights:
+        scores = f.matmul(q * (1.0 / sqrt(width)), k.transpose(-2, -1))
+        used = dropout(softmax(scores if mask is None else scores + mask, -1), dropout_p, training)
+        attended = f.matmul(used, v)
+    else:  # by blocks of keys, and 0 where nobody takes part
+        attended = scaled_dot_product_attention(q, k, v, mask, dropout_p if training else 0.0)
+    result = f.reshape(f.transpose(attended, 0, 1), (length * batch, size))
     result = f.reshape(linear(result, out_proj_weight, out_proj_bias), (length, batch, size))
     result = result if batched else result.squeeze(1)
     if not need_weights:

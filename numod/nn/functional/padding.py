@@ -42,7 +42,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
                 result = f.narrow(result, dim, left, max(result.shape[dim] - left - right, 0))
                 before, after = max(before, 0), max(after, 0)
             result = f.index_select(result, dim, _index(mode, result.shape[dim], before, after, dim).to(device=input.device))
-    return result
+    return result if result is not input else f.clone(input)
 
 
 def _index(mode: str, n: int, before: int, after: int, dim: int) -> Tensor:
