@@ -162,6 +162,7 @@ def layers() -> list[Row]:
         Row("embedding 10 k × 128, 4 k indices", expression("F.embedding(at, table)", table | at, "table[at]", "table[at]"), Bar(0.9)),
         Row("embedding, forward+backward", backward("embedding", at["at"], table["table"]), Bar(0.9)),
         Row("sort, 1 M floats", expression("x.sort()[0]", {"x": partial(uniform, 1_000_000)}, "jnp.sort(x)", "np.sort(x)", onnx=False)),
+        Row("topk, 1000 of 1 M floats", expression("x.topk(1000)[0]", {"x": partial(uniform, 1_000_000)}, "lax.top_k(x, 1000)[0]", onnx=False)),
     ]  # fmt: skip
 
 
