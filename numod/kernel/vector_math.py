@@ -594,22 +594,29 @@ def _raised(size: Number, y: Number) -> Number:
     return _scaled(total + (small + r * r * polynomial(r, _EXP[1])), code)
 
 
+_LOG2_NEAR = (  # log2(1 + f) / f and (2^r - 1) / r, as exact as a result of float32 needs: no division, which takes longer than all the rest
+    1.4426950408862034, -0.7213475203430864, 0.4808983490727961, -0.36067378977100695, 0.28853876232996745, -0.24044662677727305, 0.20610869528306625,
+    -0.18043268521020117, 0.16018226130296026, -0.14252340755410017, 0.13062890256021095, -0.13478928738366042, 0.13113743753686682, -0.06806287590390596,
+)  # fmt: skip
+_EXP2_NEAR = (0.6931471805568324, 0.24022650695888503, 0.055504109063258665, 0.00961812913523614, 0.0013333478473685416, 0.00015403475186530802, 1.530370071136579e-05,
+              1.3250805517498237e-06)  # fmt: skip
+
+
 def _raised_widely(size: Number, y: Number) -> Number:
     """size^y of float32, both widened."""
     k, f = _split(size, False)
-    logarithm = where(size == 0.0, -INF, where(size < INF, multiply_add(f - _tail(f), _LOG2E, k), size))
+    logarithm = where(size == 0.0, -INF, where(size < INF, multiply_add(f, polynomial(f, _LOG2_NEAR), k), size))
     exponent = at_most(at_least(y * logarithm, -200.0), 200.0)
     n, code = _rounded(exponent, 1, _bias(y))
-    scale = _power_of_two(code, y)
-    return narrowed(multiply_add(_excess((exponent - n) * 0.6931471805599453), scale, scale))
+    scale, r = _power_of_two(code, y), exponent - n
+    return narrowed(multiply_add(r * polynomial(r, _EXP2_NEAR), scale, scale))
 
 
 @vector
 def power(x: Number, y: Number) -> Number:
-    wide = y if y.width == 64 else widened(y)
-    result = _raised(absolute(x), y) if y.width == 64 else _raised_widely(widened(absolute(x)), wide)
-    half = 0.5 * wide
-    whole = library("floor", wide) == wide
+    result = _raised(absolute(x), y) if y.width == 64 else _raised_widely(widened(absolute(x)), widened(y))
+    half = 0.5 * y
+    whole = library("floor", y) == y
     odd = whole & (library("floor", half) != half)
     result = where((x < 0.0) & (x > -INF) & (whole ^ True), NAN, where(odd, with_sign(result, x), result))
     return where((x == 1.0) | (y == 0.0) | ((x == -1.0) & (absolute(y) == INF)), 1.0, result)
