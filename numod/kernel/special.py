@@ -438,6 +438,42 @@ def scaled_bessel_k(order, x):
     return value * (x + 0.5 - 0.25 * h) / x if order else value
 
 
+@wide_scalar
+def bessel_j0(x):
+    """Of order 0."""
+    return bessel_j(0, x)
+
+
+@wide_scalar
+def bessel_j1(x):
+    """Of order 1."""
+    return bessel_j(1, x)
+
+
+@wide_scalar
+def bessel_y0(x):
+    """Of order 0."""
+    return bessel_y(0, x)
+
+
+@wide_scalar
+def bessel_y1(x):
+    """Of order 1."""
+    return bessel_y(1, x)
+
+
+@wide_scalar
+def bessel_k0e(x):
+    """Of order 0, times exp(x)."""
+    return scaled_bessel_k(0, x)
+
+
+@wide_scalar
+def bessel_k1e(x):
+    """Of order 1, times exp(x)."""
+    return scaled_bessel_k(1, x)
+
+
 # ---- whole numbers and neighbours
 
 

@@ -46,17 +46,17 @@ i0e = pointwise("i0e", "bessel_i0e(float64(x))", dx=lambda g, x, out: g * (i1e(x
 i1 = pointwise("i1", "bessel_i1(float64(x))", dx=lambda g, x, out: g * where(x == 0.0, 0.5, i0(x) - out / where(x == 0.0, 1.0, x)), result="float")
 i1e = pointwise("i1e", "bessel_i1e(float64(x))",
                 dx=lambda g, x, out: g * where(x == 0.0, 0.5, i0e(x) - out * (sign(x) + 1.0 / where(x == 0.0, 1.0, x))), result="float")
-bessel_j0 = pointwise("bessel_j0", "bessel_j(0, float64(x))", dx=lambda g, x: -g * bessel_j1(x), result="float")
-bessel_j1 = pointwise("bessel_j1", "bessel_j(1, float64(x))",
+bessel_j0 = pointwise("bessel_j0", "bessel_j0(float64(x))", dx=lambda g, x: -g * bessel_j1(x), result="float")
+bessel_j1 = pointwise("bessel_j1", "bessel_j1(float64(x))",
                       dx=lambda g, x, out: g * where(x == 0.0, 0.5, bessel_j0(x) - out / where(x == 0.0, 1.0, x)), result="float")
-bessel_y0 = pointwise("bessel_y0", "bessel_y(0, float64(x))", dx=lambda g, x: -g * bessel_y1(x), result="float")
-bessel_y1 = pointwise("bessel_y1", "bessel_y(1, float64(x))", dx=lambda g, x, out: g * (bessel_y0(x) - out / x), result="float")
-scaled_modified_bessel_k0 = pointwise("scaled_modified_bessel_k0", "scaled_bessel_k(0, float64(x))",
+bessel_y0 = pointwise("bessel_y0", "bessel_y0(float64(x))", dx=lambda g, x: -g * bessel_y1(x), result="float")
+bessel_y1 = pointwise("bessel_y1", "bessel_y1(float64(x))", dx=lambda g, x, out: g * (bessel_y0(x) - out / x), result="float")
+scaled_modified_bessel_k0 = pointwise("scaled_modified_bessel_k0", "bessel_k0e(float64(x))",
                                       dx=lambda g, x, out: g * (out - scaled_modified_bessel_k1(x)), result="float")
-scaled_modified_bessel_k1 = pointwise("scaled_modified_bessel_k1", "scaled_bessel_k(1, float64(x))",
+scaled_modified_bessel_k1 = pointwise("scaled_modified_bessel_k1", "bessel_k1e(float64(x))",
                                       dx=lambda g, x, out: g * (out - scaled_modified_bessel_k0(x) - out / x), result="float")
-modified_bessel_k0 = pointwise("modified_bessel_k0", "exp(-float64(x)) * scaled_bessel_k(0, float64(x))", dx=lambda g, x: -g * modified_bessel_k1(x), result="float")
-modified_bessel_k1 = pointwise("modified_bessel_k1", "exp(-float64(x)) * scaled_bessel_k(1, float64(x))",
+modified_bessel_k0 = pointwise("modified_bessel_k0", "exp(-float64(x)) * bessel_k0e(float64(x))", dx=lambda g, x: -g * modified_bessel_k1(x), result="float")
+modified_bessel_k1 = pointwise("modified_bessel_k1", "exp(-float64(x)) * bessel_k1e(float64(x))",
                                dx=lambda g, x, out: -g * (modified_bessel_k0(x) + out / x), result="float")
 
 # ---- numbers taken apart, neighbours, whole numbers

@@ -120,6 +120,31 @@ def test_modified_bessel(order):
     assert scaled[0] == 0 and scaled[1] == 0 and math.isnan(scaled[2]) and scaled[3] == pytest.approx(1 / math.sqrt(2e300 * math.pi))
 
 
+@pytest.mark.parametrize("order", [0, 1])
+def test_bessel_by_its_series(order):
+    x = np.concatenate([random.uniform(0, 8, 2000), 10 ** random.uniform(-30, 0, 200)])
+    wide = x.astype(WIDE)
+    term = wide / 2 if order else np.ones(x.shape, WIDE)
+    total = term.copy()
+    for k in range(1, 60):
+        term = -term * (wide * wide / 4) / (k * (k + order))
+        total += term
+    assert errors((special.bessel_j0, special.bessel_j1)[order], x, total, 0.2) <= 25  # in units of what oscillates there
+
+
+def test_bessel_functions_have_their_wronskians():
+    """J1 Y0 - J0 Y1 = 2 / (pi x) and I0 K1 + I1 K0 = 1 / x (DLMF 10.5.2, 10.28.2)."""
+    x = numod.from_numpy(np.concatenate([random.uniform(1e-3, 8, 2000), random.uniform(8, 100, 2000), 10 ** random.uniform(2, 12, 500)]))
+    first = special.bessel_j1(x) * special.bessel_y0(x) - special.bessel_j0(x) * special.bessel_y1(x)
+    np.testing.assert_allclose((first * x).numpy(), 2 / math.pi, rtol=2e-14)
+    second = special.i0e(x) * special.scaled_modified_bessel_k1(x) + special.i1e(x) * special.scaled_modified_bessel_k0(x)
+    np.testing.assert_allclose((second * x).numpy(), 1, rtol=3e-15)
+    ends = numod.tensor([0.0, -1.0, math.inf, math.nan], dtype=numod.float64)
+    for function, at_zero in ((special.bessel_y0, -math.inf), (special.bessel_y1, -math.inf), (special.modified_bessel_k0, math.inf), (special.scaled_modified_bessel_k1, math.inf)):
+        np.testing.assert_array_equal(function(ends).numpy(), [at_zero, math.nan, 0, math.nan])
+    np.testing.assert_array_equal(special.bessel_j0(ends).numpy()[[0, 2, 3]], [1, 0, math.nan])
+
+
 def test_float32_is_float64_rounded():
     x = POSITIVE[(POSITIVE > 1e-30) & (POSITIVE < 1e30)].astype(np.float32)
     for function in (numod.lgamma, numod.digamma, special.erfcx, special.i0e, special.i1e):
@@ -127,7 +152,7 @@ def test_float32_is_float64_rounded():
         np.testing.assert_array_equal(narrow, wide.astype(np.float32))
 
 
-@pytest.mark.parametrize("name", ["lgamma", "digamma", "erfcx", "ndtri", "bessel_i0e"])
+@pytest.mark.parametrize("name", ["lgamma", "digamma", "erfcx", "ndtri", "bessel_i0e", "bessel_y1"])
 def test_loops_call_functions_of_registers(name, monkeypatch):
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
     source = f"def kernel(x, out):\n    for k in range(out.shape[0]):\n        out[k] = {name}(float64(x[k]))\n"
