@@ -266,6 +266,15 @@ def tell_made(tensor: Tensor, how: str) -> Tensor:
     return tensor
 
 
+def tell_copied(copy: Tensor, source: Tensor) -> Tensor:
+    """Tell whoever records of a copy that stands for a view of `source`."""
+    for listener in listeners:
+        watch = getattr(listener, "copied", None)
+        if watch is not None:
+            watch(copy, source)
+    return copy
+
+
 def tell_dropped(leaf: Tensor) -> None:
     """Tell whoever records that the function sets a leaf's gradient to None, whatever it is."""
     for listener in listeners:

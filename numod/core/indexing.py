@@ -9,7 +9,7 @@ import numpy as np
 from .. import dtypes
 from ..device import Layout
 from ..ops import view as v
-from .apply import apply, listeners
+from .apply import apply, listeners, tell_copied
 from .creation import arange, as_tensor, tensor
 from .elementwise import copy_
 from .resolve import resolved
@@ -28,7 +28,10 @@ def getitem(self: Tensor, index: object) -> Tensor:
     view, tensors = _cut_out(self, items), None
     if view is None or view is self:
         view, tensors = _basic(self, index)
-    return _gathered(view, tensors) if tensors else view
+    if not tensors:
+        return view
+    result = _gathered(view, tensors)
+    return result if any(each.ndim for each in tensors.values()) else tell_copied(result, self)  # the latter where a program is recorded
 
 
 def _cut_out(self: Tensor, items: tuple) -> Tensor | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
@@ -154,6 +154,7 @@ class Recorder:
         self.patient, self.refused = False, None  # whether a refusal can wait until the function has ended, since it may raise itself; the first one
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
+        self.copies: dict[int, tuple[int, str]] = {}  # storages that stand for views of others, until those are written to: of what, and where they were made
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
         self.made_state = False  # whether an optimizer began its state in the recorded step
         for each in inputs:
@@ -168,6 +169,9 @@ class Recorder:
     def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
         if get_ident() != self.thread:
             return
+        self._check_copies(inputs)
+        if in_place:
+            self._check_copies(outputs, [id(each._storage) for each in outputs])
         known = tuple(self._known(each) for each in inputs)
         if isinstance(op, Update):
             for each in outputs:
@@ -176,6 +180,24 @@ class Recorder:
         if not in_place and not op.is_view:
             self.made_here.update(id(each._storage) for each in outputs)
         self.program.steps.append(Step(op, known, parameters, results, in_place, _line()))
+
+    def copied(self, copy: Tensor, source: Tensor) -> None:
+        """A copy was made in the place of a view."""
+        if get_ident() == self.thread:
+            self.copies[id(copy._storage)] = id(source._storage), _line()
+
+    def _check_copies(self, used: tuple, written: Sequence[int] = ()) -> None:
+        """Refuse what would tell a copy from the view it stands for: a write to it, or its use after a write to what it was taken from."""
+        for each in used:
+            taken = self.copies.get(id(each._storage)) if isinstance(each, Tensor) else None
+            if taken is not None and (taken[0] is None or id(each._storage) in written):
+                raise RuntimeError(
+                    f"trace: {taken[1]} indexes by a tensor without dimensions, which makes a view that is written to at {_line()}; a recorded program has "
+                    "a copy there: write by x[i] = ..., or index by a Python number"
+                )
+        for copy, (source, line) in list(self.copies.items()):
+            if source in written:
+                self.copies[copy] = None, line
 
     def observe(self, tensor: Tensor, value: float | int | bool) -> None:
         """The library looked at a value."""
@@ -283,6 +305,7 @@ class Recorder:
             raise RuntimeError(f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes")
         if not isinstance(each, Tensor) or id(each) in self.outside:
             return each
+        self._check_copies((each,))
         found = self._known(each)
         if self.alive[found.number] is each:
             return found

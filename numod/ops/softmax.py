@@ -27,9 +27,9 @@ def log_softmax_kernel(x, out, outer, n, inner):
         place = int64(task)
         base = (place // inner) * n * inner + place % inner
         high = greatest(x, base, n, inner)
-        shift = high + log(sum_of_exp(x, base, n, inner, high))
-        for k in range(n):
-            out[uintp(base + k * inner)] = x[uintp(base + k * inner)] - shift
+        rest = log(float64(sum_of_exp(x, base, n, inner, high)))
+        for k in range(n):  # in float64, or the compiler would join high and rest, which loses the digits of rest
+            out[uintp(base + k * inner)] = real(float64(x[uintp(base + k * inner)] - high) - rest)
 
 
 def cross_entropy_kernel(x, target, out, outer, n, inner, ignored):
@@ -104,9 +104,9 @@ def log_softmax_team(x, out, outer, n, inner):
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
         high = team_high(x, row * n, n, shared, thread, TEAM)
-        shift = high + log(team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM))
+        rest = log(float64(team_sum_of_exp(x, row * n, n, high, shared, thread, TEAM)))
         for k in range(thread, n, TEAM):
-            out[uintp(row * n + k)] = x[uintp(row * n + k)] - shift
+            out[uintp(row * n + k)] = real(float64(x[uintp(row * n + k)] - high) - rest)
 
 
 def cross_entropy_team(x, target, out, outer, n, inner, ignored):

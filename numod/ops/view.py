@@ -181,4 +181,7 @@ def spread(g: object, whole: Layout, shape: tuple, strides: tuple, offset: int) 
         flat.index_add_(0, places.reshape(-1), g.reshape(-1))
     else:
         flat.as_strided(shape, strides, offset - low).copy_(g)
+    if whole.overlapping:  # elements of the input that are one in memory get equal parts
+        visits = flat.new_zeros(flat.shape).index_add_(0, flat._places(whole.shape, whole.strides, -low).reshape(-1), flat.new_ones(whole.size))
+        flat = flat / visits.clamp_(min=1)
     return flat.as_strided(whole.shape, whole.strides, -low)

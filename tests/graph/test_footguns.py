@@ -198,3 +198,42 @@ def test_a_compiled_module_compiled_again() -> None:
         x = numod.randn(n, 3)
         np.testing.assert_allclose(compiled(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5)
     assert "return" in compiled.explain() and compiled.graph is not None and type(copy.deepcopy(compiled)).__name__ == "Linear"
+
+
+def _written(x: numod.Tensor, i: numod.Tensor) -> numod.Tensor:
+    y = x.clone()
+    y[i][:1].add_(5)
+    return y
+
+
+def _left_behind(x: numod.Tensor, i: numod.Tensor) -> numod.Tensor:
+    y = x.clone()
+    row = y[i]
+    y.mul_(2)
+    return row
+
+
+def _used_behind(x: numod.Tensor, i: numod.Tensor) -> numod.Tensor:
+    y = x.clone()
+    row = y[i]
+    y.mul_(2)
+    return row + 1
+
+
+@pytest.mark.parametrize("function", [_written, _left_behind, _used_behind])
+def test_a_view_by_a_tensor_without_dimensions_must_not_matter(function: Callable) -> None:
+    with pytest.raises(RuntimeError, match=r"test_footguns.py:\d+ indexes by a tensor without dimensions, which makes a view that is written to at"):
+        numod.compile(function)(numod.arange(6.0).reshape(3, 2), numod.tensor(1))
+
+
+def test_a_row_by_a_tensor_without_dimensions_is_a_copy_where_nobody_can_tell() -> None:
+    def moved(x: numod.Tensor, i: numod.Tensor) -> numod.Tensor:
+        y = x.clone()
+        row = y[i] + 0
+        y.mul_(2)
+        y[i] = row
+        return y
+
+    x, compiled = numod.arange(6.0).reshape(3, 2), numod.compile(moved)
+    for k in (0, 2, 1):
+        assert compiled(x, numod.tensor(k)).tolist() == moved(x, numod.tensor(k)).tolist()

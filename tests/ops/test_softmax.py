@@ -193,3 +193,10 @@ def test_the_least_softmaxes_are_subnormal_numbers(dtype, far):
     np.testing.assert_allclose(numod.tensor(x).softmax(1).numpy(), wanted, rtol=1e-6, atol=float(np.finfo(dtype).smallest_subnormal))
     assert (numod.tensor(x).softmax(1).numpy()[0, 1::2] > 0).all()
     np.testing.assert_allclose(numod.tensor(x).log_softmax(1).numpy(), x - np.log(35.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_log_softmax_keeps_its_digits_beside_large_numbers(dim: int) -> None:
+    x = numod.tensor([[1e5, 1e5 + 1], [1e5 - 3, 1e5 + 0.5]])
+    exact = x.double() - x.double().logsumexp(dim, keepdim=True)
+    np.testing.assert_allclose(numod.log_softmax(x, dim).numpy(), exact.numpy(), rtol=3e-7, atol=1e-7)

@@ -278,3 +278,13 @@ def test_errors(name):
     call, exception, message = ERRORS[name]
     with pytest.raises(exception, match=message):
         call()
+
+
+def test_as_strided_over_elements_that_are_one_in_memory() -> None:
+    """Its gradient: what each element of the memory got, in equal parts for all that lie on it, so that their sum is whole."""
+    w = numod.tensor([1.0, 2.0], requires_grad=True)
+    (w.expand(3, 2).as_strided((2, 2), (0, 1)) * numod.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+    assert w.grad.tolist() == [4, 6]
+    v = numod.arange(5.0).requires_grad_()
+    (v.unfold(0, 3, 1).as_strided((5,), (1,)) * numod.arange(5.0)).sum().backward()
+    assert v.grad.tolist() == [0, 1, 2, 3, 4]
