@@ -63,8 +63,9 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
     if plan is None:
         if op.widens and _narrow(op, key[1:]):
             return _apply_wide(op, inputs, parameters)
-        plan = op.plan(key, key[1:], parameters)
+        plan = op.plan(key[1:], parameters)
         plan.run = _viewer(plan) if op.is_view else _runner(plan)
+        op.remember(key, plan)
     result = plan.run(inputs)
     if wanted is not False and op.differentiable and state.grad_enabled and (wanted or _is_wanted(inputs, ())):
         record(op, inputs, key[1:], parameters, result)
@@ -91,8 +92,9 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     if plan is None:
         if op.widens and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)]):
             return _apply_into_wide(op, given, targets, parameters)
-        plan = op.plan(key, layouts, parameters, tuple(target._layout for target in targets), over)
+        plan = op.plan(layouts, parameters, tuple(target._layout for target in targets), over)
         plan.run = _maker(plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in over]))(plan.launch, *plan.constants)
+        op.remember(key, plan)
     node = None
     if state.grad_enabled and op.differentiable and targets[0]._layout.dtype.is_floating_point and _is_wanted(inputs, targets):
         node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while its inputs have the history they had
@@ -140,7 +142,8 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
         key = tuple(layouts)
         plan = op.plans.get(key)
         if plan is None:
-            plan = op.plan(key, [*layouts, *map(type, values)], (len(layouts) // len(members[0]),), key)
+            plan = op.plan([*layouts, *map(type, values)], (len(layouts) // len(members[0]),), key)
+            op.remember(key, plan)
         plan.launch(*[each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors], *values, *plan.constants)
         for member in members[first : first + op.together]:
             for k in op.positions:

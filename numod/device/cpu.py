@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ ROUNDING = "numpy"  # where kernels take floor, ceil and trunc from: functions f
 MATH = "math"  # where they take the rest from
 VECTORISED = True  # whether kernels take exp, tanh and the like from `kernel.vector_math`
 _ready = False
+# whose handlers are likely to raise; Ctrl-C's last, so that it is the last to be on its own again
+_SIGNALS = [getattr(signal, name) for name in ("SIGALRM", "SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT") if hasattr(signal, name)]
 
 
 _SCRATCH = 1 << 26  # bytes of scratch memory a thread keeps at most
@@ -224,10 +227,32 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
         for each in (dispatcher, *parts):
             each._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
-    with _helpers_unfinished(function.__name__), compiler.quickly():
+    with _signals_waiting(), _helpers_unfinished(function.__name__), compiler.quickly():
         entry = dispatcher.compile(numba_types(signature))
-    cache.keep(dispatcher)
+        cache.keep(dispatcher)
     return entry
+
+
+@contextmanager
+def _signals_waiting() -> Iterator[None]:
+    """Signals wait until a kernel is compiled, Ctrl-C among them.
+
+    What their handlers raise would be lost in LLVM's callbacks, or leave a module that two owners free: the process would die of it.
+    """
+    if threading.current_thread() is not threading.main_thread():  # only that one runs handlers
+        yield
+        return
+    handlers = [(each, handler) for each in _SIGNALS if callable(handler := signal.getsignal(each))]
+    came: list[int] = []
+    for each, _ in handlers:
+        signal.signal(each, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for each, handler in handlers:
+            signal.signal(each, handler)
+        for each in came:
+            signal.raise_signal(each)
 
 
 def _with_lines(flags: object) -> object:

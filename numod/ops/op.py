@@ -113,17 +113,20 @@ class Op:
         """
         return None
 
-    def plan(self, key: tuple, arguments: list, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
-        """Prepare and remember a plan."""
+    def plan(self, arguments: list, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
+        """Prepare a plan."""
         arguments = tuple(arguments)
         plan = self.prepare_into(arguments, parameters, into, over) if into else self.prepare(arguments, parameters)
         plan.place(arguments)
         if any(getattr(each, "type", None) == "meta" for each in (*parameters, *[getattr(each, "device", None) for each in arguments])):
             plan.launch = None if plan.launch is None else nothing_to_do
+        return plan
+
+    def remember(self, key: tuple, plan: Plan) -> None:
+        """Keep a plan that has all it needs: another thread may run it at once."""
         if len(self.plans) >= PLAN_LIMIT:
             self.plans.clear()
         self.plans[key] = plan
-        return plan
 
     def gradient_of(self, position: int) -> Callable | None:
         """The gradient function of an input, or None where the op has none for it."""

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -122,6 +123,22 @@ def test_a_kernel_is_compiled_once_and_then_loaded(fresh):
     assert again is not kernel and again.cached and result(again) == RIGHT
     assert (builder.statistics.compiled, builder.statistics.loaded) == (compiled + 1, loaded + 1)
     assert kernel in builder.kernels() or again in builder.kernels()
+
+
+def test_signals_wait_for_the_kernel(fresh, monkeypatch):
+    """An exception of a handler in the midst of the compiler would be lost in LLVM's callbacks, or free a module twice."""
+    steps = []
+
+    def save_overload(self, *arguments):
+        steps.append("begun")
+        signal.raise_signal(signal.SIGINT)
+        steps.append("finished")
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(builder._Cache, "save_overload", save_overload)
+        fresh.build()
+    assert steps == ["begun", "finished"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert result(fresh.build()) == RIGHT
 
 
 def test_serial_and_parallel_variants_are_apart(fresh):
