@@ -52,12 +52,25 @@ def setitem(self: Tensor, index: object, value: object) -> None:
     view, tensors = _basic(self, index)
     if not isinstance(value, Tensor):  # numbers of a float64 tensor keep their digits
         value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)
+    elif any(each.ndim for each in tensors.values()) and value.dtype is not self.dtype and not (value.numel() == 1 and _has_mask(index)):
+        raise RuntimeError(_mismatch(self, value))
     value = value if value.dtype is self.dtype else value.to(self.dtype)
     value = value if value.device is self.device else value.to(device=self.device)
     if not tensors:
         copy_(view, _without_leading_ones(value, view.ndim))
     else:
         put(view, tensors, value, accumulate=False)
+
+
+def _has_mask(index: object) -> bool:
+    return any(isinstance(each, Tensor) and each.dtype in (dtypes.bool_, dtypes.uint8) for each in (index if isinstance(index, tuple) else (index,)))
+
+
+def _mismatch(self: Tensor, value: Tensor) -> str:
+    return (
+        f"Index put requires the source and destination dtypes match, got {self.dtype.short} for the destination and {value.dtype.short} for the source. "
+        "Convert it first: .to(x.dtype)"
+    )
 
 
 def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
@@ -144,6 +157,8 @@ def _as_index(each: object, self: Tensor) -> object:
         if each.dtype is dtypes.uint8:
             warnings.warn("indexing with dtype numod.uint8 is now deprecated, please use a dtype numod.bool instead.", stacklevel=4)
             return each.to(dtypes.bool_)
+        if each.device is not self.device and each.device.type != "cpu":
+            raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({self.device})")
         return each if each.device is self.device else each.to(device=self.device)
     try:
         return each.__index__()
@@ -244,6 +259,10 @@ def put(view: Tensor, tensors: dict, value: Tensor, accumulate: bool) -> None:
 def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:
     """self[indices] = values, or += with `accumulate` (repeated indices add up)."""
     view, tensors = _basic(self, tuple(indices))
+    if values.dtype is not self.dtype:
+        if values.numel() > 1 or accumulate or not _has_mask(tuple(indices)):
+            raise RuntimeError(_mismatch(self, values))
+        values = values.to(self.dtype)
     put(view, tensors, values, accumulate)
     return self
 

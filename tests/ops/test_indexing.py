@@ -252,3 +252,18 @@ def test_errors(name):
     call, exception, message = ERRORS[name]
     with pytest.raises(exception, match=message):
         call()
+
+
+def test_written_values_have_the_dtype_where_index_tensors_say_where() -> None:
+    x, mask, wide = numod.zeros(3), numod.tensor([True, False, True]), numod.ones(2, dtype=numod.float64)
+    for write in (lambda: x.__setitem__([0, 2], wide), lambda: x.__setitem__(mask, wide), lambda: x.index_put_((numod.tensor([0, 1]),), wide)):
+        with pytest.raises(RuntimeError, match="dtypes match, got Float for the destination and Double for the source"):
+            write()
+    x[:2], x[mask], x[numod.tensor(1)] = wide, numod.tensor(2, dtype=numod.float64), numod.tensor(5)
+    assert x.tolist() == [2, 5, 2]
+
+
+def test_indices_of_another_device_than_the_cpu() -> None:
+    with pytest.raises(RuntimeError, match=r"either on cpu or on the same device as the indexed tensor \(cpu\)"):
+        numod.zeros(3)[numod.tensor([0], device="meta")]
+    assert numod.zeros(3, device="meta")[numod.tensor([0, 1])].shape == (2,)
