@@ -14,7 +14,7 @@ from .tensor import Tensor, wrap
 
 METHODS = """
     get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full new_tensor new_empty_strided new_arange new_identity
-    untyped_storage storage dim_order as_subclass to_dense dense_dim sparse_dim type_as
+    untyped_storage storage dim_order as_subclass to_dense dense_dim sparse_dim type_as record_stream
 """
 FUNCTIONS = "get_device is_same_size"
 
@@ -115,6 +115,13 @@ def dim_order(self: Tensor) -> tuple[int, ...]:
     """The dimensions from the outermost in memory to the innermost."""
     strides = self.stride()
     return tuple(sorted(range(self.ndim), key=lambda d: (-strides[d], d)))
+
+
+def record_stream(self: Tensor, stream: object) -> None:
+    """Say that a `numod.cuda.Stream` beside the one it was made on uses it: its memory then waits for that stream's work before it is given out again."""
+    if self.device.type != "cuda":
+        raise NotImplementedError(f"record_stream(): only CUDA tensors belong to streams, got one on {self.device}")
+    self.device.backend.record_stream(self._storage.data, stream._raw)
 
 
 def copied(self: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ import numpy as np
 from .. import config
 from . import cuda_driver, cuda_memory
 from .signature import numba_types
+from .storage import address
 
 LOOP = "range(cuda.grid(1), {0}, cuda.gridsize(1))"
 FLAT, SIMULATED = True, config.cuda_simulator()
@@ -97,6 +98,11 @@ def download(buffer: object) -> np.ndarray:
 def pinned(count: int, storage_dtype: object) -> np.ndarray:
     """A host buffer that the device can read by itself, without the processor copying it first."""
     return np.empty(count, storage_dtype) if config.cuda_simulator() else cuda_driver.pinned(driver(), count, np.dtype(storage_dtype))
+
+
+def record_stream(buffer: object, stream: object) -> None:
+    """Keep a buffer's memory, once it is freed, until what `stream` was told by then has run."""
+    pool().record_stream(address(buffer), stream)
 
 
 def make_stream() -> object:

@@ -63,6 +63,12 @@ event.synchronize()
 assert event.elapsed_time(event) == 1.5 and not event.query()
 cuda.synchronize()
 
+reader = numod.ones(2, device="cuda")
+reader.record_stream(stream)
+del reader
+assert len(x.device.backend.pool()._waiting) == 1  # its memory waits for the stream
+cuda.synchronize()
+
 pinned = numod.ones(3).pin_memory()
 assert pinned.is_pinned() and pinned.cuda().cpu().tolist() == [1, 1, 1]
 try:
