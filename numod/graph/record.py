@@ -201,7 +201,7 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
         recorder.add_input(each)
     boundary = len(recorder.program.steps)
     numbers = {id(each): k for k, each in enumerate(tensors)}
-    gradients = grad(results, leaves, seeds, retain_graph=True, allow_unused=True)
+    gradients = grad(results, leaves, seeds, retain_graph=True, allow_unused=True) if leaves else ()
     return boundary, [recorder.numbers[id(each)] for each in results], [numbers.get(id(each), each) for each in leaves], gradients
 
 

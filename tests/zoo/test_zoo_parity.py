@@ -25,7 +25,7 @@ def close(found: object, expected: object, name: str, tolerance: float = 1e-4) -
 
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_forward_backward_and_three_steps(name: str) -> None:
-    torch.manual_seed(10)  # weights of one draw: others may put an activation so close to 0 that rounding decides
+    torch.manual_seed(12)  # weights of one draw: others may put an activation so close to 0 that rounding decides
     ours, inputs, loss_of = zoo.MODELS[name](numod)
     theirs, other_inputs, other_loss_of = zoo.MODELS[name](torch)
     assert repr(ours) == repr(theirs)
