@@ -262,28 +262,26 @@ def _tell(op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bo
 
 def tell_made(tensor: Tensor, how: str) -> Tensor:
     """Tell whoever records of a tensor that no op made: "empty" memory, Python "values", or an "array"."""
-    for listener in listeners:
-        watch = getattr(listener, "made", None)
-        if watch is not None:
-            watch(tensor, how)
+    _tell_of("made", tensor, how)
     return tensor
 
 
 def tell_copied(copy: Tensor, source: Tensor) -> Tensor:
     """Tell whoever records of a copy that stands for a view of `source`."""
-    for listener in listeners:
-        watch = getattr(listener, "copied", None)
-        if watch is not None:
-            watch(copy, source)
+    _tell_of("copied", copy, source)
     return copy
 
 
 def tell_dropped(leaf: Tensor) -> None:
     """Tell whoever records that the function sets a leaf's gradient to None, whatever it is."""
+    _tell_of("dropped", leaf)
+
+
+def _tell_of(event: str, *things: object) -> None:
     for listener in listeners:
-        watch = getattr(listener, "dropped", None)
+        watch = getattr(listener, event, None)
         if watch is not None:
-            watch(leaf)
+            watch(*things)
 
 
 def _compute(op: Pointwise, arguments: tuple) -> Tensor:
