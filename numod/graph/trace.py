@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
@@ -154,7 +154,8 @@ class Recorder:
         self.patient, self.refused = False, None  # whether a refusal can wait until the function has ended, since it may raise itself; the first one
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
-        self.copies: dict[int, tuple[int, str]] = {}  # storages that stand for views of others, until those are written to: of what, and where they were made
+        self.copies: dict[int, tuple[int, str]] = {}  # storages that stand for views of others: of which, and where they were made
+        self.stale: dict[int, str] = {}  # those of them that are no longer like the view, for one of the two was written to
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
         self.made_state = False  # whether an optimizer began its state in the recorded step
         for each in inputs:
@@ -169,9 +170,10 @@ class Recorder:
     def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
         if get_ident() != self.thread:
             return
-        self._check_copies(inputs)
+        self._refuse_stale(inputs)
         if in_place:
-            self._check_copies(outputs, [id(each._storage) for each in outputs])
+            self._note_written(outputs)
+            self._refuse_stale(outputs)
         known = tuple(self._known(each) for each in inputs)
         if isinstance(op, Update):
             for each in outputs:
@@ -186,18 +188,18 @@ class Recorder:
         if get_ident() == self.thread:
             self.copies[id(copy._storage)] = id(source._storage), _line()
 
-    def _check_copies(self, used: tuple, written: Sequence[int] = ()) -> None:
-        """Refuse what would tell a copy from the view it stands for: a write to it, or its use after a write to what it was taken from."""
+    def _note_written(self, targets: tuple) -> None:
+        written = {id(each._storage) for each in targets}
+        self.stale.update({copy: line for copy, (source, line) in self.copies.items() if source in written or copy in written})
+
+    def _refuse_stale(self, used: tuple) -> None:
+        """Refuse the use of a copy that is told from the view it stands for: it, or what it was taken from, has been written to since."""
         for each in used:
-            taken = self.copies.get(id(each._storage)) if isinstance(each, Tensor) else None
-            if taken is not None and (taken[0] is None or id(each._storage) in written):
+            if isinstance(each, Tensor) and id(each._storage) in self.stale:
                 raise RuntimeError(
-                    f"trace: {taken[1]} indexes by a tensor without dimensions, which makes a view that is written to at {_line()}; a recorded program has "
-                    "a copy there: write by x[i] = ..., or index by a Python number"
+                    f"trace: {self.stale[id(each._storage)]} indexes by a tensor without dimensions, which makes a view that is written to at {_line()}, or was before; "
+                    "a recorded program has a copy there: write by x[i] = ..., or index by a Python number"
                 )
-        for copy, (source, line) in list(self.copies.items()):
-            if source in written:
-                self.copies[copy] = None, line
 
     def observe(self, tensor: Tensor, value: float | int | bool) -> None:
         """The library looked at a value."""
@@ -305,7 +307,7 @@ class Recorder:
             raise RuntimeError(f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes")
         if not isinstance(each, Tensor) or id(each) in self.outside:
             return each
-        self._check_copies((each,))
+        self._refuse_stale((each,))
         found = self._known(each)
         if self.alive[found.number] is each:
             return found
