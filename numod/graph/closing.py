@@ -9,7 +9,7 @@ from math import prod
 
 from ..device import Layout
 from ..device.layout import layout
-from ..kernel import emit
+from ..kernel import folds
 from ..kernel.expression import Symbol, substitute
 from ..ops import reduction
 from ..ops.op import Op, Plan
@@ -29,7 +29,7 @@ class FusedReduction(Op):
         fold, (output,) = row.fold(x, parameters[2]), loop.loop.outputs
         symbol = Symbol("x")
         each = substitute(row.each(symbol), {symbol: output.expression}) if row.each(symbol) is not symbol else output.expression
-        self.fold = emit.Fold(each, fold.combine, fold.finish, fold.identity, fold.source, fold.dtype, fold.wide, fold.result)
+        self.fold = folds.Fold(each, fold.combine, fold.finish, fold.identity, fold.source, fold.dtype, fold.wide, fold.result)
         self.loop = loop.loop
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
@@ -37,12 +37,12 @@ class FusedReduction(Op):
         parts = reduction.parts(n, self.out.device) if outs == 1 else 1
         if parts > 1:
             partial = layout((1, parts), fold.wide, self.out.device)
-            first = emit.Fold(fold.each, fold.combine, Symbol("a"), fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
+            first = folds.Fold(fold.each, fold.combine, Symbol("a"), fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
             run = self._launcher(first, parts)
             return Plan(self.out, reduction.two_passes(run, (n, -(-n // parts), parts, n), fold, self.name, partial, n))
         return Plan(self.out, self._launcher(fold, outs), (n, n // outs, outs, n // outs))
 
-    def _launcher(self, fold: emit.Fold, parts: int) -> object:
+    def _launcher(self, fold: folds.Fold, parts: int) -> object:
         return reduction.flat(self.name, self.out.device, fold, self.loop.inputs, self.x.size, parts)
 
 

@@ -1,8 +1,9 @@
-"""Bind kernels to a target: Python functions to source text with typed literals and the target's loops, then to launchers.
+"""Bind kernels to a target: a Python function becomes source text with typed literals and the target's loops, then a launcher.
 
-A structured op writes its kernel once, as a function over flat arrays. In it `parallel_range(n)` is a loop whose turns are independent: it
-becomes `range(n)`, a function that threads share out (`kernel.divide`) or a grid-stride loop of GPU threads. A float literal takes the kernel's `real` type, because Numba would
-compute in float64. A kernel calls only `math` functions, casts, and functions of `kernel.scalar`, whose text becomes part of its own.
+A structured op writes its kernel once, as a function over flat arrays. In it `parallel_range(n)` is a loop whose iterations
+are independent: it becomes `range(n)`, a function whose range the threads divide among them (`kernel.divide`), or a grid-stride loop of GPU threads. Float
+literals take the kernel's `real` type, since Numba would compute in float64. A kernel calls only `math` functions, casts, and functions of
+`kernel.scalar`, whose text is copied into its own.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from functools import cache
 
 from ..dtypes import dtype as DType
 from . import build as builder
-from . import block, direct, grid, panels, scalar, special, teams  # noqa: F401  the others add their functions to those of scalar
+from . import bessel, block, direct, grid, panels, scalar, special, teams  # noqa: F401  the others add their functions to those of scalar
 from .divide import divided
 
-_ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` give integers, which cannot hold an infinity
+_ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` return integers, which cannot hold an infinity
 _LONG, _SMALL = 3000, 1 << 16  # characters of a kernel that takes more than a second to compile; half of them count as many, where the work is not small
 _MATH = sorted(name for name in dir(math) if not name.startswith("_") and callable(getattr(math, name)) and name not in _ROUNDING)
 
@@ -33,9 +34,9 @@ _MATH = sorted(name for name in dir(math) if not name.startswith("_") and callab
 def launcher(
     device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset = builder.FAST_POINTWISE, team: tuple[int, int] | None = None,
 ) -> Callable:  # fmt: skip
-    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid as `work` (elements of simple work) demands.
+    """A function that runs the kernel `source` on `device`: serial, parallel or on a grid, depending on `work` (in elements of simple work).
 
-    `team`: how many blocks of how many threads a kernel wants that is written for them (`kernel.block`).
+    `team`: (blocks, threads per block) for a kernel written for blocks (`kernel.block`).
     """
     if _unbuilt.log is not None:
         return Unbuilt(device, name, source, signature, real, work, fastmath, team)
@@ -54,7 +55,7 @@ def _launcher(device: object, name: str, source: str, signature: str, real: DTyp
 
 @dataclass(frozen=True)
 class Unbuilt:
-    """A kernel that is not compiled: calling it notes the call. `build` gives the launcher."""
+    """Stands for a kernel that is not compiled: a call is recorded instead. `build` gives the launcher."""
 
     device: object
     name: str
@@ -78,7 +79,7 @@ class Unbuilt:
         return builder.build(self.device.backend, self.name, text, self.signature, False, self.fastmath)
 
     def function(self, name: str) -> str:
-        """The serial kernel's text as a function `name` that can stand beside others: its own `real` is written out, and its helpers are those of its `real`."""
+        """The serial kernel's text as a function `name` that can share a module with others: its `real` type is substituted, also in its helper functions."""
         text = _complete(self.device.backend, self.source, self.real, False)
         helpers, _, kernel = text.rpartition("def kernel(")
         for each in re.findall(r"@device_function\ndef (\w+)\(", helpers):
@@ -95,7 +96,7 @@ _unbuilt = _Log()
 
 @contextmanager
 def unbuilt() -> Iterator[list]:
-    """In this block kernels are not compiled: launchers note (kernel, arguments) in the list it gives. For the graph compiler."""
+    """Context in which kernels are not compiled: launchers append (kernel, arguments) to the list it yields. For the graph compiler."""
     before, _unbuilt.log = _unbuilt.log, []
     try:
         yield _unbuilt.log
@@ -126,7 +127,7 @@ def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
 
 
 def headed(text: str, backend: object) -> str:
-    """A text with the imports of the mathematics it uses."""
+    """`text` preceded by imports of the math functions it calls."""
     header, own, called = "", _vectorised(backend), _called(text)
     for module, names in ((f"{__package__}.vectorised", own), (backend.MATH, _MATH), (backend.ROUNDING, _ROUNDING)):
         used = [name for name in names if name in called and (names is own or name not in own)]
@@ -135,28 +136,28 @@ def headed(text: str, backend: object) -> str:
 
 
 def _called(text: str) -> set[str]:
-    """Names of the functions that a text calls."""
+    """Names of the functions that `text` calls."""
     return set(re.findall(r"\b(\w+)\(", text))
 
 
 def _vectorised(backend: object) -> dict[str, object]:
-    """The functions that this target's kernels take from `vector_math` and `lines`."""
+    """The functions this target's kernels take from `vector_math` and `lines`, by name."""
     return _formulas() if backend.VECTORISED else {}
 
 
 @cache
 def _formulas() -> dict[str, object]:
-    from . import lines, vector_math, vector_special  # noqa: F401  with them comes llvmlite, which is not loaded before a kernel is built
+    from . import lines, vector_math  # with them comes llvmlite, which is not loaded before a kernel is built
 
     return {**vector_math.formulas, **lines.formulas}
 
 
 @cache
 def _version_of_vectors() -> str:
-    """A digest of the code that writes their instructions, which a kernel's text does not show."""
-    from . import branches, instructions, lines, vector_math, vector_special
+    """A digest of the code that generates their instructions: it is part of a kernel's cache key, since a kernel's text shows only their names."""
+    from . import branches, instructions, lines, vector_math
 
-    return hashlib.sha256("".join(map(inspect.getsource, (branches, instructions, lines, vector_math, vector_special))).encode()).hexdigest()[:16]
+    return hashlib.sha256("".join(map(inspect.getsource, (branches, instructions, lines, *vector_math.MODULES))).encode()).hexdigest()[:16]
 
 
 def _real(dtype: DType) -> str:
@@ -165,7 +166,7 @@ def _real(dtype: DType) -> str:
 
 
 def _helpers(source: str, without: Container[str]) -> list[str]:
-    """Texts of the `kernel.scalar` functions that `source` calls, directly or through each other, callees first; `without` those a target has."""
+    """Texts of the `kernel.scalar` functions that `source` calls, directly or indirectly, callees first; not of those in `without`, which the target provides."""
     found: dict[str, str] = {}
 
     def collect(text: str) -> None:
@@ -194,7 +195,7 @@ def _rewrite(function: Callable, name: str) -> str:
 
 
 def _text(function: Callable) -> str:
-    """A function as it is written. `inspect.getsource` does the same, but makes a token of every word to find the end: a fifth of a warm start."""
+    """A function's source. `inspect.getsource` does the same, but tokenizes the file to find the function's end, which took a fifth of a warm start."""
     code = inspect.unwrap(function).__code__
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
     if not lines:

@@ -1,7 +1,7 @@
-"""Formulas with branches and loops, where branch-free code would pay for what is rare: each is a function of its own in a kernel, over one register.
+"""Formulas with branches and loops, where branch-free code would always pay for a rare case. Each becomes a function of its own, over one vector register.
 
-The loop vectoriser cannot look into branches, but it calls a function of registers in the place of one of numbers where LLVM's vector function ABI names it
-(`vector-function-abi-variant`). The body is compiled once; the function of one number calls it too, with the number in every lane.
+The loop vectoriser does not vectorise branches, but it replaces a call of a scalar function by one of its vector variant, where the attribute
+`vector-function-abi-variant` names one. Only the vector variant has a body; the scalar function calls it with its argument in every lane.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PURE = ("memory(none)", "nounwind", "willreturn")
 
 
 def branching(*widths: int) -> Callable:
-    """Let a formula of Numbers branch where they have one of these widths: calls with numbers become calls of a function, calls with registers its instructions."""
+    """Let a formula branch for Numbers of these widths: with scalars it becomes a function call, with vectors its instructions are inlined."""
 
     def let(formula: Callable) -> Callable:
         @functools.wraps(formula)
@@ -35,7 +35,7 @@ def branching(*widths: int) -> Callable:
 
 
 def _of_number(module: ir.Module, formula: Callable, element: ir.Type, count: int) -> ir.Function:
-    """The function of numbers, which tells of the ones of registers: of a whole one and, since wider numbers may stand beside float32 in a loop, of half of one."""
+    """The scalar function, with an attribute that names its vector variants: of a whole register and of half of one (for float32 in loops that also hold float64)."""
     lanes = tiles.host().lanes(8 if isinstance(element, ir.DoubleType) else 4)
     name = f"numod_{formula.__name__}_{lanes}_{element}"
     found = module.globals.get(name)
@@ -63,7 +63,7 @@ def _of_register(module: ir.Module, name: str, formula: Callable, kind: ir.Type,
 
 
 def _of_fewer(module: ir.Module, name: str, whole: ir.Function, few: int) -> ir.Function:
-    """A function of `few` numbers, in a register or alone, by that of a whole one: what they leave free is filled with them."""
+    """A variant for fewer lanes (1 for the scalar function) that calls the one for a whole register, with its arguments repeated in the lanes left free."""
     vector = whole.args[0].type
     function, builder = _function(module, name, vector.element if few == 1 else ir.VectorType(vector.element, few), len(whole.args))
     lanes = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [k % few for k in range(vector.count)])
@@ -82,14 +82,14 @@ def _of_fewer(module: ir.Module, name: str, whole: ir.Function, few: int) -> ir.
 
 
 def anywhere(condition: Number) -> ir.Value:
-    """Whether a condition holds in any lane."""
+    """An LLVM bool: whether a condition holds in any lane."""
     builder, lanes = condition.builder, condition.raw.type.count
     packed = builder.bitcast(condition.raw, ir.IntType(lanes))
     return builder.icmp_unsigned("!=", packed, ir.Constant(ir.IntType(lanes), 0))
 
 
 def amended(condition: Number, usual: Number, rare: Callable[[], Number]) -> Number:
-    """`usual`, and in the lanes where the condition holds what `rare` gives, which is computed where there is such a lane."""
+    """`usual`, but `rare()` in the lanes where the condition holds; its code is branched around if there are none."""
     builder = usual.builder
     before = builder.block
     with builder.if_then(anywhere(condition), likely=False):
@@ -102,7 +102,7 @@ def amended(condition: Number, usual: Number, rare: Callable[[], Number]) -> Num
 
 
 def repeated(state: list[Number], going: Callable[..., Number], step: Callable[..., list[Number]]) -> list[Number]:
-    """The state after turns of `step` while `going(*state)` holds in any lane: lanes where it does not stay as they are."""
+    """A while loop: `state = step(*state)` in the lanes where `going(*state)` holds, until it holds in none."""
     builder = state[0].builder
     before, head, body, after = builder.block, *(builder.append_basic_block(name) for name in ("while", "turn", "done"))
     builder.branch(head)
@@ -121,7 +121,7 @@ def repeated(state: list[Number], going: Callable[..., Number], step: Callable[.
 
 
 def lane_by_lane(name: str, *given: Number) -> Number:
-    """A function of LLVM's that is the C library's, for each lane in turn."""
+    """LLVM's intrinsic `name`, where it is a call of the C library: one lane after the other."""
     builder, vector, place = given[0].builder, given[0].raw.type, ir.IntType(64)
     before, loop, after = builder.block, builder.append_basic_block("lane"), builder.append_basic_block("lanes")
     builder.branch(loop)

@@ -31,7 +31,7 @@ _built: dict[str, Kernel] = {}
 
 @dataclass
 class Statistics:
-    """Kernels this process compiled and loaded, with the seconds each took."""
+    """Kernels this process compiled and loaded, and the seconds each took."""
 
     compiled: int = 0
     compile_seconds: float = 0.0
@@ -45,7 +45,7 @@ listeners: list[Callable[[Kernel], None]] = []
 
 @dataclass(slots=True)
 class Kernel:
-    """A built kernel: call `launch(*flat arrays, *numbers)`. `source` is what was compiled, `cached` whether it came from the disk."""
+    """A built kernel: call `launch(*flat arrays, *numbers)`. `source` is what was compiled, `cached` whether it was loaded from disk."""
 
     name: str
     source: str
@@ -63,7 +63,7 @@ class Kernel:
 def build(backend: object, name: str, source: str, signature: str, parallel: bool = False, fastmath: frozenset = FAST_POINTWISE, alone: bool = False) -> Kernel:
     """The kernel of `source`, which defines a function `kernel`, compiled for `signature` (`float32[], int64`) on `backend`.
 
-    One that must be `alone` keeps Python's lock while it runs.
+    An `alone` kernel holds the GIL while it runs.
     """
     flags = f"{signature}|{parallel}|{sorted(fastmath)}{'|alone' if alone else ''}"
     key = hashlib.sha256("\n".join((VERSION, _package_version(), backend.identity(), flags, source)).encode()).hexdigest()
@@ -101,7 +101,7 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
 
 
 class _Cache:
-    """What Numba asks of a function's cache, kept in one file per kernel. Any failure to read or write is a miss, never an error."""
+    """Numba's cache interface over one file per kernel. Any failure to read or write is a miss, never an error."""
 
     def __init__(self, kernel: Kernel, folder: str | None) -> None:
         self.kernel = kernel
@@ -131,7 +131,7 @@ class _Cache:
             _write(self.path, self.kernel.key, dumps(compiler.without_code(result._reduce())))
 
     def text(self, make: Callable[[], str]) -> str:
-        """The text that `make` gives, from the disk where it was made before: the form of targets whose driver compiles it further."""
+        """The text that `make` returns, or its cached copy: for targets whose driver compiles it further (PTX)."""
         payload = _read(self.path, self.kernel.key) if self.path else None
         self.hit, self.kernel.why = payload is not None, "found on the disk" if payload is not None else "no cache folder" if not self.path else "no entry"
         if payload is not None:
@@ -142,7 +142,7 @@ class _Cache:
         return text
 
     def keep(self, dispatcher: object) -> None:
-        """Hold what owns the native code for as long as the kernel lives."""
+        """Keep the owner of the native code alive as long as the kernel."""
         self.kernel.dispatcher = dispatcher
 
 
@@ -156,7 +156,7 @@ def _read(path: str, key: str) -> bytes | None:
 
 
 def _digest(key: str, payload: bytes) -> bytes:
-    """What an entry begins with: an entry of another kernel, or a damaged one, does not match."""
+    """The header of an entry, which the entry of another kernel or a damaged one does not match."""
     return hashlib.sha256(key.encode() + payload).digest()
 
 
@@ -173,7 +173,7 @@ def _write(path: str, key: str, payload: bytes) -> None:
 
 
 def _folder() -> str | None:
-    """The cache folder, made where it is missing. None where it cannot be used, or where others could plant code in it."""
+    """The cache folder, created if missing. None if it cannot be used, or if other users could plant code in it."""
     folder = config.cache_dir()
     if folder is None:
         return None

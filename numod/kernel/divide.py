@@ -1,11 +1,11 @@
-"""Divide a kernel's work: its parallel loops become functions of their own, of the turns from a first to a last, which threads share out.
+"""Outline a kernel's parallel loops: each becomes a function over a range of iterations, which threads divide among them.
 
     for i in parallel_range(n):             def part0(first_turn, last_turn, out, x):
         out[i] = f(x[i])            ->          for i in range(uint64(first_turn), uint64(last_turn)):
                                                     out[i] = f(x[i])
 
-and in the kernel `divide(part0, n, threads, (out, x))`. What `divide` is, the target says. Numba's own `prange` would do the same with three to four times the
-code to compile, and would want a second kernel for one thread.
+and in the kernel `divide(part0, n, threads, (out, x))`. The target defines `divide`. Numba's own `prange` does the same with three to four times the
+code to compile, and needs a second kernel for one thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..device.division import MARK
 
 @cache
 def divided(source: str) -> str:
-    """The text of the loops' functions and of the kernel, which takes the number of threads as its last argument."""
+    """The text of the outlined loops and of the kernel, whose last argument is now the number of threads."""
     *others, kernel = ast.parse(source).body
     cut = _Cut({each.arg for each in kernel.args.args} | _names(kernel, ast.Store))
     cut.visit(kernel)
@@ -28,9 +28,9 @@ def divided(source: str) -> str:
 
 
 class _Cut(ast.NodeTransformer):
-    """Replaces parallel loops by calls of `divide`. A part is given the kernel's variables that it reads and does not set.
+    """Replaces parallel loops by calls of `divide`. An outlined loop takes the kernel's variables that it reads and does not assign.
 
-    Turns are counted without sign: an index that could be negative, and so count from the end, would keep the loop from being vectorised.
+    Loop counters are unsigned: wrap-around handling of possibly negative indices would keep the loop from being vectorised.
     """
 
     def __init__(self, variables: set[str]) -> None:
@@ -41,7 +41,7 @@ class _Cut(ast.NodeTransformer):
             return self.generic_visit(node)
         summed = {each.target.id for each in ast.walk(node) if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)} - _names(_Plain().visit(deepcopy(node)), ast.Store)
         if summed:
-            raise ValueError(f"the turns of a parallel loop are independent, but this one's share {', '.join(sorted(summed))}; let each write its own element, and sum those")
+            raise ValueError(f"iterations of a parallel loop must be independent, but these accumulate into {', '.join(sorted(summed))}; let each write an element of its own, and sum those")
         count, name = node.iter.args[0], f"{MARK}_{len(self.parts)}"
         given = sorted((_names(ast.Module(node.body, []), ast.Load) & self.variables) - _names(node, ast.Store))
         node.iter = ast.parse("range(uint64(first_turn), uint64(last_turn))", mode="eval").body
@@ -52,7 +52,7 @@ class _Cut(ast.NodeTransformer):
 
 
 class _Plain(ast.NodeTransformer):
-    """Takes away what changes a variable that is set elsewhere."""
+    """Removes augmented assignments, so that what is left assigns only variables of the loop's own."""
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         return ast.Pass()

@@ -1,4 +1,4 @@
-"""Source text of pointwise loops. The one code generator: an eager op is a graph of one row, a compiled group a graph of many.
+"""The code generator of pointwise loops and reductions. An eager op is a graph with one row of the table, a fused group a graph with many; both end up here.
 
 Layout rule. After `collapse`, a loop has outer dimensions (unravelled from `row`) and one inner dimension of size `n`. Along it each
 tensor steps by 1 (class "1"), stays (class "0") or steps by a stride given at run time (class "s"); the classes are part of the source,
@@ -137,15 +137,15 @@ def _geometry_names(arrays: list[str], classes: str, rank: int) -> list[str]:
 
 
 def _dense_head(flat: bool) -> tuple[list[str], str, object]:
-    place = "uintp(index)" if flat else "index"  # threads count in signed numbers, whose negative ones would be tested for
+    place = "uintp(index)" if flat else "index"  # GPU thread indices are signed, and would be tested for being negative
     return ["    for index in parallel_range(n):"], " " * 8, lambda name, kind: "0" if kind == "0" else place
 
 
-FEW = 24  # lines of a body that GPU threads run for four elements at a time: longer ones compute, and would take long to compile
+FEW = 24  # longest body, in lines, that is unrolled by four on GPUs: longer ones are bound by arithmetic, and would take long to compile
 
 
 def _by_fours(turn: list[str], stores: int) -> list[str]:
-    """A dense loop of GPU threads: each reads four elements before it writes one, for a load takes hundreds of cycles and nothing else waits for it."""
+    """A dense loop of GPU threads, unrolled by four: each thread issues four loads before its first store, to hide their latency of hundreds of cycles."""
     own = "|".join({"index", *(line.partition(" =")[0] for line in turn[: len(turn) - stores])})
     unrolled = [[re.sub(rf"\b({own})\b", rf"\1_{k}", line) for line in turn] for k in range(4)]
     lines = ["    quarter = (n + 3) // 4", "    for place in parallel_range(quarter):", "        if place + 3 * quarter < n:"]
@@ -160,16 +160,9 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
     if flat:
         lines = ["    for place in parallel_range(rows * n):", "        row = place // n", "        inner = place % n"]
     else:
-        lines = ["    for place in parallel_range(rows):", "        row = int64(place)"]  # parallel turns are counted in uint64, which would turn // into floats
-    rest = "row"
-    for k in range(rank - 2, -1, -1):
-        lines.append(f"        i{k} = {rest}" + (f" % size{k}" if k else ""))
-        if k:
-            lines.append(f"        rest{k} = {rest} // size{k}")
-            rest = f"rest{k}"
-    for array in arrays:
-        terms = [f"i{k} * {array}_{k}" for k in range(rank - 1)]
-        lines.append(f"        {array}_base = {' + '.join(terms) or '0'}")
+        lines = ["    for place in parallel_range(rows):", "        row = int64(place)"]  # parallel loop counters are uint64, for which Numba's // gives floats
+    lines += unravel("row", "i", "size", rank - 1, " " * 8)
+    lines += [f"        {array}_base = {dot('i', f'{array}_', rank - 1)}" for array in arrays]
     if not flat:
         lines.append("        for inner in range(n):")
 
@@ -180,8 +173,24 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
     return lines, " " * (8 if flat else 12), position
 
 
-def _cast(dtype: DType, text: str, each: Input | None = None) -> str:
-    """Text that converts a value to how `dtype` is computed with."""
+def unravel(flat: str, index: str, size: str, rank: int, indent: str) -> list[str]:
+    """Lines that split the number `flat` into index0 .. index(rank-1), for sizes size1 .. size(rank-1)."""
+    lines, rest = [], flat
+    for k in range(rank - 1, -1, -1):
+        lines.append(f"{indent}{index}{k} = {rest}" + (f" % {size}{k}" if k else ""))
+        if k:
+            lines.append(f"{indent}{index}_rest{k} = {rest} // {size}{k}")
+            rest = f"{index}_rest{k}"
+    return lines
+
+
+def dot(index: str, step: str, rank: int) -> str:
+    """Text of index0 * step0 + index1 * step1 + ..."""
+    return " + ".join(f"{index}{k} * {step}{k}" for k in range(rank)) or "0"
+
+
+def cast(dtype: DType, text: str, each: Input | None = None) -> str:
+    """Text that converts a value to the type `dtype` is computed in."""
     if each is not None and each.condition:
         return f"({text} != 0)"
     if each is not None and each.integer:
@@ -196,10 +205,10 @@ def load(dtype: DType, each: Input, index: str) -> str:
         text = f"({text} != 0)"
         if each.condition or dtype.kind == "b":
             return text
-    return _cast(dtype, text, each)
+    return cast(dtype, text, each)
 
 
-class _Writer:
+class Writer:
     """Turns expressions into lines, one per call, equal lines once. `symbols` maps an input's name to (text, kind).
 
     A kind is "value" (of the compute dtype), "truth" (a boolean) or "integer" (int64).
@@ -228,7 +237,7 @@ class _Writer:
             text, kind = self.symbols[node.name]
             return (text if text.isidentifier() else self._define(text)), kind
         if isinstance(node, Constant):
-            return self._define(_cast(self.dtype, literal(node.value))), "value"
+            return self._define(cast(self.dtype, literal(node.value))), "value"
         return self._call(node)
 
     def _call(self, node: Call) -> tuple[str, str]:
@@ -245,13 +254,13 @@ class _Writer:
         text = re.sub(r"\b(condition|x|y|z)\b", lambda found: names[found[0]], body)
         if formula.result == "bool":
             return self._define(f"boolean({text})"), "truth"
-        return self._define(_cast(self.dtype, text)), "value"
+        return self._define(cast(self.dtype, text)), "value"
 
     def _as(self, node: Expression, kind: str) -> str:
         variable, has = self._variables[id(node)]
         if has == kind or kind == "integer":
             return variable
-        return self._define(f"({variable} != 0)" if kind == "truth" else _cast(self.dtype, variable))
+        return self._define(f"({variable} != 0)" if kind == "truth" else cast(self.dtype, variable))
 
     def _define(self, text: str) -> str:
         if text not in self._known:
@@ -261,33 +270,33 @@ class _Writer:
 
 
 def converted_numbers(loop: Loop) -> list[str]:
-    """Lines before a loop that convert its numbers, `name`, to what it computes with, `name_`."""
-    return [f"{each.name}_ = {_cast(loop.dtype, each.name, each)}" for each in loop.inputs if not each.tensor]
+    """Lines before a loop that convert its scalar arguments `name` to the compute dtype, as `name_`."""
+    return [f"{each.name}_ = {cast(loop.dtype, each.name, each)}" for each in loop.inputs if not each.tensor]
 
 
 def body(loop: Loop, index: dict[str, str]) -> list[str]:
-    """One turn of a loop: loads, one line per call, stores. A tensor without an `index` is a variable of its name, in the loop's dtype."""
+    """The body of a loop: loads, one line per call, stores. A tensor without an `index` is a variable of its name, in the loop's dtype."""
     symbols = {}
     for each in loop.inputs:
         kind = "truth" if each.condition else "integer" if each.integer else "value"
         loaded = load(loop.dtype, each, index[each.name]) if each.name in index else each.name if each.tensor else f"{each.name}_"
         symbols[each.name] = loaded, kind
-    writer = _Writer(loop.dtype, symbols)
+    writer = Writer(loop.dtype, symbols)
     values = [writer.write(output.expression, "truth" if output.dtype.kind == "b" else "value") for output in loop.outputs]
     written = iter(loop.written())
     targets = [output.over or next(written) for output in loop.outputs]
     return writer.lines + [
-        f"{target}[{index[target]}] = {_stored(value, output.dtype, loop.dtype)}" for target, value, output in zip(targets, values, loop.outputs)
+        f"{target}[{index[target]}] = {stored(value, output.dtype, loop.dtype)}" for target, value, output in zip(targets, values, loop.outputs)
     ]
 
 
-def _stored(value: str, dtype: DType, computed: DType) -> str:
+def stored(value: str, dtype: DType, computed: DType) -> str:
     """Text that converts a computed value to what the buffer of `dtype` holds."""
     if dtype.kind == "b":
         return f"uint8({value})"
     if dtype.compute is not dtype:
-        return f"to_{dtype.name}({value if computed is dtype.compute else _cast(dtype.compute, value)})"
-    return value if dtype is computed else _cast(dtype, value)
+        return f"to_{dtype.name}({value if computed is dtype.compute else cast(dtype.compute, value)})"
+    return value if dtype is computed else cast(dtype, value)
 
 
 def _widened(text: str, dtype: DType) -> str:
@@ -299,182 +308,3 @@ def literal(value: float | bool) -> str:
     """A number as text that a kernel can hold."""
     text = repr(value)
     return {"inf": "1e400", "-inf": "-1e400", "nan": "(1e400 - 1e400)"}.get(text, text)
-
-
-BLOCK = 1 << 10  # elements summed in the compute dtype before they join a wider accumulator: the error grows with neither
-STREAMS = 8  # rows that a reduction over columns reads at once: so many are summed in the narrow type
-
-
-@dataclass(frozen=True)
-class Fold:
-    """A reduction: `each` maps an element (symbol x), `combine` joins (a, b), `finish` maps the total (symbols a and n) to the result.
-
-    Elements are combined in `dtype`, totals in `wide`, which a second stage may read back as partial results.
-    """
-
-    each: Expression
-    combine: Expression
-    finish: Expression
-    identity: float | int | bool
-    source: DType
-    dtype: DType
-    wide: DType
-    result: DType
-
-    @property
-    def block(self) -> int:
-        """Elements that are combined before they join the total: where that is no wider, so many that joining costs nothing."""
-        return BLOCK if self.wide is not self.dtype else BLOCK << 6
-
-
-def fold_rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False) -> tuple[str, str]:
-    """Reduce, element by element, along the dimensions of each output. Parallel over outputs and chunks of the innermost reduced dimension.
-
-    Neighbouring tasks are chunks of one output, or `across` the same chunk of neighbouring outputs: on a GPU their threads then read neighbouring columns.
-    Arguments: x, out, outs, n, chunk, chunks, count (elements per output), rows, the sizes of `kept` and `reduced` outer dimensions
-    (the first of each left out), their strides, and the inner stride in class "s".
-    """
-    names = ["outs", "n", "chunk", "chunks", "count", "rows", *[f"size{k}" for k in range(1, kept)], *[f"length{k}" for k in range(1, reduced)]]
-    names += [f"step{k}" for k in range(kept)] + [f"walk{k}" for k in range(reduced)] + (["x_n"] if inner == "s" else [])
-    step = {"0": "base", "1": "base + inner", "s": "base + inner * x_n"}[inner]
-    lines = [f"def kernel(x, out, {', '.join(names)}):", "    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
-    part, output, place = ("task // outs", "task % outs", "out[uintp(output * chunks + task // outs)]") if across else ("task % chunks", "task // chunks", "out[task]")
-    lines += [f"        start = ({part}) * chunk", "        stop = min(start + chunk, n)", f"        output = {output}"]
-    lines += _unravel("output", "i", [f"size{k}" for k in range(1, kept)], kept, " " * 8)
-    lines += [f"        origin = {_dot('i', 'step', kept)}", f"        total = {_cast(fold.wide, literal(fold.identity))}"]
-    lines += ["        for row in range(rows):"]
-    lines += _unravel("row", "j", [f"length{k}" for k in range(1, reduced)], reduced, " " * 12)
-    lines += [f"            base = origin + {_dot('j', 'walk', reduced)}", f"            for low in range(start, stop, {fold.block}):"]
-    lines += [f"                part = {_cast(fold.dtype, literal(fold.identity))}", f"                for inner in range(low, min(low + {fold.block}, stop)):"]
-    lines += [" " * 20 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype)]
-    lines += [" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)]
-    lines += [" " * 8 + line for line in _finished(fold, "total", place)]
-    types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
-    return "\n".join(lines) + "\n", ", ".join(types)
-
-
-def fold_team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
-    """The same for a block of GPU threads per output and chunk, along an innermost dimension of step 1: neighbouring threads read neighbouring elements.
-
-    Each thread combines every `threads`-th element in `wide`; then half of the threads combine their totals with the other half's, in shared memory,
-    until one is left. The order depends on `threads` alone, so the result is the same in every run. Arguments are those of `fold_rows`.
-    """
-    names = ["outs", "n", "chunk", "chunks", "count", "rows", *[f"size{k}" for k in range(1, kept)], *[f"length{k}" for k in range(1, reduced)]]
-    names += [f"step{k}" for k in range(kept)] + [f"walk{k}" for k in range(reduced)]
-    lines = [f"def kernel(x, out, {', '.join(names)}):", f"    shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)", "    thread = int64(cuda.threadIdx.x)"]
-    lines += ["    for task in range(int64(cuda.blockIdx.x), outs * chunks, int64(cuda.gridDim.x)):", "        start = (task % chunks) * chunk"]
-    lines += ["        stop = min(start + chunk, n)", "        output = task // chunks"]
-    lines += _unravel("output", "i", [f"size{k}" for k in range(1, kept)], kept, " " * 8)
-    lines += [f"        origin = {_dot('i', 'step', kept)}", f"        total = {_cast(fold.wide, literal(fold.identity))}"]
-    lines += ["        for row in range(rows):"]
-    lines += _unravel("row", "j", [f"length{k}" for k in range(1, reduced)], reduced, " " * 12)
-    lines += [f"            base = origin + {_dot('j', 'walk', reduced)}", f"            for inner in range(start + thread, stop, {threads}):"]
-    lines += [" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)]
-    lines += _joined(fold, threads)
-    types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
-    return "\n".join(lines) + "\n", ", ".join(types)
-
-
-def _joined(fold: Fold, threads: int) -> list[str]:
-    """Lines that combine the totals of a block's threads, half of them with the other half, and let one thread write `out[task]`."""
-    lines = [f"        shared[thread] = {_stored('total', fold.wide, fold.wide)}", "        cuda.syncthreads()"]
-    width = threads // 2
-    while width:
-        other = _read(f"shared[thread + {width}]", fold.wide)
-        lines += [f"        if thread < {width}:", *(" " * 12 + line for line in _combined(fold, "total", other, fold.wide))]
-        lines += [f"            shared[thread] = {_stored('total', fold.wide, fold.wide)}", "        cuda.syncthreads()"]
-        width //= 2
-    return [*lines, "        if thread == 0:", *(" " * 12 + line for line in _finished(fold, "total", "out[uintp(task)]"))]
-
-
-def fold_columns(fold: Fold, kept: int) -> tuple[str, str]:
-    """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache while rows stream by, some at once.
-
-    Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count, sizes and strides of
-    the `kept` outer dimensions.
-    """
-    names = ["rows", "n", "length", "walk", "tile", "tiles", "count", *[f"size{k}" for k in range(1, kept)], *[f"step{k}" for k in range(kept)]]
-    lines = [f"def kernel(x, scratch, out, {', '.join(names)}):", "    for place in parallel_range(rows * tiles):", "        task = int64(place)"]
-    lines += ["        start = (task % tiles) * tile", "        stop = min(start + tile, n)", "        output = task // tiles"]
-    lines += _unravel("output", "i", [f"size{k}" for k in range(1, kept)], kept, " " * 8)
-    lines += [f"        origin = {_dot('i', 'step', kept)}", "        for inner in range(start, stop):"]
-    lines += [f"            scratch[uintp(output * n + inner)] = {_stored(_cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"]
-    total = [f"                total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
-    store = [f"                scratch[uintp(output * n + inner)] = {_stored('total', fold.wide, fold.wide)}"]
-    lines += [f"        for row in range(0, length - {STREAMS - 1}, {STREAMS}):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
-    lines += [f"                part = {_cast(fold.dtype, literal(fold.identity))}"]
-    lines += [" " * 16 + line for stream in range(STREAMS) for line in _folded(fold, f"uintp(base + {stream} * walk + inner)", "part", fold.dtype)]
-    lines += [*total, *[" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)], *store]
-    lines += [f"        for row in range(length - length % {STREAMS}, length):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
-    lines += [*total, *[" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)], *store, "        for inner in range(start, stop):"]
-    lines += [f"            total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
-    lines += [" " * 12 + line for line in _finished(fold, "total", "out[uintp(output * n + inner)]")]
-    types = [f"{each.storage.name}[]" for each in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
-    return "\n".join(lines) + "\n", ", ".join(types)
-
-
-def fold_flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0) -> tuple[str, str]:
-    """Reduce a formula of several dense tensors (and numbers) to one value per chunk, without storing the elements: by blocks of GPU `threads`, if any.
-
-    Arguments: the tensors, out, the numbers, n, chunk, chunks, count. `fold.each` is a formula of the inputs' names.
-    """
-    tensors, numbers = [each for each in inputs if each.tensor], [each for each in inputs if not each.tensor]
-    names = [*(each.name for each in tensors), "out", *(each.name for each in numbers), "n", "chunk", "chunks", "count"]
-    lines = [f"def kernel({', '.join(names)}):", *(f"    {each.name}_ = {_cast(fold.dtype, each.name, each)}" for each in numbers)]
-    start = f"        total = {_cast(fold.wide, literal(fold.identity))}"
-    if threads:
-        lines += [f"    shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)", "    thread = int64(cuda.threadIdx.x)"]
-        lines += ["    for task in range(int64(cuda.blockIdx.x), chunks, int64(cuda.gridDim.x)):", start]
-        lines += [f"        for inner in range(task * chunk + thread, min((task + 1) * chunk, n), {threads}):"]
-        lines += [" " * 12 + line for line in _folded(fold, "uintp(inner)", "total", fold.wide, inputs)] + _joined(fold, threads)
-    else:
-        lines += ["    for place in parallel_range(chunks):", "        task = int64(place)", start]
-        lines += [f"        for low in range(task * chunk, min((task + 1) * chunk, n), {fold.block}):", f"            part = {_cast(fold.dtype, literal(fold.identity))}"]
-        lines += [f"            for inner in range(low, min(low + {fold.block}, (task + 1) * chunk, n)):"]
-        lines += [" " * 16 + line for line in _folded(fold, "uintp(inner)", "part", fold.dtype, inputs)]
-        lines += [" " * 12 + line for line in _combined(fold, "total", "part", fold.wide)]
-        lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
-    types = [f"{each.dtype.storage.name}[]" for each in tensors] + [f"{fold.result.storage.name}[]"]
-    types += ["int64" if each.dtype.kind != "f" else "float64" for each in numbers] + ["int64"] * 4
-    return "\n".join(lines) + "\n", ", ".join(types)
-
-
-def _unravel(flat: str, index: str, sizes: list[str], rank: int, indent: str) -> list[str]:
-    """Lines that split `flat` into index0 .. index(rank-1); the first dimension's size is not needed."""
-    lines, rest = [], flat
-    for k in range(rank - 1, -1, -1):
-        lines.append(f"{indent}{index}{k} = {rest}" + (f" % {sizes[k - 1]}" if k else ""))
-        if k:
-            lines.append(f"{indent}{index}_rest{k} = {rest} // {sizes[k - 1]}")
-            rest = f"{index}_rest{k}"
-    return lines
-
-
-def _dot(index: str, step: str, rank: int) -> str:
-    return " + ".join(f"{index}{k} * {step}{k}" for k in range(rank)) or "0"
-
-
-def _read(text: str, dtype: DType) -> str:
-    return f"({text} != 0)" if dtype.kind == "b" else text
-
-
-def _folded(fold: Fold, index: str, total: str, dtype: DType, inputs: tuple[Input, ...] | None = None) -> list[str]:
-    """Lines that read an element of each input, map them and combine the value into `total`."""
-    inputs = inputs or (Input("x", fold.source),)
-    symbols = {each.name: (load(fold.dtype, each, index) if each.tensor else f"{each.name}_", "value") for each in inputs}
-    writer = _Writer(fold.dtype, symbols)
-    value = writer.write(fold.each)
-    return writer.lines + _combined(fold, total, value, dtype)
-
-
-def _combined(fold: Fold, total: str, value: str, dtype: DType) -> list[str]:
-    letter = "c" if dtype is fold.dtype else "w"  # a variable of two types would make Numba compute in the wider one
-    writer = _Writer(dtype, {"a": (total, "value"), "b": (_cast(dtype, value), "value")}, letter)
-    result = writer.write(fold.combine)
-    return [*writer.lines, f"{total} = {result}"]
-
-
-def _finished(fold: Fold, total: str, target: str) -> list[str]:
-    writer = _Writer(fold.wide, {"a": (total, "value"), "n": (_cast(fold.wide, "count"), "value")}, "f")
-    result = writer.write(fold.finish)
-    return [*writer.lines, f"{target} = {_stored(result, fold.result, fold.wide)}"]

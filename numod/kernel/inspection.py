@@ -1,7 +1,7 @@
-"""Inspection: the machine code of a kernel, and what its hot loop says of it. For people to read; nothing depends on it.
+"""Inspection: the machine code of a kernel and properties of its hot loop. For people to read; nothing depends on it.
 
-Code that came from the disk cannot be read back as text: such a kernel is compiled once more, outside the cache. So is one of which we
-ask what lines of its source the instructions are from; with line numbers the compiler makes the same instructions.
+Code loaded from disk cannot be read back as text: such a kernel is compiled once more, outside the cache. So is one whose instructions are
+to be mapped to source lines; debug line numbers do not change the instructions.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _NOT_CODE = (".cfi", ".size", ".type", ".p2align", ".globl", ".section", ".file"
 
 @dataclass
 class MachineCode:
-    """The assembly of a kernel's own function and of the bodies of its parallel loops, and the bytes of all its code, wrapper included.
+    """The assembly of a kernel's own function and of its outlined parallel loops, and the size of all its code in bytes, wrapper included.
 
-    `lines`: for each line of the assembly the line of the kernel's source it is from, 0 where it is from none; empty where it was not asked for.
+    `lines`: for each line of the assembly its line in the kernel's source, 0 if it has none; empty unless requested.
     """
 
     assembly: str
@@ -41,8 +41,8 @@ class MachineCode:
 
     @cached_property
     def hot_place(self) -> tuple[int, int]:
-        """The first and last line, counted from 0, of the innermost loop that does most of the work: the deepest in the source, as far as lines
-        are known, then the widest vectors, then the most of them; (0, -1) if none."""
+        """(first, last) line, from 0, of the hottest innermost loop: the most deeply nested one in the source, as far as lines are known, then the one
+        with the widest vectors, then with the most vector instructions; (0, -1) if there is none."""
         text = self.assembly.splitlines()
 
         def work(place: tuple[int, int]) -> tuple[int, int, int]:
@@ -52,37 +52,37 @@ class MachineCode:
         return max(_innermost_loops(text), key=work, default=(0, -1))
 
     def _depth(self, place: tuple[int, int]) -> int:
-        """How far the source's lines of a loop are indented; a helper function has no lines of its own."""
+        """The indentation of a loop's lines in the source; code of helper functions has no lines."""
         source = self.source.splitlines()
         found = [source[number - 1] for number in self.lines[place[0] : place[1] + 1] if 0 < number <= len(source)]
         return max([len(line) - len(line.lstrip()) for line in found], default=0)
 
     @cached_property
     def hot_loop(self) -> list[str]:
-        """Its instructions. Empty where nothing loops."""
+        """The instructions of the hot loop; empty if there is none."""
         return _instructions(self.assembly.splitlines(), self.hot_place)
 
     @property
     def hot_lines(self) -> dict[int, int]:
-        """Of the source's lines, how many instructions of the hot loop are from each."""
+        """Source line -> number of instructions of the hot loop from it."""
         first, last = self.hot_place
         return dict(sorted(Counter(line for line in self.lines[first : last + 1] if line).items()))
 
     @property
     def loops(self) -> list[tuple[int, int]]:
-        """(width of its vectors in bits, instructions) of each innermost loop that computes, in their order."""
+        """(vector width in bits, number of instructions) of each innermost loop that computes, in order."""
         text = self.assembly.splitlines()
         loops = [_instructions(text, place) for place in _innermost_loops(text)]
         return [(_width(loop), len(loop)) for loop in loops if _vector_instructions(loop)]
 
     @property
     def vector_bits(self) -> int:
-        """Width of the vectors in the hot loop; 0 where it computes one number at a time."""
+        """Vector width of the hot loop in bits; 0 if it is scalar."""
         return _width(self.hot_loop)
 
     @property
     def unroll(self) -> int:
-        """How many vectors (or numbers) a turn of the hot loop handles: its stores, or where it stores none its loads. 0 without a loop."""
+        """Vectors (or scalars) per iteration of the hot loop: its stores, or its loads if it has no stores. 0 without a loop."""
         wide = [each for each in self.hot_loop if _vector(each, self.vector_bits)]
         stores = sum(each.rstrip().endswith(")") for each in wide)
         return stores or sum("(" in each for each in wide)
@@ -107,27 +107,27 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
 
 
 class _Holder:
-    """A cache that keeps nothing but the dispatcher."""
+    """A Numba cache that stores nothing but the dispatcher."""
 
     dispatcher = None
 
     def load_overload(self, *_: object) -> None:
-        """Nothing is known."""
+        """Always a miss."""
 
     def save_overload(self, *_: object) -> None:
-        """Nothing is kept."""
+        """Store nothing."""
 
     def text(self, make: Callable[[], str]) -> str:
-        """Made anew."""
+        """The text, made anew."""
         return make()
 
     def keep(self, dispatcher: object) -> None:
-        """What was compiled."""
+        """Remember the owner of the compiled code."""
         self.dispatcher = dispatcher
 
 
 def _own_functions(assembly: str, name: str) -> list[tuple[str, int]]:
-    """The lines of the kernel's function and of its parallel loops' bodies, with their lines in its source: not the wrapper that Python calls, nor the runtime's."""
+    """Assembly lines of the kernel's function and its outlined loops, with their source lines: without the wrapper that Python calls and runtime functions."""
     kept, inside, number = [], False, 0
     for line in assembly.splitlines():
         label = _LABEL.match(line)
@@ -142,12 +142,12 @@ def _own_functions(assembly: str, name: str) -> list[tuple[str, int]]:
 
 
 def _instructions(text: list[str], place: tuple[int, int]) -> list[str]:
-    """What stands between labels."""
+    """The lines that are instructions: no labels or directives."""
     return [line for line in text[place[0] : place[1] + 1] if line.startswith(("\t", " "))]
 
 
 def _innermost_loops(lines: list[str]) -> list[tuple[int, int]]:
-    """Stretches from a label to a jump back to it that hold no other such stretch: their first and last lines."""
+    """(first, last) line of each innermost loop: from a label to a jump back to it, without another such loop inside."""
     labels = {found[1]: number for number, line in enumerate(lines) if (found := _LABEL.match(line))}
     loops = []
     for number, line in enumerate(lines):
@@ -158,13 +158,13 @@ def _innermost_loops(lines: list[str]) -> list[tuple[int, int]]:
 
 
 def _vector(line: str, bits: int) -> bool:
-    """Whether an instruction works on vectors of this width; 0 is for one number in a vector register."""
+    """Whether an instruction works on vectors of this width; 0 stands for a scalar in a vector register."""
     widths = [_BITS[each] for each in _REGISTER.findall(line)]
     return bool(widths) and (0 if _SCALAR.match(line) else max(widths)) == bits
 
 
 def _width(loop: list[str]) -> int:
-    """The widest vectors that are read from memory or written there."""
+    """Width of the widest vector loads or stores."""
     return max([_BITS[each] for line in loop if "(" in line and not _SCALAR.match(line) for each in _REGISTER.findall(line)], default=0)
 
 

@@ -1,19 +1,20 @@
-"""Arithmetic that writes LLVM instructions: a formula run once on `Number`s becomes straight-line code inside the kernel that calls it.
+"""Arithmetic that emits LLVM instructions: calling a formula once with `Number`s inlines it as straight-line code into the kernel that calls it.
 
-The loop vectoriser takes such code to the machine's full width. Two things that text compiled by Numba cannot have: operations keep their
-rounding whatever fast-math flags the kernel has, so that exact tricks survive, and no types are inferred, which costs more than all the rest.
+The loop vectoriser widens such code to the machine's full vector width. Compared with text compiled by Numba, operations keep IEEE rounding whatever
+fast-math flags the kernel has, so that error-free transformations survive; and no types are inferred, which is most of Numba's compile time.
 """
 
 from __future__ import annotations
 
 from llvmlite import ir
 
-_KEPT = ("arcp",)  # a flag without effect on these operations: Numba gives its own flags to whatever has none
+INF, NAN = float("inf"), float("nan")
+_KEPT = ("arcp",)  # has no effect on these operations, but Numba adds the kernel's fast-math flags to every instruction without flags
 _MANTISSA = {32: 23, 64: 52}
 
 
 class Number:
-    """A float, an integer or a truth value of a kernel being written, or a vector of them; operators add instructions to it. Integers are signed."""
+    """An LLVM value (float, signed integer or bool, or a vector of them) of the kernel being built; operators append instructions to it."""
 
     __slots__ = ("builder", "raw")
 
@@ -22,12 +23,12 @@ class Number:
 
     @property
     def element(self) -> ir.Type:
-        """Its type, or that of a vector's elements."""
+        """The scalar type: its own, or that of a vector's elements."""
         return self.raw.type.element if isinstance(self.raw.type, ir.VectorType) else self.raw.type
 
     @property
     def width(self) -> int:
-        """Bits of a float or an integer."""
+        """Width of the scalar type in bits."""
         return 32 if isinstance(self.element, ir.FloatType) else 64 if isinstance(self.element, ir.DoubleType) else self.element.width
 
     @property
@@ -37,7 +38,7 @@ class Number:
 
     @property
     def is_float(self) -> bool:
-        """Whether this is no integer and no truth value."""
+        """Whether it is a float (not an integer or bool)."""
         return not isinstance(self.element, ir.IntType)
 
     def __add__(self, other: Operand) -> Number:
@@ -119,7 +120,7 @@ Operand = Number | float | int | bool
 
 
 def like(model: Number, value: Operand) -> Number:
-    """`value` as it is, or a Python number as a constant of the type of `model`."""
+    """`value` itself if it is a Number, else a constant of the type of `model`."""
     if isinstance(value, Number):
         return value
     if not model.is_float and value >= 1 << (model.width - 1):
@@ -129,12 +130,12 @@ def like(model: Number, value: Operand) -> Number:
 
 
 def _of(element: ir.Type, model: Number) -> ir.Type:
-    """This type, or a vector of as many as `model` has."""
+    """`element`, or a vector of it with as many lanes as `model`."""
     return ir.VectorType(element, model.raw.type.count) if isinstance(model.raw.type, ir.VectorType) else element
 
 
 def choose(model: Number, single: object, double: object) -> object:
-    """The one that belongs to the width of `model`."""
+    """`single` or `double`, by the width of `model`."""
     return single if model.width == 32 else double
 
 
@@ -145,7 +146,7 @@ def where(condition: Number, x: Operand, y: Operand) -> Number:
 
 
 def library(name: str, *arguments: Number) -> Number:
-    """The function that LLVM has under this name. Other than `fmuladd`, the C library's: loops with it are not vectors."""
+    """LLVM's intrinsic of this name. Those that lower to calls of the C library (not `fmuladd`, `fma`, `sqrt`, `floor` and the like) keep a loop scalar."""
     first = arguments[0]
     name = f"llvm.{name}.{f'v{first.raw.type.count}' if isinstance(first.raw.type, ir.VectorType) else ''}f{first.width}"
     module = first.builder.module
@@ -154,7 +155,7 @@ def library(name: str, *arguments: Number) -> Number:
 
 
 def by_power_of_two(x: Number, n: Number) -> Number:
-    """x * 2^n for integers n of 32 bits, rounded once; an instruction of vectors where `tiles.host` has AVX-512, elsewhere the C library's."""
+    """x * 2^n for 32-bit integers n, rounded once. A vector instruction with AVX-512 (`tiles.host`), elsewhere a call of the C library."""
     count = f"v{x.raw.type.count}" if isinstance(x.raw.type, ir.VectorType) else ""
     module, name = x.builder.module, f"llvm.ldexp.{count}f{x.width}.{count}i32"
     function = module.globals.get(name) or ir.Function(module, ir.FunctionType(x.raw.type, [x.raw.type, n.raw.type]), name)
@@ -162,12 +163,12 @@ def by_power_of_two(x: Number, n: Number) -> Number:
 
 
 def multiply_add(x: Number, y: Operand, z: Operand) -> Number:
-    """x * y + z, rounded once where the machine does that in one instruction."""
+    """x * y + z, fused (rounded once) where the machine has such an instruction."""
     return library("fmuladd", x, like(x, y), like(x, z))
 
 
 def polynomial(x: Number, coefficients: tuple[float, ...]) -> Number:
-    """c0 + c1 x + c2 x^2 + ..., in pairs, pairs of pairs and so on (Estrin, 1960): a loop is as fast as its longest chain is short."""
+    """c0 + c1 x + c2 x^2 + ... by Estrin's scheme (1960): pairs, pairs of pairs and so on, for a short chain of dependent instructions."""
     terms = list(coefficients)
     while len(terms) > 1:
         terms = [multiply_add(x, *reversed(terms[k : k + 2])) if k + 1 < len(terms) else terms[k] for k in range(0, len(terms), 2)]
@@ -200,12 +201,12 @@ def _sign(x: Number) -> int:
 
 
 def absolute(x: Number) -> Number:
-    """x without its sign, that of NaN included."""
+    """x with its sign bit cleared, also of NaN."""
     return number(bits(x) & (_sign(x) - 1))
 
 
 def with_sign(magnitude: Number, x: Number) -> Number:
-    """`magnitude`, which is not negative, with the sign of x."""
+    """`magnitude`, whose sign bit must be clear, with the sign of x."""
     return number(bits(magnitude) | (bits(x) & _sign(x)))
 
 

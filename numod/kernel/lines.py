@@ -1,6 +1,6 @@
-"""Gates of recurrent layers and scores of attention over lines of memory, a register of lanes at a time: lines too short, or of too many arrays, for the loop vectoriser.
+"""Explicitly vectorised loops for gates of recurrent layers and scores of attention: their lines are too short, or of too many arrays, for the loop vectoriser.
 
-A line holds `n` elements; `x=4` are four of them, n apart. All lines are read before any is written, so that a state may be written over itself.
+A line is `n` contiguous elements; `x=4` stands for four lines, n elements apart. All lines are read before any is written, so a state may be updated in place.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from ..device import tiles
-from .instructions import Number, choose, multiply_add, where
-from .vector_math import INF, falling, lifted_exp, log, sigmoid_of, tanh
+from .instructions import INF, Number, choose, multiply_add, where
+from .vector_math.exponential import falling, lifted_exp, sigmoid_of, tanh
+from .vector_math.logarithm import log
 
 
 @dataclass(frozen=True)
 class Joined:
-    """How what a formula gives for each element becomes one number: what joins two, and what changes nothing."""
+    """A reduction: the binary function that joins two values, and its neutral element."""
 
     join: Callable
     nothing: float
@@ -29,10 +30,10 @@ SUM = Joined(lambda x, y: x + y, 0.0)
 
 @dataclass(frozen=True)
 class Lines:
-    """A formula of Numbers, or lists of them, how many lines of each argument it `reads` and `writes`, how many `numbers` follow, and how its last result is `joined`.
+    """A vector formula: how many lines of each argument it `reads` and `writes`, how many scalar `numbers` follow, and how its last result is reduced (`joined`).
 
-    A formula so short that its loop would take longer has several registers `together` in a turn. One that reads lines which follow each other, and computes
-    for so long that memory could bring the next one meanwhile, asks for it `ahead`.
+    `together`: vectors per loop iteration (unrolling, for cheap formulas). `ahead`: prefetch the next line, for formulas that read consecutive lines and compute
+    for long enough to hide the load.
     """
 
     formula: Callable
@@ -48,7 +49,7 @@ formulas: dict[str, Lines] = {}
 
 
 def lines(numbers: int = 0, joined: Joined | None = None, together: int = 1, ahead: bool = False, **reads: int) -> Callable:
-    """Give kernels a function of arrays and places that computes what this `to` that: name(x, x_at, ..., out, out_at, ..., n, numbers...)."""
+    """Register a formula for kernels, as `@lines(**reads)(**writes)`; they call it as name(x, x_at, ..., out, out_at, ..., n, numbers...)."""
 
     def to(**writes: int) -> Callable:
         def note(formula: Callable) -> Callable:
@@ -121,7 +122,7 @@ def rnn_relu_slopes(given: Number, d_h: Number, h: Number) -> tuple:
 
 @lines(joined=GREATEST, together=4, x=1)()
 def greatest_of_line(x: Number) -> tuple:
-    """NaN is left out: sums of exponentials are NaN with it."""
+    """Ignores NaN: the sum of exponentials that follows becomes NaN anyway."""
     return (x,)
 
 
@@ -143,13 +144,13 @@ def scale_line(x: Number, factor: Number) -> tuple:
 
 @lines(numbers=1, joined=GREATEST, scores=1)()
 def greatest_score(scores: Number, factor: Number) -> tuple:
-    """NaN is left out: it makes the sum of chances NaN."""
+    """Ignores NaN: it makes the sum of probabilities NaN."""
     return (scores * factor,)
 
 
 @lines(numbers=2, joined=SUM, scores=1)(chances=1)
 def chances_of(scores: Number, factor: Number, shift: Number) -> tuple:
-    """exp(scores * factor - shift), which is at most 1; below what has a normal exponent it is 0."""
+    """exp(scores * factor - shift) <= 1; 0 where the result would be subnormal."""
     x = multiply_add(scores, factor, -shift)
     chance = where(x < choose(x, -87.0, -708.0), 0.0, falling(x))
     return chance, chance
@@ -157,12 +158,12 @@ def chances_of(scores: Number, factor: Number, shift: Number) -> tuple:
 
 @lines(highs=1, totals=1)(out=1)
 def log_sums(highs: Number, totals: Number) -> tuple:
-    """The logarithm of a sum of exponentials, infinite where there was none."""
+    """highs + log(totals): the logarithm of a sum of exponentials, inf for an empty sum."""
     return (where(totals == 0.0, INF, highs + log(totals)),)
 
 
 def emit(builder: ir.IRBuilder, each: Lines, lanes: int, starts: list[ir.Value], n: ir.Value, numbers: list[ir.Value]) -> ir.Value | None:
-    """Write the loops over n elements; `starts` are the lines' first elements, those read before those written. Gives what is joined."""
+    """Emit the loops over n elements; `starts` point to the lines' first elements, those read before those written. Returns the reduced value, if any."""
     vector = ir.VectorType(starts[0].type.pointee, lanes)
     numbers = [Number(builder, tiles._broadcast(builder, number, lanes)) for number in numbers]
     counts = [*each.reads.values(), *each.writes.values()]
@@ -178,7 +179,7 @@ def emit(builder: ir.IRBuilder, each: Lines, lanes: int, starts: list[ir.Value],
 
 
 def _loop(builder: ir.IRBuilder, each: Lines, vector: ir.Type, places: list, n: ir.Value, numbers: list[Number], first: ir.Value, totals: list[Number], count: int) -> tuple:
-    """Turns of `count` registers from element `first` on: whole ones, or where it is one also the rest of n. Gives where they end, and the new totals."""
+    """A loop with `count` vectors per iteration from element `first` on; with one, also over a partial last vector. Returns the end index and the new totals."""
     integer, turn = ir.IntType(64), ir.Constant(ir.IntType(64), count * vector.count)
     before, loop, after = builder.block, builder.append_basic_block("lines"), builder.append_basic_block("read")
     last = builder.sub(n, turn) if count > 1 else builder.sub(n, ir.Constant(integer, 1))
@@ -200,7 +201,7 @@ def _loop(builder: ir.IRBuilder, each: Lines, vector: ir.Type, places: list, n: 
 
 
 def _register(builder: ir.IRBuilder, each: Lines, vector: ir.Type, places: list, k: ir.Value, n: ir.Value, numbers: list[Number], total: Number | None, certain: bool) -> Number | None:
-    """The formula for the elements from k on, a register of them or, where that is not `certain`, what is left of n. Gives the new total."""
+    """The formula for one vector of elements from k on; masked at the end of the line unless it is `certain` to be whole. Returns the new total."""
     rest = builder.sub(n, k)
     whole, access, part = builder.icmp_signed(">=", rest, ir.Constant(rest.type, vector.count)), tiles.Access(builder, vector, None), tiles.Access(builder, vector, rest)
     here = [builder.bitcast(builder.gep(start, [builder.add(k, builder.mul(n, ir.Constant(k.type, number)))]), vector.as_pointer()) for start, number in places]
@@ -232,7 +233,7 @@ def _register(builder: ir.IRBuilder, each: Lines, vector: ir.Type, places: list,
 
 
 def _joined(how: Joined, total: Number) -> ir.Value:
-    """The lanes of a total as one number; half of them join the other half, until one is left."""
+    """Reduce across the lanes of a total, by halves."""
     builder, vector = total.builder, total.raw.type
     found, width = total.raw, vector.count
     while width > 1:
@@ -243,7 +244,7 @@ def _joined(how: Joined, total: Number) -> ir.Value:
 
 
 def _either(builder: ir.IRBuilder, condition: ir.Value, yes: Callable, no: Callable) -> list:
-    """The values of one of two branches."""
+    """Phi values of an if-else."""
     with builder.if_else(condition) as (then, otherwise):
         with then:
             first, first_block = yes(), builder.block

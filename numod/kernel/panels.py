@@ -1,6 +1,6 @@
-"""Functions of kernels that multiply matrices by register tiles: packing into panels a tile reads in order, and a product of one block.
+"""Device functions for matrix products by register tiles: packing into panels that a tile reads contiguously, and the product of one block.
 
-Which blocks, and who does them, is the kernel's (`ops.matmul`); the tile itself is `device.tiles`.
+Blocking and the division among threads are the kernel's (`ops.matmul`); the tile itself is `device.tiles`.
 """
 
 from __future__ import annotations

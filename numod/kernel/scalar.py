@@ -1,6 +1,7 @@
-"""Scalar functions that kernels call besides `math`: random bits, and mathematics that `math` lacks. Their text becomes part of each kernel.
+"""Device functions that kernels call besides those of `math`: random bits, and mathematics that `math` lacks. Their text is copied into each kernel.
 
-Written for every target: plain arithmetic on numbers, or on one row of a flat array (from `base` in steps of `step`); no exceptions. Float literals take the kernel's `real` type.
+Written for every target: plain arithmetic on numbers, or on one row of a flat array (from `base` in steps of `step`); no exceptions. Float literals take the
+kernel's `real` type.
 """
 
 from __future__ import annotations

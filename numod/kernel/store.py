@@ -52,7 +52,7 @@ def size_of(kernel: Kernel) -> int:
 
 
 def clear(folder: str | None = None) -> int:
-    """Remove all entries; how many there were. Programs that run meanwhile keep what they loaded."""
+    """Remove all entries and return their number. Running programs keep what they have loaded."""
     removed = 0
     for each in entries(folder):
         try:
@@ -64,7 +64,7 @@ def clear(folder: str | None = None) -> int:
 
 
 def pack(archive: str, folder: str | None = None) -> int:
-    """Write all entries into one archive; how many. It serves machines with the same processor and the same versions; others compile anew."""
+    """Write all entries into one archive and return their number. It is of use to machines with the same processor and versions; others compile anew."""
     found, temporary = entries(folder), f"{archive}.{os.getpid()}.tmp"
     if not os.path.isdir(os.path.dirname(os.path.abspath(archive))):
         raise FileNotFoundError(f"there is no folder {os.path.dirname(os.path.abspath(archive))}")
@@ -80,9 +80,9 @@ def pack(archive: str, folder: str | None = None) -> int:
 
 
 def unpack(archive: str, folder: str | None = None) -> int:
-    """Put an archive's entries into the folder; how many. Raises ValueError for what is no such archive, and for entries that would leave the folder.
+    """Put an archive's entries into the folder and return their number. Raises ValueError for a file that is no such archive, or has entries outside the folder.
 
-    An entry is code: unpack only what you packed, or trust whoever did.
+    Entries are native code: unpack only archives you trust.
     """
     folder = folder or config.cache_dir()
     if folder is None:

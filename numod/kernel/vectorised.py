@@ -1,4 +1,4 @@
-"""The formulas of `vector_math`, `vector_special` and `lines` under their names, as functions that kernels import. Numbers are float32, or they are taken as float64."""
+"""The formulas of `vector_math` and `lines` as Numba intrinsics, under their names, for kernels to import. Arguments are float32, or are converted to float64."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numba import types
 from numba.extending import intrinsic
 
 from ..device import tiles
-from . import lines, vector_special  # noqa: F401  which adds its formulas
+from . import lines
 from .instructions import Number
 from .vector_math import formulas
 
 
 def _typed(formula: Callable, *arguments: object) -> tuple:
-    """What Numba asks of an intrinsic: its signature, and what writes its instructions."""
+    """What Numba expects of an intrinsic: its signature, and the function that emits its code."""
     kind = types.float32 if all(each == types.float32 for each in arguments) else types.float64
 
     def generate(context: object, builder: ir.IRBuilder, signature: object, values: list) -> ir.Value:
@@ -55,7 +55,7 @@ def _of_lines(each: lines.Lines) -> Callable:
         places = [kind for array in arguments[:count:2] for kind in (array, types.int64)]
         return (real if each.joined else types.void)(*places, types.int64, *[real] * each.numbers), generate
 
-    names = ["context", *names, "n", *(f"number{k}" for k in range(each.numbers))]  # Numba folds arguments by a function's signature
+    names = ["context", *names, "n", *(f"number{k}" for k in range(each.numbers))]  # Numba matches arguments by the function's signature
     function.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names])
     return intrinsic(function)
 

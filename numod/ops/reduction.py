@@ -14,7 +14,7 @@ from ..device import Layout
 from ..device.device import Device
 from ..device.layout import layout
 from ..dtypes import dtype as DType
-from ..kernel import bind, build, emit
+from ..kernel import bind, build, emit, folds
 from ..kernel.expression import Symbol, as_expression, parameter_names
 from . import table as t
 from .op import Op, Plan, single_device
@@ -54,7 +54,7 @@ class Reduction(Op):
         out = layout(shape, fold.result, x.device)
         return Plan(out, *_plan(fold, self.name, x, dims, out))
 
-    def fold(self, x: Layout, wanted: DType | None) -> emit.Fold:
+    def fold(self, x: Layout, wanted: DType | None) -> folds.Fold:
         """The scalar functions and dtypes of this reduction for an input."""
         compute = wanted or (dtypes.int64 if self.result == "sum" and not x.dtype.is_floating_point else x.dtype)
         if compute.kind not in self.accepts:
@@ -62,7 +62,7 @@ class Reduction(Op):
         compute = dtypes.bool_ if self.result == "bool" else compute
         wide = dtypes.float64 if compute.is_floating_point and self.result == "sum" else compute.compute
         a, b, n, element = Symbol("a"), Symbol("b"), Symbol("n"), Symbol("x")
-        return emit.Fold(
+        return folds.Fold(
             as_expression(self.each(element)), as_expression(self.combine(a, b)), as_expression(self.finish(a, n)), self.start(compute), x.dtype, compute.compute, wide, compute
         )
 
@@ -102,7 +102,7 @@ def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:
     return tensor
 
 
-def _plan(fold: emit.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Layout) -> tuple[Callable, tuple]:
+def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Layout) -> tuple[Callable, tuple]:
     kept_dims = [d for d in range(x.ndim) if d not in dims]
     kept, (kept_steps,) = emit.collapse([x.shape[d] for d in kept_dims], [[x.strides[d] for d in kept_dims]])
     length, (walk,) = emit.collapse([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
@@ -124,29 +124,29 @@ def _plan(fold: emit.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Lay
     return _two_stages(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count)
 
 
-def _rows(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
+def _rows(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
     inner, backend = emit.classes_of(walk[-1:]), x.device.backend
     chunk = -(-length[-1] // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
     team = (outs * chunks, backend.team(chunk)) if backend.FLAT and inner == "1" and chunk >= backend.team(chunk) else None
     across = backend.FLAT and inner == "s" and chunks > 1
-    source, signature = emit.fold_rows(fold, inner, len(kept), len(length) - 1, across) if team is None else emit.fold_team(fold, len(kept), len(length) - 1, team[1])
+    source, signature = folds.rows(fold, inner, len(kept), len(length) - 1, across) if team is None else folds.team(fold, len(kept), len(length) - 1, team[1])
     constants = (outs, length[-1], chunk, chunks, count, prod(length[:-1]), *kept[1:], *length[1:-1], *kept_steps, *walk[:-1])
     constants += (walk[-1],) if inner == "s" else ()
     launch = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION, team)
     return launch, constants
 
 
-def _two_stages(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
+def _two_stages(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
     """Partial totals of chunks, then their total."""
-    first = emit.Fold(fold.each, fold.combine, Symbol("a"), fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
+    first = folds.Fold(fold.each, fold.combine, Symbol("a"), fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
     partial = layout((outs, chunks), fold.wide, x.device)
     run, constants = _rows(first, name, x, kept, kept_steps, length, walk, outs, chunks, count)
     return two_passes(run, constants, fold, name, partial, count), ()
 
 
-def _columns(fold: emit.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: int, walk: int, count: int) -> tuple[Callable, tuple]:
-    source, signature = emit.fold_columns(fold, len(kept) - 1)
+def _columns(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: int, walk: int, count: int) -> tuple[Callable, tuple]:
+    source, signature = folds.columns(fold, len(kept) - 1)
     n, rows_ = kept[-1], prod(kept[:-1])
     tile = min(n, _TILE)
     constants = (rows_, n, length, walk, tile, -(-n // tile), count, *kept[1:-1], *kept_steps[:-1])
@@ -188,9 +188,9 @@ class Closing(Op):
         a, b, count = Symbol("a"), Symbol("b"), Symbol("n")
         finish = t.div(a, count) if scale != 1 else a
         wide, narrow = dtypes.float64 if compute.is_floating_point else compute, compute.compute
-        fold = emit.Fold(as_expression(self.row(*map(Symbol, self.inputs))), t.add(a, b), finish, 0, compute, narrow, wide, compute)
+        fold = folds.Fold(as_expression(self.row(*map(Symbol, self.inputs))), t.add(a, b), finish, 0, compute, narrow, wide, compute)
         chunks = parts(n, out.device)
-        first = fold if chunks == 1 else emit.Fold(fold.each, fold.combine, a, 0, compute, narrow, wide, wide)
+        first = fold if chunks == 1 else folds.Fold(fold.each, fold.combine, a, 0, compute, narrow, wide, wide)
         run = flat(self.name, out.device, first, inputs, n, chunks)
         constants = (n, -(-n // chunks), chunks, n)
         if chunks == 1:
@@ -205,17 +205,17 @@ def parts(n: int, device: Device) -> int:
     return min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
 
 
-def flat(name: str, device: Device, fold: emit.Fold, inputs: tuple[emit.Input, ...], n: int, chunks: int) -> Callable:
-    """The launcher of `emit.fold_flat` for n elements in all."""
+def flat(name: str, device: Device, fold: folds.Fold, inputs: tuple[emit.Input, ...], n: int, chunks: int) -> Callable:
+    """The launcher of `folds.flat` for n elements in all."""
     team = (chunks, device.backend.team(n // chunks)) if device.backend.FLAT else None
-    source, signature = emit.fold_flat(fold, inputs, team[1] if team else 0)
+    source, signature = folds.flat(fold, inputs, team[1] if team else 0)
     return bind.launcher(device, name, source, signature, fold.dtype, n, build.FAST_REDUCTION, team)
 
 
-def two_passes(run_first: Callable, constants: tuple, fold: emit.Fold, name: str, partial: Layout, count: int) -> Callable:
+def two_passes(run_first: Callable, constants: tuple, fold: folds.Fold, name: str, partial: Layout, count: int) -> Callable:
     """Partial totals, then their total."""
     outs, chunks = partial.shape
-    last = emit.Fold(Symbol("x"), fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
+    last = folds.Fold(Symbol("x"), fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
     run_last, constants_last = _rows(last, name, partial, [outs], [chunks], [chunks], [1], outs, 1, count)
 
     def launch(*arguments: object) -> None:

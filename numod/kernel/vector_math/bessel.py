@@ -1,135 +1,15 @@
-"""Special functions for the loop vectoriser, in float64: gamma and its relatives, the normal distribution, Bessel functions. Beside `special`, which is every target's.
-
-Coefficients are Chebyshev interpolants of the functions, in powers. Formulas are named as in `special`.
-"""
+"""Bessel functions of order 0 and 1, in float64. Formulas are named in Abramowitz and Stegun's Handbook (A&S). Coefficients are Chebyshev interpolants, in powers."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from ..branches import amended
+from ..instructions import INF, NAN, Number, absolute, at_least, at_most, library, like, multiply_add, polynomial, where, with_sign
+from .exponential import exp
+from .logarithm import log
+from .registry import wide_vector
+from .trigonometric import cos, sin
 
-from .branches import amended, branching
-from .instructions import Number, absolute, at_least, at_most, library, like, multiply_add, narrowed, polynomial, where, widened, with_sign
-from .vector_math import INF, NAN, cos, erfc, exp, log, log1p, quantile, sin, tan, vector
-
-
-def special(formula: Callable) -> Callable:
-    """Give kernels a formula of float64, which may branch; float32 is widened for it."""
-    inside = branching(64)(formula)
-
-    @vector
-    @functools.wraps(formula)
-    def either(x: Number) -> Number:
-        return inside(x) if x.width == 64 else narrowed(inside(widened(x)))
-
-    return either
-
-
-# ---- gamma and its relatives
-
-_LOG_GAMMA = (  # log gamma(2 + t) / t up to 1/2
-    0.42278433509846713, 0.3224670334241132, -0.06735230105319563, 0.02058080842778338, -0.007385551028935545, 0.002890510330865901, -0.0011927539009983087,
-    0.0005096695196526673, -0.00022315497746292723, 9.945761692157133e-05, -4.4923727564247656e-05, 2.050601970174762e-05, -9.45628851510172e-06,
-    4.3828545383846665e-06, -1.9743106888421067e-06, 9.242852225162277e-07, -5.811277768921246e-07, 2.7475390051909663e-07,
-)  # fmt: skip
-_STIRLING = (0.08333333333333333, -0.002777777777777778, 0.0007936507936507937, -0.0005952380952380953, 0.0008417508417508417, -0.0019175269175269176, 0.00641025641025641,
-             -0.029550653594771242)  # of log gamma, over 1 / x^2
-_SLOPES = (0.08333333333333333, -0.008333333333333333, 0.003968253968253968, -0.004166666666666667, 0.007575757575757576, -0.021092796092796094, 0.08333333333333333,
-           -0.4432598039215686, 3.0539543302701198, -26.456212121212122)  # of digamma
-_PI = 3.141592653589793
-
-
-def _log_gamma_of_positive(x: Number) -> Number:
-    """From 1.5 to 2.5 a polynomial, below and above with the logarithm of what leads there; Stirling's series from 8 on (A&S 6.1.40)."""
-    near, product = x, like(x, 1.0)
-    for _ in range(6):
-        above = near > 2.5
-        near = where(above, near - 1.0, near)
-        product = where(above, product * near, product)
-    small, low, large = x < 0.5, x < 1.5, x >= 8.0
-    t = where(small, x, where(low, x - 1.0, near - 2.0))
-    logarithm = log(where(large, x, where(small, x * (1.0 + x), where(low, x, product))))
-    middle = multiply_add(t, polynomial(t, _LOG_GAMMA), where(low, -logarithm, logarithm))
-    inverse = 1.0 / x
-    series = multiply_add(inverse, polynomial(inverse * inverse, _STIRLING), 0.41893853320467277)
-    return where(large, multiply_add(x - 0.5, logarithm - 1.0, series), middle)
-
-
-@special
-def lgamma(x: Number) -> Number:
-    a = absolute(x)
-    value = _log_gamma_of_positive(a)
-
-    def reflected() -> Number:  # A&S 6.1.17
-        part = a - library("rint", a)
-        return where(a == INF, INF, log(_PI / absolute(a * sin(_PI * part))) - value)
-
-    return amended(x < 0.0, value, reflected)
-
-
-@special
-def digamma(x: Number) -> Number:
-    """Stirling's series from 8 on (A&S 6.3.18); below, less the sum of 1 / (y + k) over k < 8, which is (2y + 7) P'(u) / P(u) with u = y (y + 7)."""
-    below = x < 0.0
-    y = where(below, 1.0 - x, x)
-    u = y * (y + 7.0)
-    eight = (2.0 * y + 7.0) * polynomial(u, (720.0, 504.0, 84.0, 4.0)) / (u * polynomial(u, (720.0, 252.0, 28.0, 1.0)))
-    small = y < 8.0
-    y = where(small, y + 8.0, y)
-    square = 1.0 / (y * y)
-    value = (log(y) - 0.5 / y) - square * polynomial(square, _SLOPES) - where(small, eight, 0.0)
-
-    def reflected() -> Number:
-        part = x - library("rint", x)
-        return where(part == 0.0, NAN, value - _PI / tan(_PI * part))
-
-    return where(x == 0.0, with_sign(like(x, INF), x) * -1.0, amended(below, value, reflected))
-
-
-# ---- error function and normal distribution
-
-_ERFCX = (  # exp(x^2) erfc(x) (1 + 2x) over (x - 3.75) / (x + 3.75), after Shepherd and Laframboise, 1981
-    1.2375126308378275, -0.14024059858554702, 0.003585415485463652, 0.0822767384901511, -0.10880393014170497, 0.09230432116019581, -0.05869339859061101,
-    0.028362277421556188, -0.009746579546772877, 0.0017556258320574729, 0.0002937135880316984, -0.00029015397728117225, 5.1649442877311626e-05,
-    2.2383904876445646e-05, -1.1445172561420112e-05, -9.728327812064796e-07, 1.753745843453635e-06, -5.828827783766716e-08, -2.6166884528581574e-07,
-    2.431232515000242e-08, 4.1602904023333066e-08, -4.395643933011148e-09, -7.0705951743345486e-09, 5.366153829724437e-10, 1.187560812244071e-09,
-    -2.60179937204658e-11, -1.647059420509794e-10, -5.474680209802051e-12, 1.3044442522753113e-11, 1.0025828126770392e-12,
-)  # fmt: skip
-
-
-@special
-def erfcx(x: Number) -> Number:
-    a = absolute(x)
-    t = where(a < 1e300, (a - 3.75) / (a + 3.75), where(a == a, 1.0, a))
-    value = polynomial(t, _ERFCX) / multiply_add(a, 2.0, 1.0)
-
-    def below() -> Number:  # x * x in two parts: exp would magnify its rounding
-        square = x * x
-        rest = library("fma", x, x, -square)
-        power = exp(square)
-        return where(square > 709.5, INF, 2.0 * multiply_add(power, rest, power) - value)
-
-    return amended(x < 0.0, value, below)
-
-
-@special
-def log_ndtr(x: Number) -> Number:
-    usual = log1p(-0.5 * erfc(0.7071067811865476 * x))
-    return amended(x < -1.0, usual, lambda: log(0.5 * erfcx(-0.7071067811865476 * x)) - 0.5 * x * x)
-
-
-@special
-def ndtri(p: Number) -> Number:
-    q = p - 0.5
-    low = where(q < 0.0, p, 1.0 - p)
-    central = absolute(q) <= 0.425
-    ratio = quantile(central, 0.180625 - q * q, library("sqrt", -log(low)))
-    return where(low == 0.0, with_sign(like(p, INF), q), where(central, q * ratio, with_sign(ratio, q)))
-
-
-# ---- modified Bessel functions of order 0 and 1
-
-_BESSEL_I = (  # I0(x) and I1(x) / x over x^2 / 4 up to 16, positive coefficients; exp(-x) sqrt(x) times them over 16 / x - 1 beyond
+_BESSEL_I = (  # I0(x) and I1(x) / x over x^2 / 4 up to 16, positive coefficients; beyond, exp(-x) sqrt(x) times I over 16 / x - 1
     ((
      1.0, 1.0, 0.25, 0.02777777777777778, 0.001736111111111106, 6.94444444444488e-05, 1.9290123456765543e-06, 3.9367598892378866e-08, 6.151187324009745e-10,
      7.594058486836424e-12, 7.594057493384469e-14, 6.276092616120491e-16, 4.358286919760222e-18, 2.5796346353114483e-20, 1.3122104575180078e-22,
@@ -165,28 +45,28 @@ def _scaled_bessel_i(x: Number, order: int) -> Number:
     return with_sign(value, x) if order else value
 
 
-@special
+@wide_vector
 def bessel_i0e(x: Number) -> Number:
     return _scaled_bessel_i(x, 0)
 
 
-@special
+@wide_vector
 def bessel_i1e(x: Number) -> Number:
     return _scaled_bessel_i(x, 1)
 
 
-@special
+@wide_vector
 def bessel_i0(x: Number) -> Number:
     half = exp(0.5 * absolute(x))
     return _scaled_bessel_i(x, 0) * half * half
 
 
-@special
+@wide_vector
 def bessel_i1(x: Number) -> Number:
     half = exp(0.5 * absolute(x))
     return _scaled_bessel_i(x, 1) * half * half
 
-_BESSEL_K = (  # of order 0 and 1, over x^2 / 4 up to 1: I0(x), I1(x) / x; what K lacks of them (A&S 9.6.11); exp(x) sqrt(x) K(x) over 4 / x - 1 beyond
+_BESSEL_K = (  # of order 0 and 1, over x^2 / 4 up to 1: I0(x) or I1(x) / x; the part of K without log(x / 2) I (A&S 9.6.11); beyond, exp(x) sqrt(x) K(x) over 4 / x - 1
     (
         (
             1.0, 1.0, 0.249999999999999, 0.027777777777790523, 0.0017361111110283252, 6.944444475322255e-05, 1.9290116449015386e-06, 3.936858241069583e-08,
@@ -234,19 +114,17 @@ def _scaled_bessel_k(x: Number, order: int) -> Number:
     return where(x == 0.0, INF, where(x < 0.0, NAN, where(x <= 2.0, small, large)))
 
 
-@special
+@wide_vector
 def bessel_k0e(x: Number) -> Number:
     return _scaled_bessel_k(x, 0)
 
 
-@special
+@wide_vector
 def bessel_k1e(x: Number) -> Number:
     return _scaled_bessel_k(x, 1)
 
 
-# ---- Bessel functions of order 0 and 1
-
-_BESSEL = (  # over x^2 / 32 - 1 up to x = 8: J0(x), J1(x) / x; what Y lacks of 2 / pi log(x) J; Hankel's P and Q over (8 / x)^2 beyond (A&S 9.2.5)
+_BESSEL = (  # over x^2 / 32 - 1 up to x = 8: J0(x) or J1(x) / x; the part of Y without 2 / pi log(x) J; beyond, Hankel's P and Q over (8 / x)^2 (A&S 9.2.5)
     (
         (
             0.04582966485981377, 0.9303012472958572, -0.6484692830871837, -0.808088807669687, 1.0383794611437211, -0.507468045847102, 0.14598884856759273,
@@ -330,21 +208,21 @@ def _bessel_y(x: Number, order: int) -> Number:
     return where(x == 0.0, -INF, where(x < 0.0, NAN, value))
 
 
-@special
+@wide_vector
 def bessel_j0(x: Number) -> Number:
     return _bessel_j(x, 0)
 
 
-@special
+@wide_vector
 def bessel_j1(x: Number) -> Number:
     return _bessel_j(x, 1)
 
 
-@special
+@wide_vector
 def bessel_y0(x: Number) -> Number:
     return _bessel_y(x, 0)
 
 
-@special
+@wide_vector
 def bessel_y1(x: Number) -> Number:
     return _bessel_y(x, 1)

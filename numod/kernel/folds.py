@@ -1,0 +1,178 @@
+"""Source text of reductions, as `emit` writes pointwise loops: over rows, by teams of GPU threads, over columns, and of a formula of several tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..dtypes import dtype as DType
+from .emit import Input, Writer, cast, dot, literal, load, stored, unravel
+from .expression import Expression
+
+BLOCK = 1 << 10  # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow with the length
+STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the compute dtype
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction: `each` maps an element (symbol x), `combine` reduces (a, b), `finish` maps the total (symbols a and n) to the result.
+
+    Elements are combined in `dtype`, partial results in `wide`, which a second stage may read back.
+    """
+
+    each: Expression
+    combine: Expression
+    finish: Expression
+    identity: float | int | bool
+    source: DType
+    dtype: DType
+    wide: DType
+    result: DType
+
+    @property
+    def block(self) -> int:
+        """Elements combined in `dtype` before they are added to the total: practically all of them if `wide` is no wider."""
+        return BLOCK if self.wide is not self.dtype else BLOCK << 6
+
+
+def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False) -> tuple[str, str]:
+    """Reduce, element by element, along the dimensions of each output. Parallel over outputs and chunks of the innermost reduced dimension.
+
+    Neighbouring tasks are chunks of one output, or `across` the same chunk of neighbouring outputs: on a GPU their threads then read neighbouring columns.
+    Arguments: x, out, outs, n, chunk, chunks, count (elements per output), rows, the sizes of `kept` and `reduced` outer dimensions
+    (the first of each left out), their strides, and the inner stride in class "s".
+    """
+    names = _geometry_names(kept, reduced) + (["x_n"] if inner == "s" else [])
+    step = {"0": "base", "1": "base + inner", "s": "base + inner * x_n"}[inner]
+    lines = [f"def kernel(x, out, {', '.join(names)}):", "    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
+    part, output, place = ("task // outs", "task % outs", "out[uintp(output * chunks + task // outs)]") if across else ("task % chunks", "task // chunks", "out[task]")
+    lines += [f"        start = ({part}) * chunk", "        stop = min(start + chunk, n)", f"        output = {output}"]
+    lines += _walk(fold, kept, reduced)
+    lines += [f"            for low in range(start, stop, {fold.block}):"]
+    lines += [f"                part = {cast(fold.dtype, literal(fold.identity))}", f"                for inner in range(low, min(low + {fold.block}, stop)):"]
+    lines += [" " * 20 + line for line in _folded(fold, f"uintp({step})", "part", fold.dtype)]
+    lines += [" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)]
+    lines += [" " * 8 + line for line in _finished(fold, "total", place)]
+    types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
+    return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
+    """The same for a block of GPU threads per output and chunk, along an innermost dimension of step 1: neighbouring threads read neighbouring elements.
+
+    Each thread combines every `threads`-th element in `wide`; then half of the threads combine their totals with the other half's, in shared memory,
+    until one is left. The order depends on `threads` alone, so the result is the same in every run. Arguments are those of `rows`.
+    """
+    names = _geometry_names(kept, reduced)
+    lines = [f"def kernel(x, out, {', '.join(names)}):", f"    shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)", "    thread = int64(cuda.threadIdx.x)"]
+    lines += ["    for task in range(int64(cuda.blockIdx.x), outs * chunks, int64(cuda.gridDim.x)):", "        start = (task % chunks) * chunk"]
+    lines += ["        stop = min(start + chunk, n)", "        output = task // chunks"]
+    lines += _walk(fold, kept, reduced)
+    lines += [f"            for inner in range(start + thread, stop, {threads}):"]
+    lines += [" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)]
+    lines += _joined(fold, threads)
+    types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
+    return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def _geometry_names(kept: int, reduced: int) -> list[str]:
+    """The numbers `rows` and `team` take after the arrays."""
+    names = ["outs", "n", "chunk", "chunks", "count", "rows", *[f"size{k}" for k in range(1, kept)], *[f"length{k}" for k in range(1, reduced)]]
+    return names + [f"step{k}" for k in range(kept)] + [f"walk{k}" for k in range(reduced)]
+
+
+def _walk(fold: Fold, kept: int, reduced: int) -> list[str]:
+    """Lines that start the total of `output`, and the loop over the rows to be reduced into it, each from `base` on."""
+    lines = unravel("output", "i", "size", kept, " " * 8)
+    lines += [f"        origin = {dot('i', 'step', kept)}", f"        total = {cast(fold.wide, literal(fold.identity))}", "        for row in range(rows):"]
+    lines += unravel("row", "j", "length", reduced, " " * 12)
+    return [*lines, f"            base = origin + {dot('j', 'walk', reduced)}"]
+
+
+def _joined(fold: Fold, threads: int) -> list[str]:
+    """Lines of a tree reduction over a block's threads in shared memory, after which one thread writes `out[task]`."""
+    lines = [f"        shared[thread] = {stored('total', fold.wide, fold.wide)}", "        cuda.syncthreads()"]
+    width = threads // 2
+    while width:
+        other = _read(f"shared[thread + {width}]", fold.wide)
+        lines += [f"        if thread < {width}:", *(" " * 12 + line for line in _combined(fold, "total", other, fold.wide))]
+        lines += [f"            shared[thread] = {stored('total', fold.wide, fold.wide)}", "        cuda.syncthreads()"]
+        width //= 2
+    return [*lines, "        if thread == 0:", *(" " * 12 + line for line in _finished(fold, "total", "out[uintp(task)]"))]
+
+
+def columns(fold: Fold, kept: int) -> tuple[str, str]:
+    """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache while rows stream by, some at once.
+
+    Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count, sizes and strides of
+    the `kept` outer dimensions.
+    """
+    names = ["rows", "n", "length", "walk", "tile", "tiles", "count", *[f"size{k}" for k in range(1, kept)], *[f"step{k}" for k in range(kept)]]
+    lines = [f"def kernel(x, scratch, out, {', '.join(names)}):", "    for place in parallel_range(rows * tiles):", "        task = int64(place)"]
+    lines += ["        start = (task % tiles) * tile", "        stop = min(start + tile, n)", "        output = task // tiles"]
+    lines += unravel("output", "i", "size", kept, " " * 8)
+    lines += [f"        origin = {dot('i', 'step', kept)}", "        for inner in range(start, stop):"]
+    lines += [f"            scratch[uintp(output * n + inner)] = {stored(cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"]
+    total = [f"                total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
+    store = [f"                scratch[uintp(output * n + inner)] = {stored('total', fold.wide, fold.wide)}"]
+    lines += [f"        for row in range(0, length - {STREAMS - 1}, {STREAMS}):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
+    lines += [f"                part = {cast(fold.dtype, literal(fold.identity))}"]
+    lines += [" " * 16 + line for stream in range(STREAMS) for line in _folded(fold, f"uintp(base + {stream} * walk + inner)", "part", fold.dtype)]
+    lines += [*total, *[" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)], *store]
+    lines += [f"        for row in range(length - length % {STREAMS}, length):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
+    lines += [*total, *[" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)], *store, "        for inner in range(start, stop):"]
+    lines += [f"            total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
+    lines += [" " * 12 + line for line in _finished(fold, "total", "out[uintp(output * n + inner)]")]
+    types = [f"{each.storage.name}[]" for each in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
+    return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0) -> tuple[str, str]:
+    """Reduce a formula of several dense tensors (and numbers) to one value per chunk, without storing the elements: by blocks of GPU `threads`, if any.
+
+    Arguments: the tensors, out, the numbers, n, chunk, chunks, count. `fold.each` is a formula of the inputs' names.
+    """
+    tensors, numbers = [each for each in inputs if each.tensor], [each for each in inputs if not each.tensor]
+    names = [*(each.name for each in tensors), "out", *(each.name for each in numbers), "n", "chunk", "chunks", "count"]
+    lines = [f"def kernel({', '.join(names)}):", *(f"    {each.name}_ = {cast(fold.dtype, each.name, each)}" for each in numbers)]
+    start = f"        total = {cast(fold.wide, literal(fold.identity))}"
+    if threads:
+        lines += [f"    shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)", "    thread = int64(cuda.threadIdx.x)"]
+        lines += ["    for task in range(int64(cuda.blockIdx.x), chunks, int64(cuda.gridDim.x)):", start]
+        lines += [f"        for inner in range(task * chunk + thread, min((task + 1) * chunk, n), {threads}):"]
+        lines += [" " * 12 + line for line in _folded(fold, "uintp(inner)", "total", fold.wide, inputs)] + _joined(fold, threads)
+    else:
+        lines += ["    for place in parallel_range(chunks):", "        task = int64(place)", start]
+        lines += [f"        for low in range(task * chunk, min((task + 1) * chunk, n), {fold.block}):", f"            part = {cast(fold.dtype, literal(fold.identity))}"]
+        lines += [f"            for inner in range(low, min(low + {fold.block}, (task + 1) * chunk, n)):"]
+        lines += [" " * 16 + line for line in _folded(fold, "uintp(inner)", "part", fold.dtype, inputs)]
+        lines += [" " * 12 + line for line in _combined(fold, "total", "part", fold.wide)]
+        lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
+    types = [f"{each.dtype.storage.name}[]" for each in tensors] + [f"{fold.result.storage.name}[]"]
+    types += ["int64" if each.dtype.kind != "f" else "float64" for each in numbers] + ["int64"] * 4
+    return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def _read(text: str, dtype: DType) -> str:
+    return f"({text} != 0)" if dtype.kind == "b" else text
+
+
+def _folded(fold: Fold, index: str, total: str, dtype: DType, inputs: tuple[Input, ...] | None = None) -> list[str]:
+    """Lines that read an element of each input, map them and combine the value into `total`."""
+    inputs = inputs or (Input("x", fold.source),)
+    symbols = {each.name: (load(fold.dtype, each, index) if each.tensor else f"{each.name}_", "value") for each in inputs}
+    writer = Writer(fold.dtype, symbols)
+    value = writer.write(fold.each)
+    return writer.lines + _combined(fold, total, value, dtype)
+
+
+def _combined(fold: Fold, total: str, value: str, dtype: DType) -> list[str]:
+    letter = "c" if dtype is fold.dtype else "w"  # Numba would unify a variable assigned with two types to the wider one
+    writer = Writer(dtype, {"a": (total, "value"), "b": (cast(dtype, value), "value")}, letter)
+    result = writer.write(fold.combine)
+    return [*writer.lines, f"{total} = {result}"]
+
+
+def _finished(fold: Fold, total: str, target: str) -> list[str]:
+    writer = Writer(fold.wide, {"a": (total, "value"), "n": (cast(fold.wide, "count"), "value")}, "f")
+    result = writer.write(fold.finish)
+    return [*writer.lines, f"{target} = {stored(result, fold.result, fold.wide)}"]

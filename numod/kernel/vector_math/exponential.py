@@ -1,0 +1,137 @@
+"""exp and functions built from it: x = n log 2 + r with |r| <= log(2) / 2, so exp(x) = 2^n exp(r)."""
+
+from __future__ import annotations
+
+from ...device import tiles
+from ..instructions import Number, absolute, at_least, at_most, bits, by_power_of_two, choose, like, multiply_add, narrowed, number, polynomial, where, with_sign
+from .registry import vector
+
+LOG2E = 1.4426950408889634
+LOG2 = (0.693359375, -2.12194440e-4), (6.93147180369123816490e-01, 1.90821492927058770002e-10)  # high and low part, n * high is exact
+EXP = (  # (exp(r) - 1 - r) / r^2
+    (0.5, 0.16666515, 0.041666456, 0.008369233, 0.0013935765),
+    (0.5, 0.16666666666666685, 0.04166666666666671, 0.00833333333331628, 0.001388888888886359, 0.00019841269898016137, 2.48015873639404e-05, 2.755723340450045e-06,
+     2.7557241426672696e-07, 2.511249839002739e-08, 2.0924535295646267e-09),
+)  # fmt: skip
+
+
+def rounded(x: Number, factor: float, bias: int) -> tuple[Number, Number]:
+    """The integer n nearest to x * factor as a float, and an integer whose low bits are n + bias: adding 1.5 * 2^mantissa leaves only n in the significand."""
+    addend = 1.5 * 2.0**x.mantissa + bias
+    moved = multiply_add(x, factor, addend) if factor != 1 else x + addend
+    return moved - addend, bits(moved)
+
+
+def reduced(x: Number, bias: int) -> tuple[Number, Number]:
+    """The reduced argument r = x - n log 2, and an integer whose low bits are n + bias."""
+    high, low = choose(x, *LOG2)
+    n, code = rounded(x, LOG2E, bias)
+    return multiply_add(n, -low, multiply_add(n, -high, x)), code
+
+
+def excess(r: Number) -> Number:
+    """exp(r) - 1."""
+    return multiply_add(r * r, polynomial(r, choose(r, *EXP)), r)
+
+
+def _near_one(r: Number) -> Number:
+    """exp(r). For float32 by Horner's scheme, which has the fewest operations: a loop of exp alone is bound by throughput, not by latency."""
+    if r.width == 64:
+        return excess(r) + 1.0
+    total = like(r, EXP[0][-1])
+    for each in (*reversed(EXP[0][:-1]), 1.0, 1.0):
+        total = multiply_add(total, r, each)
+    return total
+
+
+def bias_of(x: Number) -> int:
+    return choose(x, 127, 1023)
+
+
+def power_of_two(code: Number, x: Number) -> Number:
+    """2^n as a normal number, from an integer whose low bits are n + bias."""
+    return number(code << x.mantissa)
+
+
+def scaled(x: Number, code: Number) -> Number:
+    """x * 2^n for the integer of `rounded` whose low bits are n + 2 bias: in two multiplications, so that a factor overflows only where the product does."""
+    if tiles.host().width == 64:
+        n = code - bits(like(x, 1.5 * 2.0**x.mantissa + 2 * bias_of(x)))
+        return by_power_of_two(x, n if x.width == 32 else narrowed(n))
+    half = code >> 1
+    return x * power_of_two(half, x) * power_of_two(code - half, x)
+
+
+@vector
+def exp(x: Number) -> Number:
+    x = at_most(at_least(x, choose(x, -104.0, -746.0)), choose(x, 89.0, 710.0))
+    r, code = reduced(x, 2 * bias_of(x))
+    return scaled(_near_one(r), code)
+
+
+@vector
+def lifted_exp(x: Number) -> Number:
+    lift = choose(x, 25, 54)
+    r, code = reduced(x, bias_of(x) + lift)  # meaningless for x below the limit, and not used there
+    scale = power_of_two(code, x)
+    return where(x < choose(x, -104.6, -746.0), 0.0, multiply_add(excess(r), scale, scale))
+
+
+@vector
+def exp2(x: Number) -> Number:
+    x = at_most(at_least(x, choose(x, -151.0, -1076.0)), choose(x, 129.0, 1025.0))
+    n, code = rounded(x, 1, 2 * bias_of(x))
+    return scaled(excess((x - n) * 0.6931471805599453) + 1.0, code)
+
+
+def scaled_expm1(x: Number, quarter: int = 0) -> Number:
+    """(exp(x) - 1) / 2^quarter where 2^(n - quarter) is a normal number."""
+    r, code = reduced(x, bias_of(x) - quarter)
+    scale = power_of_two(code, x)
+    return multiply_add(excess(r), scale, scale - 0.5**quarter)
+
+
+@vector
+def expm1(x: Number) -> Number:
+    limited = at_most(at_least(x, choose(x, -18.0, -38.0)), choose(x, 89.0, 710.0))
+    result = scaled_expm1(limited, 2) * 4.0
+    return where(absolute(x) < choose(x, 1e-30, 1e-290), x, result)
+
+
+@vector
+def tanh(x: Number) -> Number:
+    t = scaled_expm1(2.0 * at_most(absolute(x), choose(x, 9.1, 20.0)))
+    total = t + 2.0
+    if x.width == 32:
+        return with_sign(t / total, x)
+    inverse = 1.0 / total
+    ratio = t * inverse
+    rest = multiply_add(-ratio, t - (total - 2.0), multiply_add(-ratio, total, t))  # t - ratio * (t + 2), including the rounding error of t + 2
+    return with_sign(multiply_add(rest, inverse, ratio), x)
+
+
+def falling(x: Number) -> Number:
+    """exp(x) for x <= 0, clamped to the smallest normal number."""
+    r, code = reduced(at_least(x, choose(x, -87.0, -708.0)), bias_of(x))
+    scale = power_of_two(code, x)
+    return multiply_add(excess(r), scale, scale)
+
+
+@vector
+def sigmoid_of(x: Number) -> Number:
+    part = falling(-absolute(x))
+    return where(x >= 0.0, 1.0, part) / (1.0 + part)
+
+
+@vector
+def sinh(x: Number) -> Number:
+    a = absolute(x)
+    t = scaled_expm1(at_most(a, choose(x, 89.5, 710.6)), 2)
+    return where(a < choose(x, 1e-30, 1e-290), x, with_sign(2.0 * (t + t / (4.0 * t + 1.0)), x))
+
+
+@vector
+def cosh(x: Number) -> Number:
+    r, code = reduced(at_most(absolute(x), choose(x, 89.5, 710.6)), bias_of(x) - 2)
+    quarter = excess(r) * power_of_two(code, x) + power_of_two(code, x)
+    return 2.0 * quarter + 0.125 / quarter

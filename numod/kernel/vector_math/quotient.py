@@ -1,0 +1,61 @@
+"""Remainders and floored quotients, rounding, and the greater or lesser of two, which the vectoriser recognises as reductions."""
+
+from __future__ import annotations
+
+from ..branches import branching, repeated
+from ..instructions import NAN, Number, absolute, choose, library, like, where, with_sign
+from .registry import vector
+
+
+@vector
+def round_even(x: Number) -> Number:
+    return library("rint", x)
+
+
+def _left(x: Number, y: Number) -> Number:
+    """The exact remainder of x / y for y > 0, with the sign of x: by long division, in steps whose quotients are exact, so that nothing is rounded."""
+    step = choose(x, 2.0**100, 2.0**700)
+
+    def take_away(rest: Number) -> list[Number]:
+        size = absolute(rest)
+        far = y * step
+        divisor = where(size >= far * step, far * step, where(size >= far, far, y))  # else the quotient may overflow
+        return [library("fma", -library("trunc", rest / divisor), divisor, rest)]
+
+    (rest,) = repeated([where(y == y, absolute(x), NAN)], lambda rest: absolute(rest) >= y, take_away)
+    return with_sign(where(rest < 0.0, rest + y, rest), x)
+
+
+@vector
+@branching(32, 64)
+def float_remainder(x: Number, y: Number) -> Number:
+    return _left(x, absolute(y))
+
+
+@vector
+@branching(32, 64)
+def modulus(x: Number, y: Number) -> Number:
+    part = float_remainder(x, y)
+    return where((part != 0.0) & ((y < 0.0) ^ (part < 0.0)), part + y, part)
+
+
+@vector
+@branching(32, 64)
+def floor_quotient(x: Number, y: Number) -> Number:
+    part = float_remainder(x, y)
+    quotient = (x - part) / y
+    quotient = where((part != 0.0) & ((y < 0.0) ^ (part < 0.0)), quotient - 1.0, quotient)
+    low = library("floor", quotient)
+    low = where(quotient - low > 0.5, low + 1.0, low)
+    simple = x / y
+    return where(y == 0.0, simple, where(quotient == 0.0, with_sign(like(x, 0.0), simple), low))
+
+
+@vector
+def larger(x: Number, y: Number) -> Number:
+    return library("maximum", x, y)
+
+
+@vector
+def smaller(x: Number, y: Number) -> Number:
+    return library("minimum", x, y)
