@@ -1,4 +1,4 @@
-"""Gradients: the tape, backward over it, modes, user-written functions, and checks. Formulas of gradients are in `ops`."""
+"""Automatic differentiation: the tape, the backward engine, grad modes, user-defined functions, gradient checks. Gradient formulas are in `ops`."""
 
 from __future__ import annotations
 

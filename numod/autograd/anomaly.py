@@ -1,4 +1,4 @@
-"""Anomaly detection: a gradient that is not a number names the op it came from, and the lines that called the op. Slow; for debugging."""
+"""Anomaly detection: a NaN gradient raises an error that names the op it came from and the lines that called the op. Slow; for debugging."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _mode = SimpleNamespace(enabled=False, check_nan=True)
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether nodes keep the lines that made them."""
+    """Whether anomaly detection is on."""
     return _mode.enabled
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether gradients are looked through for NaN."""
+    """Whether gradients are checked for NaN."""
     return _mode.check_nan
 
 
@@ -32,7 +32,7 @@ def _note_lines(op: object, inputs: tuple, parameters: tuple, outputs: tuple, in
 
 
 def _watched(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor | None]]:
-    """A node's gradients. Where they cannot be had, or hold NaN, a warning tells the lines that made the node. Raises RuntimeError for NaN."""
+    """A node's gradients. If they raise or contain NaN, a warning shows the lines that made the node. Raises RuntimeError for NaN."""
     try:
         found = list(node.backward(grads))
         for position, gradient in found:
@@ -48,7 +48,7 @@ def _watched(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor |
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Turn detection on or off."""
+    """Turn anomaly detection on or off."""
     if mode and _note_lines not in listeners:
         listeners.append(_note_lines)
     elif not mode and _note_lines in listeners:
@@ -58,7 +58,7 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
 
 
 class set_detect_anomaly:  # noqa: N801  PyTorch's name
-    """Turn detection on or off, at once; as a context, until it is left."""
+    """Turn anomaly detection on or off, immediately; as a context manager, until it exits."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = (_mode.enabled, _mode.check_nan)
@@ -72,7 +72,7 @@ class set_detect_anomaly:  # noqa: N801  PyTorch's name
 
 
 class detect_anomaly:  # noqa: N801
-    """A context in which a gradient with NaN is an error that names the op, with the lines of the forward call as a warning."""
+    """Context in which a NaN gradient raises an error that names the op, with a warning that shows the lines of its forward call."""
 
     def __init__(self, check_nan: bool = True) -> None:
         self._check_nan = check_nan

@@ -1,4 +1,4 @@
-"""Backward: the walk over the tape, from results to leaves. No recursion, so a chain may be as long as memory allows."""
+"""The backward engine: the walk over the tape from results to leaves. It does not recurse, so graphs may be arbitrarily deep."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..device import Layout
 from ..ops import table
 from .tape import AccumulateGrad, Node, edge_to
 
-walks: list[_Walk] = []  # backward passes that are under way, the innermost last
-watch: Callable | None = None  # what runs a node's backward while anomalies are looked for, see `anomaly`
+walks: list[_Walk] = []  # running backward passes, the innermost last
+watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
 
 class GradientEdge(NamedTuple):
-    """Where a gradient arrives: a node of the graph (`grad_fn`, or what gathers a leaf's), and which of its outputs."""
+    """An edge of the graph: a node (`grad_fn`, or a leaf's AccumulateGrad) and the index of its output."""
 
     node: Node | AccumulateGrad
     output_nr: int
@@ -35,7 +35,7 @@ def backward(
 ) -> None:
     """Add the gradients of `tensors` (sums weighted by `grad_tensors`) to `.grad` of the leaves, or of `inputs` alone.
 
-    Raises RuntimeError where a tensor needs no gradient, is no scalar and has no weight, or the graph was freed.
+    Raises RuntimeError if a tensor requires no gradient, is no scalar and has no weight, or if the graph was freed.
     """
     tensors = _tuple(tensors)
     wanted = None if inputs is None else _tuple(inputs)
@@ -56,7 +56,7 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of `outputs` with respect to `inputs`, leaving `.grad` alone. Raises RuntimeError for an input not used, unless allowed.
 
-    With `is_grads_batched`, `grad_outputs` have a first dimension more, and so have the gradients: one backward pass for each of its elements.
+    With `is_grads_batched`, `grad_outputs` have an additional first dimension, as do the gradients; there is one backward pass for each of its elements.
     """
     outputs, inputs = _tuple(outputs), _tuple(inputs)
     if not inputs:
@@ -117,23 +117,23 @@ def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
 
 
 class _Walk:
-    """One backward pass: gradients waiting per node, in the order of the nodes' numbers, and what was caught for `inputs`."""
+    """One backward pass: pending gradients by node, processed in descending order of the nodes' numbers, and the gradients captured for `inputs`."""
 
     def __init__(self, wanted: tuple[Tensor, ...]) -> None:
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, list[Tensor | None]] = {}
         self.leaves: dict[Tensor, Tensor] = {}
-        self.given: set[int] = set()  # storages someone else holds, which no leaf may take as its own
+        self.given: set[int] = set()  # storages with other owners, which no leaf may adopt as its gradient
         self.catch: dict[tuple[int, int], list[int]] = {}
         self.caught: list[Tensor | None] = [None] * len(wanted)
         for k, each in enumerate(wanted):
             target, number = _target(each)
             self.catch.setdefault((id(target), number), []).append(k)
         self.at_end: list[Callable[[], None]] = []
-        self.path: set[Node] | None = None  # nodes that lead to what is wanted; None: all
+        self.path: set[Node] | None = None  # nodes on a path to a wanted tensor; None: all
 
     def find_path(self, roots: list[tuple]) -> None:
-        """Mark the nodes below `roots` from which a wanted tensor can be reached: only those are walked."""
+        """Mark the nodes reachable from `roots` that lead to a wanted tensor: only those are processed."""
         self.path, seen, stack = set(), set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
         while stack:
             node, ready = stack.pop()
@@ -146,7 +146,7 @@ class _Walk:
                 stack += [(edge[0], False) for edge in node.edges if edge is not None and isinstance(edge[0], Node)]
 
     def send(self, edge: tuple, gradient: Tensor) -> None:
-        """A gradient on its way to a node or leaf."""
+        """Pass a gradient along an edge, to a node or leaf."""
         target, number = edge
         if self.path is not None and target not in self.path and (id(target), number) not in self.catch:
             return
@@ -161,12 +161,12 @@ class _Walk:
             waiting[number] = gradient if waiting[number] is None else waiting[number] + gradient
 
     def note(self, target: object, number: int, gradient: Tensor | None) -> None:
-        """Remember the gradient if it is one of those asked for."""
+        """Capture the gradient if it is one of those asked for."""
         for k in self.catch.get((id(target), number), ()):
             self.caught[k] = gradient
 
     def run(self, retain: bool) -> None:
-        """Go through the nodes, latest first."""
+        """Process the nodes, the latest first."""
         heap, pending, path = self.heap, self.pending, self.path
         while heap:
             node = heappop(heap)[1]
@@ -193,7 +193,7 @@ class _Walk:
                 node.release()
 
     def finish(self, only: tuple[Tensor, ...] | None) -> None:
-        """Give the leaves their gradients: all, or those among `only`."""
+        """Accumulate the gradients of the leaves: of all, or of those in `only`."""
         for leaf, gradient in self.leaves.items():
             if leaf._hooks is not None:
                 for hook in list(leaf._hooks.values()):
@@ -210,7 +210,7 @@ class _Walk:
                 self.add(leaf, gradient)
 
     def add(self, leaf: Tensor, gradient: Tensor) -> None:
-        """Add to the leaf's gradient, between the hooks of its end."""
+        """Accumulate into the leaf's gradient, between the hooks of its AccumulateGrad."""
         end = leaf._end and leaf._end()
         hooks = None if end is None else end.hooks
         if hooks is not None:
@@ -250,7 +250,7 @@ def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wan
 
 
 def _fitted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
-    """A gradient in the shape, dtype and device of the input it is for."""
+    """A gradient converted to the shape, dtype and device of its input."""
     if gradient is None:
         return None
     own = gradient._layout
@@ -299,7 +299,7 @@ def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:
 
 
 def accumulate(leaf: Tensor, gradient: Tensor, given: set[int]) -> None:
-    """Add a gradient to `leaf.grad`. The first is taken as it is where nobody else holds its memory, else copied."""
+    """Add a gradient to `leaf.grad`. The first one is adopted if nobody else holds its memory, else copied."""
     if leaf._grad is not None:
         leaf._grad = leaf._grad + gradient if state.grad_enabled else leaf._grad.add_(gradient)
         return

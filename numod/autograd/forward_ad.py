@@ -1,7 +1,7 @@
-"""Dual tensors: a value with its derivative along a direction, by PyTorch's names. There is no forward mode below them.
+"""Dual tensors (a value with its derivative along a direction), with PyTorch's interface but implemented by reverse mode.
 
-Inside `dual_level` a dual is a tensor at an own place on the tape. What was computed from duals gets its tangent when `unpack_dual` asks for it: the
-gradient of a weighted result is linear in the weights, so its gradient by the weights is the derivative along the direction (as in `func.jvp`).
+Inside `dual_level` a dual is a leaf of the tape. A result's tangent is computed when `unpack_dual` asks for it: the vector-Jacobian product v^T J is
+linear in v, so differentiating it again with respect to v gives the Jacobian-vector product (the double-backward trick, as in `func.jvp`).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_le
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A value, and its derivative along the directions of the duals it was computed from; None where there were none."""
+    """(primal, tangent): a value and its directional derivative; tangent is None if the value does not depend on a dual."""
 
     primal: Tensor
     tangent: Tensor | None
 
 
-_levels: list[list[tuple[Tensor, Tensor]]] = []  # the duals made in the level, and their tangents
+_levels: list[list[tuple[Tensor, Tensor]]] = []  # the duals of the current level, and their tangents
 
 
 def enter_dual_level() -> int:
-    """Begin a level; its number."""
+    """Enter a level; returns its number."""
     if _levels:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     _levels.append([])
@@ -35,13 +35,13 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """End the level, and forget its tangents."""
+    """Exit the level, and drop its tangents."""
     _check_level(level)
     _levels.pop()
 
 
 class dual_level:  # noqa: N801
-    """A context that is a level."""
+    """Context manager for a level."""
 
     def __enter__(self) -> int:
         return enter_dual_level()
@@ -51,7 +51,7 @@ class dual_level:  # noqa: N801
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """`tensor` with the direction `tangent`, of its shape. Raises RuntimeError outside a level, ValueError for integers."""
+    """A dual of `tensor` with direction `tangent`, of the same shape. Raises RuntimeError outside a level, ValueError for integers."""
     _check_level(level)
     for name, each in (("primal", tensor), ("tangent", tangent)):
         if not each.is_floating_point():
@@ -68,7 +68,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value and the derivative of what was computed from duals."""
+    """The value and the tangent of a tensor computed from duals."""
     if not _levels:
         return UnpackedDualTensor(tensor, None)
     given = next((tangent for dual, tangent in _levels[-1] if dual is tensor), None)

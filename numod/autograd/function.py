@@ -24,27 +24,27 @@ class Context:
         self._materialize = True
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """What PyTorch's `jvp` is given; here directional derivatives are made of `backward`, so nothing is kept."""
+        """Accepted for PyTorch's `jvp`; does nothing, since directional derivatives are computed with `backward`."""
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for backward; writes to them in between are noticed."""
+        """Save tensors for backward. In-place writes to them in between are detected."""
         self._saved = tensors
 
     @property
     def saved_tensors(self) -> tuple:
-        """The kept tensors, in backward. Raises RuntimeError where they were freed or have been written to."""
+        """The saved tensors, in backward. Raises RuntimeError if they were freed or have been modified."""
         return self._saved
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """These inputs were written in place and are returned."""
+        """Declare inputs that were modified in place; they must be returned."""
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """These results have no gradient."""
+        """Declare results that have no gradient."""
         self._no_gradient = {id(each) for each in tensors}
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether backward sees zeros (default) or None for results without gradient."""
+        """Whether backward gets zeros (default) or None for results without gradient."""
         self._materialize = value
 
 
@@ -59,7 +59,7 @@ class FunctionNode(Node):
         self.function, self.context = function, context
 
     def keep(self, results: tuple) -> None:
-        """Remember what was saved, results by themselves (not through their node, which would keep itself alive)."""
+        """Save the tensors of the context; results without their node, which would otherwise keep itself alive."""
         ids = {id(each): k for k, each in enumerate(results)}
         self.numbers = tuple(ids.get(id(each)) for each in self.context._saved)
         self.kept = tuple(each if number is None else each.detach() for each, number in zip(self.context._saved, self.numbers))
@@ -85,7 +85,7 @@ class FunctionNode(Node):
         try:
             results = self.function._gradients()(self.context, *grads)
         finally:
-            self.context._saved = ()  # they may lead back to this node
+            self.context._saved = ()  # their history may lead back to this node
         results = results if isinstance(results, tuple) else (results,)
         if len(results) > len(self.edges) and all(each is None for each in results[len(self.edges) :]):
             results = results[: len(self.edges)]
@@ -103,7 +103,7 @@ class FunctionNode(Node):
                 yield position, gradient
 
     def name(self) -> str:
-        """The Function's name and Backward."""
+        """The name of the Function with "Backward" appended."""
         return f"{self.function.__name__}Backward"
 
     @property
@@ -124,19 +124,19 @@ def _fits(gradient: Tensor, layout: Layout) -> bool:
 
 
 class Function:
-    """Base of operations with a hand-written gradient: static `forward(ctx, ...)` and `backward(ctx, *grads)`; call `apply`.
+    """Base class of operations with a custom gradient: define static `forward(ctx, ...)` and `backward(ctx, *grads)`, call `apply`.
 
-    `forward` may also leave `ctx` out, if `setup_context(ctx, inputs, output)` is defined.
+    `forward` takes no `ctx` if `setup_context(ctx, inputs, output)` is defined.
     """
 
     @staticmethod
     def forward(*arguments: object, **named: object) -> object:
-        """The results. To be defined."""
+        """Compute the results. To be overridden."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def backward(ctx: Context, *grads: Tensor) -> object:
-        """One gradient (or None) per argument of forward. To be defined."""
+        """Return one gradient (or None) per argument of forward. To be overridden."""
         raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
 
     vjp = backward  # another name for it: a Function defines one of the two
@@ -152,7 +152,7 @@ class Function:
 
     @classmethod
     def apply(cls, *arguments: object) -> object:
-        """Run `forward` without recording, and record this one node."""
+        """Run `forward` without recording its operations, and record a single node for it."""
         context = Context()
         edges = tuple(map(edge_to, arguments)) if state.grad_enabled else (None,) * len(arguments)
         context.needs_input_grad = tuple(edge is not None for edge in edges)
@@ -173,14 +173,14 @@ class Function:
 
 
 def _with_defaults(forward: Callable, arguments: tuple) -> tuple:
-    """The arguments of a call with those left to their defaults, as `setup_context` sees them."""
+    """The arguments of a call including defaults, as `setup_context` gets them."""
     own = forward.__code__.co_argcount if hasattr(forward, "__code__") else 0
     missing = own - len(arguments)
     return (*arguments, *forward.__defaults__[-missing:]) if missing > 0 and forward.__defaults__ else arguments
 
 
 def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, results: tuple) -> tuple:
-    """The results with their node. An input that forward returns unchanged comes back as a new object."""
+    """The results with their node attached. An input that forward returns unchanged comes back as a new tensor."""
     inputs = {id(each) for each in arguments if isinstance(each, Tensor)}
     dirty = {id(each) for each in context._dirty}
     fresh = tuple(each.view(each.shape) if isinstance(each, Tensor) and id(each) in inputs - dirty else each for each in results)
@@ -201,7 +201,7 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
 
 
 class _Refusal(Function):
-    """Passes on what must not be differentiated again, and says so where it is."""
+    """The identity, whose backward raises: marks gradients that must not be differentiated again."""
 
     @staticmethod
     def forward(ctx: Context, x: Tensor) -> Tensor:
@@ -213,7 +213,7 @@ class _Refusal(Function):
 
 
 def once_differentiable(backward: Callable) -> Callable:
-    """A decorator of a Function's `backward` that has no gradient of its own: it is not recorded, and differentiating it is an error."""
+    """Decorator for a `backward` that is not itself differentiable: it is not recorded, and double backward through it raises RuntimeError."""
 
     @functools.wraps(backward)
     def once(ctx: Context, *gradients: Tensor) -> object:

@@ -1,7 +1,7 @@
-"""Jacobians, Hessians and products with them, of functions of tensors. PyTorch's `torch.autograd.functional`; `numod.func` is the newer form.
+"""Jacobians, Hessians and products with them, of functions of tensors. PyTorch's `torch.autograd.functional`; `numod.func` is the newer interface.
 
-`inputs` is a tensor or a tuple, and results have the same form. They are recorded only with `create_graph`. `strict` makes an error of an
-output that does not depend on an input; else its derivative is 0.
+`inputs` is a tensor or a tuple, and results have the same form. They are differentiable only with `create_graph`. With `strict` an output that
+does not depend on an input raises an error; else its derivative is 0.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def _tuple(value: object, what: str, name: str) -> tuple[tuple[Tensor, ...], boo
 
 
 def _prepared(inputs: object, create_graph: bool, name: str) -> tuple[tuple[Tensor, ...], bool]:
-    """The inputs at places of their own on the tape."""
+    """The inputs as new leaves or views, so that gradients stop at them."""
     values, several = _tuple(inputs, "inputs given to", name)
     return tuple(each.view_as(each) if create_graph and each.requires_grad else each.detach().requires_grad_() for each in values), several
 
 
 def _weights(v: object, like: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
-    """`v` checked against what it weighs; None is 1 for one single number."""
+    """`v` checked against the tensors it is multiplied with; None stands for 1 if there is a single number."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError("The vector v can only be None if the user-provided function returns a single Tensor with a single element.")
@@ -86,7 +86,7 @@ def vjp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph:
 
 
 def jvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False) -> tuple[Tensors, Tensors]:
-    """(outputs, products of the Jacobian with `v`, shaped like the inputs). Two backward passes: the product by weights is linear in the weights."""
+    """(outputs, products of the Jacobian with `v`, shaped like the inputs). By the double-backward trick (v^T J is linear in v)."""
     with enable_grad():
         values, _ = _prepared(inputs, create_graph, "jvp")
         tangents = _weights(v, values, "jvp")
@@ -100,9 +100,9 @@ def jvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph:
 def jacobian(
     func: Callable, inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False, strategy: str = "reverse-mode",
 ) -> Tensors | tuple:
-    """The derivatives of each output by each input, (*output, *input): one tensor, or tuples where there are several of either.
+    """Derivatives of each output with respect to each input, (*output, *input): one tensor, or tuples if there are several of either.
 
-    One backward pass for each element of the outputs; `vectorize` and `strategy` change nothing here.
+    One backward pass for each element of the outputs; `vectorize` and `strategy` have no effect.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise RuntimeError(f'Expected strategy to be either "forward-mode" or "reverse-mode". Got {strategy}')
@@ -122,7 +122,7 @@ def _rows(output: Tensor, inputs: tuple, several: bool, create_graph: bool, stri
 def hessian(
     func: Callable, inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
 ) -> Tensors | tuple:
-    """The second derivatives of a function of one number, (*input, *input), or a tuple of tuples."""
+    """Second derivatives of a function with a scalar result, (*input, *input), or a tuple of tuples."""
     values, several = _tuple(inputs, "inputs given to", "hessian")
 
     def first(*arguments: Tensor) -> Tensors:

@@ -12,7 +12,7 @@ from .modes import enable_grad
 
 
 class GradcheckError(RuntimeError):
-    """The two gradients differ."""
+    """Analytical and numerical gradients differ."""
 
 
 def _tensors(values: object) -> tuple[Tensor, ...]:
@@ -26,8 +26,8 @@ def gradcheck(
 ) -> bool:
     """Whether the gradients of `func` with respect to its float64 inputs that require them agree with central differences.
 
-    Every element is compared; the options from `nondet_tol` on, which choose among PyTorch's checks, change nothing. Raises GradcheckError naming
-    the input, the place and both values, or returns False without `raise_exception`.
+    Every element is compared; options from `nondet_tol` on, which select PyTorch's further checks, have no effect. Raises GradcheckError naming
+    the input, the index and both values, or returns False without `raise_exception`.
     """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     checked = [k for k, each in enumerate(inputs) if isinstance(each, Tensor) and each.requires_grad]
@@ -82,7 +82,7 @@ def gradgradcheck(
     check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
     fast_mode: bool = False, masked: bool = False,
 ) -> bool:
-    """gradcheck of the gradient: second-order gradients against differences of first-order ones. Options that choose among PyTorch's checks change nothing."""
+    """gradcheck of the gradient: second-order gradients against differences of first-order ones. Options that select PyTorch's further checks have no effect."""
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [each for each in _tensors(func(*inputs)) if each.requires_grad]
     if grad_outputs is None:

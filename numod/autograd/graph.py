@@ -1,4 +1,4 @@
-"""The recorded graph as people look at it and change what it keeps: hooks on saved tensors, edges, hooks on several gradients. Not the tape itself."""
+"""Public access to the recorded graph: hooks on saved tensors, gradient edges, hooks on several gradients. Not the tape itself."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = [
 
 
 class Node(abc.ABC):  # noqa: B024
-    """What `grad_fn` is: `isinstance(y.grad_fn, Node)`."""
+    """Abstract type of `grad_fn`: `isinstance(y.grad_fn, Node)`."""
 
 
 Node.register(tape.Node)
 Node.register(tape.AccumulateGrad)
 
-_hooks: list[tuple[Callable, Callable]] = []  # those that are on, the innermost last
-_refusals: list[str] = []  # why none may be put on
+_hooks: list[tuple[Callable, Callable]] = []  # active hooks, the innermost last
+_refusals: list[str] = []  # the error message while hooks are disabled
 
 
-# ---- what nodes keep ---------------------------------------------------------------------------------------------------
+# ---- saved tensors ---------------------------------------------------------------------------------------------------
 
 
 class saved_tensors_hooks:  # noqa: N801
-    """A context in which what is kept for backward is given to `pack_hook(tensor)`; `unpack_hook(packed)` gives the tensor back when backward wants it."""
+    """Context in which tensors saved for backward are replaced by `pack_hook(tensor)`; `unpack_hook(packed)` restores one when backward needs it."""
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
@@ -52,7 +52,7 @@ class saved_tensors_hooks:  # noqa: N801
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
-    """A context in which what is kept for backward waits in the host's memory."""
+    """Context in which tensors saved for backward are kept in host memory."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__(lambda tensor: (tensor.device, tensor.cpu()), lambda packed: packed[1].to(packed[0]))
@@ -60,7 +60,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """A context in which such hooks raise RuntimeError with this message."""
+    """Context in which installing saved-tensor hooks raises RuntimeError with this message."""
     _refusals.append(error_message)
     try:
         yield
@@ -70,13 +70,13 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[None]:
-    """A context in which what is kept for backward may be written to afterwards: a copy is kept."""
+    """Context in which tensors saved for backward may be modified afterwards: copies are saved."""
     with saved_tensors_hooks(lambda tensor: tensor.clone(), lambda kept: kept):
         yield
 
 
 class _Packed:
-    """What the hooks gave for the tensors a node keeps. They are unpacked each time the node wants them."""
+    """The packed form of the tensors a node saves. They are unpacked each time the node needs them."""
 
     def __init__(self, kept: Sequence, out: tuple | None) -> None:
         pack, self._unpack = _hooks[-1]
@@ -84,11 +84,11 @@ class _Packed:
         self._out = [_given(pack, result) for result, _ in out or ()]
 
     def kept(self) -> list:
-        """The kept inputs, with their history."""
+        """The saved inputs, with their history."""
         return [joined(self._unpacked(each), edge) if packed else each for each, edge, packed in self._kept]
 
     def out(self) -> list[tuple[Tensor, int]]:
-        """The kept results, with their versions."""
+        """The saved results, with their versions."""
         return [(each, each._storage.version) for each in map(self._unpacked, self._out)]
 
     def _unpacked(self, each: object) -> Tensor:
@@ -105,7 +105,7 @@ def _pack(node: tape.Node) -> None:
 
 
 def _given(pack: Callable, each: object) -> object:
-    """What a hook gives for a kept tensor. Raises RuntimeError where it writes to it."""
+    """What the pack hook returns for a saved tensor. Raises RuntimeError if the hook modifies the tensor."""
     if not isinstance(each, Tensor):
         return each
     state, version = waist.state, each._storage.version
@@ -126,7 +126,7 @@ def _given(pack: Callable, each: object) -> object:
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """Where this tensor's gradient arrives: `autograd.grad` and `backward` take it for the tensor, which need not be kept."""
+    """The graph edge of a tensor: `autograd.grad` and `backward` accept it in place of the tensor, which need not be kept alive."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     target, number = edge_to(tensor)
@@ -134,7 +134,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
-    """Note that a tensor, or each of several, was written to where autograd could not see it."""
+    """Increment the version of a tensor, or of several, that was modified without autograd's knowledge."""
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
         each._storage.version += 1
 
@@ -142,7 +142,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: str = "all") -> Handle:
     """Call `fn` in each backward pass that reaches some of `tensors`.
 
-    `mode` "all": once, at its end or when all have arrived, with a list of all gradients, None for those not reached. "any": with the first gradient alone.
+    `mode` "all": once, when all gradients have arrived or at the end, with a list of them, None for those not reached. "any": with the first gradient only.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
@@ -152,7 +152,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
 
 
 class _Handles(Handle):
-    """Removes several hooks."""
+    """A handle that removes several hooks."""
 
     def __init__(self, handles: Sequence[Handle]) -> None:
         self._handles = tuple(handles)

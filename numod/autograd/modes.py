@@ -20,7 +20,7 @@ def is_inference_mode_enabled() -> bool:
 
 
 class _Mode:
-    """Enter sets the thread's state, leave restores it. As a decorator, around every call (around every step of a generator)."""
+    """Sets the thread's state on entry and restores it on exit. As a decorator, around every call (of a generator around every step)."""
 
     enabled, inference = True, False
 
@@ -35,7 +35,7 @@ class _Mode:
         state.grad_enabled, state.inference = self._before
 
     def _again(self) -> _Mode:
-        """A fresh context with the same setting, for nested and concurrent calls."""
+        """A new context with the same setting, for nested and concurrent calls."""
         return type(self)()
 
     def __call__(self, function: Callable) -> Callable:
@@ -78,17 +78,17 @@ def _around_steps(mode: _Mode, function: Callable) -> Callable:
 
 
 class no_grad(_Mode):  # noqa: N801  PyTorch's name
-    """The tape does not record: results need no gradient."""
+    """Context and decorator in which operations are not recorded: results require no gradient."""
 
     enabled = False
 
 
 class enable_grad(_Mode):  # noqa: N801
-    """The tape records, also inside `no_grad`."""
+    """Context and decorator in which operations are recorded, also inside `no_grad`."""
 
 
 class set_grad_enabled(_Mode):  # noqa: N801
-    """The tape records or not, as `mode` says; works at once as a function, and as a context."""
+    """Turn recording on or off: immediately as a function, or as a context or decorator."""
 
     def __new__(cls, mode: bool) -> set_grad_enabled:
         self = object.__new__(cls)
@@ -104,12 +104,12 @@ class set_grad_enabled(_Mode):  # noqa: N801
         return set_grad_enabled(self.enabled)
 
     def __call__(self, function: Callable) -> Callable:
-        state.grad_enabled = self._before[0]  # as a decorator it acts in the call, not where it is written
+        state.grad_enabled = self._before[0]  # as a decorator it acts during calls, not at the definition
         return super().__call__(function)
 
 
 class inference_mode(_Mode):  # noqa: N801
-    """No recording, and results that can never take part in a recorded computation."""
+    """Context and decorator without recording, whose results can never take part in a recorded computation."""
 
     def __new__(cls, mode: bool | Callable = True) -> object:
         self = object.__new__(cls)

@@ -1,4 +1,4 @@
-"""The tape: what each op leaves behind so that its gradient can be computed. Not the walk over it (`engine`), nor the formulas (`ops`)."""
+"""The tape: the nodes that ops record so that gradients can be computed. Not the walk over them (`engine`), nor the formulas (`ops`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..ops.op import Op
 from ..ops.view import spread
 
 _sequence = itertools.count(1)
-packing: Callable[[Node], None] | None = None  # hands what a node keeps to hooks, while there are any: see `graph`
+packing: Callable[[Node], None] | None = None  # passes a node's saved tensors to hooks, while there are any: see `graph`
 
 
 class Node:
@@ -24,17 +24,17 @@ class Node:
     """
 
     hooks: SimpleNamespace | None = None
-    refill: Callable[[], None] | None = None  # where what is kept was dropped: computes it anew (see `utils.checkpoint`)
-    out: tuple[tuple[Tensor, int], ...] | None = None  # the results kept, with their versions
-    packed: object = None  # what hooks gave for what it keeps
-    foreign = False  # whether the user's code computes the gradients, and may hold on to them
+    refill: Callable[[], None] | None = None  # if the saved tensors were dropped: recomputes them (see `utils.checkpoint`)
+    out: tuple[tuple[Tensor, int], ...] | None = None  # the saved results, with their versions
+    packed: object = None  # what saved-tensor hooks returned
+    foreign = False  # whether user code computes the gradients, and may keep references to them
 
     def __init__(self, op: Op | None, edges: Sequence, layouts: Sequence, outputs: tuple) -> None:
         self.sequence = next(_sequence)
         self.op, self.edges, self.layouts, self.outputs = op, edges, layouts, outputs
 
     def backward(self, grads: list[Tensor | None]) -> list[tuple[int, Tensor | None]]:
-        """(input position, gradient) for each input that wants one, given the gradients of the results."""
+        """(input position, gradient) for each input that requires one, given the gradients of the results."""
         recipe, kept = self.recipe, self.kept
         if kept is None:
             kept = self.unpack()
@@ -56,7 +56,7 @@ class Node:
         return found
 
     def unpack(self) -> Sequence:
-        """The kept inputs. Raises RuntimeError where they were freed or have been written to since."""
+        """The saved inputs. Raises RuntimeError if they were freed or have been modified."""
         kept = self.filled()
         for each, version in zip(kept, self.versions):
             if version is not None and each._storage.version != version:
@@ -64,7 +64,7 @@ class Node:
         return kept
 
     def filled(self) -> Sequence:
-        """What is kept, computed anew or unpacked where that is how it was kept. Raises RuntimeError where it was freed."""
+        """The saved inputs, recomputed or unpacked if need be. Raises RuntimeError if they were freed."""
         if self.packed is not None:
             return self.packed.kept()
         while self.kept is None and self.refill is not None:
@@ -78,24 +78,24 @@ class Node:
         return self.kept
 
     def _results(self) -> list:
-        """The kept results as the gradients get them; all of several results also as a tuple."""
+        """The saved results as the gradient formulas take them; of several results all in a tuple."""
         results = []
         for number, (result, version) in zip(self.recipe.keep_out, self.out if self.packed is None else self.packed.out()):
             if result._storage.version != version:
                 raise stale(result, version, self)
-            fresh = result._alias()  # the result itself would keep this node, and the node it, alive
+            fresh = result._alias()  # saving the result itself would be a reference cycle with this node
             if result._layout.dtype.is_floating_point:
                 fresh._node, fresh._output, fresh._requires_grad = self, number, True
             results.append(fresh)
         return [*results, tuple(results)] if self.recipe.together else results
 
     def release(self) -> None:
-        """Free what was kept. A node that kept nothing can be walked again."""
+        """Free the saved tensors. A node that saved nothing can be run again."""
         if self.kept or self.out or self.packed is not None:
             self.kept = self.out = self.refill = self.packed = None
 
     def _linked(self, kept: list) -> list:
-        """Kept inputs with the history they had when they were kept, for gradients of gradients."""
+        """Saved inputs with the history they had when they were saved, for double backward."""
         linked = []
         for each, position in zip(kept, self.recipe.keep):
             edge = self.edges[position]
@@ -110,11 +110,11 @@ class Node:
 
     @property
     def metadata(self) -> dict:
-        """A dictionary for whoever wants to note something about the node."""
+        """A dictionary for the user's own data about the node."""
         return self.__dict__.setdefault("_metadata", {})
 
     def __getattr__(self, name: str) -> object:
-        """`_saved_self`, `_saved_other` and `_saved_result`: what is kept of an op's inputs and of its result."""
+        """PyTorch's `_saved_self`, `_saved_other` and `_saved_result`: the saved inputs and result of an op."""
         place = {"_saved_self": 0, "_saved_other": 1}.get(name)
         if self.op is not None and name == "_saved_result" and self.recipe.keep_out:
             return self._results()[0]
@@ -140,21 +140,21 @@ class Node:
 
 
 class LeafNode(Node):
-    """Leads from another tensor of a leaf's values, such as hooks gave back for it, to the leaf."""
+    """Connects a tensor that stands for a leaf, such as one returned by an unpack hook, to that leaf."""
 
     def __init__(self, leaf: Tensor) -> None:
         super().__init__(None, ((leaf, 0),), (leaf._layout,), (leaf._layout,))
-        self.sequence = -self.sequence  # it is walked after all that lead to it
+        self.sequence = -self.sequence  # processed after all nodes that lead to it
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
         yield 0, grads[0]
 
     def release(self) -> None:
-        """It keeps nothing."""
+        """Nothing to free."""
 
 
 def joined(each: Tensor, edge: tuple | None) -> Tensor:
-    """The tensor with the history that ends in `edge`."""
+    """The tensor with `edge` as its history."""
     each = each._alias()
     if edge is not None:
         each._node, each._output, each._requires_grad = *(edge if isinstance(edge[0], Node) else (LeafNode(edge[0]), 0)), True
@@ -162,7 +162,7 @@ def joined(each: Tensor, edge: tuple | None) -> Tensor:
 
 
 class AccumulateGrad:
-    """The end of a graph at a leaf, as `next_functions` shows it: always the same one while somebody holds it, or hooks are on it."""
+    """The node that accumulates a leaf's gradient, as `next_functions` shows it: one per leaf, while it is referenced or has hooks."""
 
     next_functions = ()
 
@@ -171,7 +171,7 @@ class AccumulateGrad:
 
     @classmethod
     def of(cls, variable: Tensor) -> AccumulateGrad:
-        """The end at this leaf."""
+        """The AccumulateGrad of this leaf."""
         end = variable._end and variable._end()
         if end is None:
             end = cls(variable)
@@ -179,7 +179,7 @@ class AccumulateGrad:
         return end
 
     def register_hook(self, hook: Callable) -> Handle:
-        """Call `hook((), (grad,))` after the gradient has been added to the leaf's."""
+        """Call `hook((), (grad,))` after the gradient was accumulated."""
         return Handle.add(self._hooked().after, hook)
 
     def register_prehook(self, hook: Callable) -> Handle:
@@ -187,12 +187,12 @@ class AccumulateGrad:
         return Handle.add(self._hooked().before, hook)
 
     def _hooked(self) -> SimpleNamespace:
-        self.variable._end = lambda: self  # from here on the leaf keeps it
+        self.variable._end = lambda: self  # from now on the leaf keeps it alive
         self.hooks = self.hooks or SimpleNamespace(before={}, after={})
         return self.hooks
 
     def name(self) -> str:
-        """Its name in PyTorch."""
+        """PyTorch's name of the node."""
         return "AccumulateGrad"
 
 
@@ -212,7 +212,7 @@ class Handle:
         return cls(hooks, key)
 
     def remove(self) -> None:
-        """Remove the hook; again does nothing."""
+        """Remove the hook. A second call does nothing."""
         self._hooks.pop(self._key, None)
 
     def __enter__(self) -> Handle:
@@ -230,7 +230,7 @@ def hooks_of(node: Node) -> SimpleNamespace:
 
 
 def edge_to(each: object) -> tuple | None:
-    """Where the gradient of an input goes."""
+    """The edge along which an input's gradient flows: None, (node, output number) or (leaf, 0)."""
     if not isinstance(each, Tensor):
         return None
     node = each._node if each._base is None else each.grad_fn
@@ -240,7 +240,7 @@ def edge_to(each: object) -> tuple | None:
 
 
 def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: tuple[Layout, ...]) -> Node:
-    """A node for `op(inputs)` that keeps what its gradients need."""
+    """A node for `op(inputs)` that saves what its gradient formulas need."""
     edges, wanted, bit = [], 0, 1
     for each in inputs:
         edge = None
@@ -272,7 +272,7 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
 
 
 def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tensor | tuple[Tensor, ...]) -> None:
-    """Give the result of an op, or its results, their node."""
+    """Attach a new node to the result, or results, of an op."""
     if op.outputs:
         _record_several(op, inputs, layouts, parameters, result)
     elif result._layout.dtype.is_floating_point:
@@ -296,7 +296,7 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
 
 
 def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, target: Tensor) -> Node:
-    """A node for an op that is about to write over `target`. What it keeps of the old values is kept as a copy."""
+    """A node for an op that is about to overwrite `target`. Old values that it needs are saved as copies."""
     if target._unrecorded:
         raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded.")
     node = make_node(op, inputs, layouts, parameters, (target._layout,))
@@ -308,7 +308,7 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, tar
 
 
 def attach(node: Node, target: Tensor) -> None:
-    """Give a target written in place its node. Written through a view, the base gets a node that replaces that part of its gradient."""
+    """Attach the node to a target written in place. If it is a view, its base gets a node that replaces the view's part of its gradient."""
     if node.recipe.keep_out:
         node.out = ((target.detach(), target._storage.version),)
     if packing is not None:
@@ -317,7 +317,7 @@ def attach(node: Node, target: Tensor) -> None:
 
 
 def rebase(node: Node, target: Tensor) -> None:
-    """Let the history of a target written in place end in `node`, and where it is a view, that of its base as well."""
+    """Make `node` the history of a target written in place and, if it is a view, of its base as well."""
     owner = target if target._base is None else target._base
     before = owner._node
     if target._base is not None:
@@ -330,7 +330,7 @@ def rebase(node: Node, target: Tensor) -> None:
 
 
 def before_write(target: Tensor) -> None:
-    """Refuse in-place writes the tape cannot represent, in PyTorch's words."""
+    """Raise RuntimeError, in PyTorch's words, for in-place writes that autograd does not support."""
     if target._layout.overlapping:
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
@@ -378,7 +378,7 @@ class PartNode(Node):
 
 
 class ViewNode(Node):
-    """The node of a view made anew after a write through the base or another view: the base's gradient is zero but for this part."""
+    """The node of a view, remade after a write through its base or another view: the view's gradient is scattered into zeros of the base's shape."""
 
 
     def __init__(self, base: Tensor, view: Tensor) -> None:
@@ -389,7 +389,7 @@ class ViewNode(Node):
         yield 0, spread(grads[0], self.layouts[0], *self.part)
 
     def release(self) -> None:
-        """It keeps nothing."""
+        """Nothing to free."""
 
     def name(self) -> str:
         """PyTorch's name for it."""
@@ -397,7 +397,7 @@ class ViewNode(Node):
 
 
 def _part(base: Tensor, view: Tensor) -> tuple:
-    """Where a view lies in its base: shape, strides, offset from the base's first element."""
+    """(shape, strides, offset from the base's first element) of a view in its base."""
     return tuple(view._layout.shape), view._layout.strides, view._offset - base._offset
 
 
@@ -412,7 +412,7 @@ def renew(view: Tensor) -> None:
 
 
 def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
-    """The error for a kept tensor that was written to."""
+    """The error for a saved tensor that was modified in place."""
     made = f", which is output {each._output} of {node.name()}," if node is not None else ""
     return RuntimeError(
         f"one of the variables needed for gradient computation has been modified by an inplace operation: [numod.{each.dtype.short}Tensor {list(each.shape)}]"
@@ -420,7 +420,7 @@ def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
     )
 
 
-_TITLES = {  # PyTorch's names of ops that are other ops here
+_TITLES = {  # PyTorch's node names for ops with another name here
     "absolute_error_total": "Mean", "amax": "Max", "amin": "Min", "binary_cross_entropy_with_logits_total": "BinaryCrossEntropyWithLogits", "copy": "Clone",
     "cross_entropy_total": "NllLoss", "dropout": "Mul", "row_norm": "NativeLayerNorm", "smooth_l1_total": "SmoothL1Loss", "square": "Pow",
     "squared_error_total": "MseLoss",
@@ -428,7 +428,7 @@ _TITLES = {  # PyTorch's names of ops that are other ops here
 
 
 def _title(node: Node) -> str:
-    name, result = node.op.name, node.outputs[0] if node.outputs else None  # the profiler knows the op alone
+    name, result = node.op.name, node.outputs[0] if node.outputs else None  # for the profiler, which knows only the op's name
     if name == "copy" and result and result.dtype is not node.layouts[0].dtype:
         return "ToCopy"
     if name in ("linear", "matmul") and result and result.ndim in (2, 3):

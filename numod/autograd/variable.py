@@ -1,4 +1,4 @@
-"""`Variable`, which older code still wraps tensors in. Tensors are what it was; it is no class of its own."""
+"""`Variable`, in which older code wraps tensors. Tensors have taken its place; it has no instances of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class _Meta(type):
 
 
 class Variable(metaclass=_Meta):
-    """`Variable(tensor)` is the tensor's values with a place of their own on the tape; every tensor is an instance."""
+    """`Variable(tensor)` is a detached tensor over the same values; every tensor is an instance."""
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = False, volatile: bool | None = None) -> Tensor:
         data = empty(0) if data is None else data

@@ -24,27 +24,27 @@ new = object.__new__
 
 
 class _State(threading.local):
-    """Per thread: whether the tape records, whether results are inference tensors (never to be differentiated), what `amp.autocast` casts to."""
+    """Per thread: whether the tape records, whether results are inference tensors (never differentiable), what `amp.autocast` casts to."""
 
     grad_enabled = True
     inference = False
-    inferred = False  # of all threads: whether one of them ever was in inference mode. Asking a thread for its state takes a twentieth of an op
+    inferred = False  # whether any thread ever entered inference mode: reading thread-local state would take a twentieth of an op's time
     autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype)
 
 
 state = Tensor._modes = _State()
 listeners: list[Callable] = []  # called with (op, inputs, parameters, outputs, in_place) after every op
 # What `autograd` sets when it is imported:
-record: Callable = None  # (op, inputs, layouts, parameters, output): gives the output a node of the tape
-make_node: Callable = None  # (op, inputs, layouts, parameters, target): a node for a write in place, made before the write
-attach: Callable = None  # (node, target): gives the target that node, after the write
+record: Callable = None  # (op, inputs, layouts, parameters, output): attaches a node of the tape to the output
+make_node: Callable = None  # (op, inputs, layouts, parameters, target): makes the node of an in-place write, before the write
+attach: Callable = None  # (node, target): attaches that node to the target, after the write
 before_write: Callable = None  # (target): refuses writes the tape cannot represent
-enter_autocast: Callable = None  # (casts): what this thread casts to from now on; set by `amp`, without which nothing is cast
+enter_autocast: Callable = None  # (casts): sets what this thread casts to; replaced by `amp`, without which nothing is cast
 
 
 def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tensor, ...]:
     """The result (or results) of `op` on tensors and Python numbers. Raises before the launch where shapes, dtypes or devices do not fit."""
-    if len(inputs) == 2:  # the common numbers of inputs are written out: these lines run for every op
+    if len(inputs) == 2:  # unrolled for the common numbers of inputs: these lines run for every op
         x, y = inputs
         if isinstance(x, Tensor):
             first, wanted = x._layout, x._requires_grad or (x._base is not None and x.requires_grad)
@@ -97,7 +97,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         op.remember(key, plan)
     node = None
     if state.grad_enabled and op.differentiable and targets[0]._layout.dtype.is_floating_point and _is_wanted(inputs, targets):
-        node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while its inputs have the history they had
+        node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while the inputs still have their old history
     plan.run(inputs, targets)
     for target in targets:
         target._storage.version += 1
@@ -108,7 +108,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
 
 
 def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:
-    """Whether a gradient flows through a call, which may be a write."""
+    """Whether a call needs a node of the tape."""
     for each in inputs:
         if isinstance(each, Tensor) and (each._requires_grad or (each._base is not None and each.requires_grad)):
             return True
@@ -119,7 +119,7 @@ def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:
 
 
 def _may_overlap(inputs: tuple, targets: tuple[Tensor, ...], over: tuple) -> bool:
-    """Whether an input may lie in the memory of a target, other than as that target."""
+    """Whether an input may share memory with a target, other than by being that target."""
     if None in over or len(targets) > 1 or targets[0]._storage.foreign:
         return True
     (target,), (own,) = targets, over
@@ -187,7 +187,7 @@ def _apply_into_wide(op: Op, inputs: tuple, targets: tuple[Tensor, ...], paramet
 
 
 def _viewer(plan: Plan) -> Callable:
-    """A function that gives the view."""
+    """The launcher of a view op: a function that returns the view."""
     layout, offset = plan.layout, plan.offset
 
     def run(inputs: tuple) -> Tensor:
@@ -203,7 +203,7 @@ def _viewer(plan: Plan) -> Callable:
 
 
 def _runner(plan: Plan) -> Callable:
-    """A function that allocates the results and launches."""
+    """A function that allocates the results and launches the kernel."""
     results = plan.layout if isinstance(plan.layout, tuple) else (plan.layout,)
     make = _maker(plan.kinds, len(results), len(plan.constants), isinstance(plan.layout, tuple))
     memory = [part for each in results for part in (each, each.device.allocator(each.size * each.storage.itemsize), each.size, each.storage)]
@@ -212,9 +212,10 @@ def _runner(plan: Plan) -> Callable:
 
 @cache
 def _maker(kinds: str, results: int, constants: int, several: bool, into: tuple[bool, ...] | None = None) -> Callable:
-    """What makes such functions, written out for inputs of these `kinds` ("t" a tensor, "n" a number, "-" neither): without loops or starred arguments.
+    """The factory of such functions, generated for inputs of these `kinds` ("t" a tensor, "n" a number, "-" neither), without loops or starred arguments.
 
-    They are called for every op, and this halves what Python adds to it. `into`: whether each target is written to beside the inputs, in place of results.
+    They are called for every op, and this halves its Python overhead. `into`: where results are written to targets instead of
+    new tensors, whether each target is an argument of the kernel besides the inputs.
     """
     inputs, targets = [f"x{k}" for k in range(len(kinds))], [f"y{k}" for k in range(len(into or ()))]
     tensors = [x for x, kind in zip(inputs, kinds) if kind == "t"] + [y for y, apart in zip(targets, into or ()) if apart]
@@ -233,7 +234,7 @@ def _maker(kinds: str, results: int, constants: int, several: bool, into: tuple[
 
 
 def _position(target: Tensor, inputs: tuple) -> int | None:
-    """Which input is exactly the memory of `target`."""
+    """The position of the input that is exactly the memory of `target`."""
     for k, each in enumerate(inputs):
         if each is target:
             return k
@@ -243,7 +244,7 @@ def _position(target: Tensor, inputs: tuple) -> int | None:
 
 
 def _apart(each: object, targets: tuple[Tensor, ...], same: bool) -> object:
-    """`each`, copied if it overlaps a target: a loop would read what it has just written. It may be a target's `same` elements in pointwise ops."""
+    """`each`, copied if it overlaps a target, where a loop would read what it has just written. In pointwise ops it may be the target itself (`same`)."""
     for target in targets:
         if not isinstance(each, Tensor) or (same and each._offset == target._offset and each._layout is target._layout and each._storage is target._storage):
             continue
@@ -261,19 +262,19 @@ def _tell(op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bo
 
 
 def tell_made(tensor: Tensor, how: str) -> Tensor:
-    """Tell whoever records of a tensor that no op made: "empty" memory, Python "values", or an "array"."""
+    """Tell listeners (the tracer) of a tensor that no op made: "empty" memory, Python "values", or an "array"."""
     _tell_of("made", tensor, how)
     return tensor
 
 
 def tell_copied(copy: Tensor, source: Tensor) -> Tensor:
-    """Tell whoever records of a copy that stands for a view of `source`."""
+    """Tell listeners of a copy that stands for a view of `source`."""
     _tell_of("copied", copy, source)
     return copy
 
 
 def tell_dropped(leaf: Tensor) -> None:
-    """Tell whoever records that the function sets a leaf's gradient to None, whatever it is."""
+    """Tell listeners that the function sets a leaf's gradient to None."""
     _tell_of("dropped", leaf)
 
 

@@ -1,4 +1,4 @@
-"""Elementwise operations composed of rows: powers in float64, numbers taken apart, what is trivial for real numbers. The rows are in `ops`."""
+"""Elementwise functions composed of rows (ldexp, frexp, float_power, ...), and those that are trivial without complex numbers. The rows are in `ops`."""
 
 from __future__ import annotations
 
@@ -84,27 +84,27 @@ def real(input: Tensor) -> Tensor:  # noqa: A002
 
 
 def imag(input: Tensor) -> Tensor:  # noqa: A002
-    """Real numbers have none: RuntimeError."""
+    """Raises RuntimeError: real tensors have no imaginary part."""
     raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
 
 
 def isreal(input: Tensor) -> Tensor:  # noqa: A002
-    """True everywhere: the numbers are real."""
+    """True everywhere: there are no complex dtypes."""
     return full(input.shape, True, dtype=dtypes.bool_, device=input.device)
 
 
 def is_conj(input: Tensor) -> bool:  # noqa: A002
-    """False: nothing is conjugated lazily."""
+    """False: there are no lazily conjugated tensors."""
     return False
 
 
 def is_neg(input: Tensor) -> bool:  # noqa: A002
-    """False: nothing is negated lazily."""
+    """False: there are no lazily negated tensors."""
     return False
 
 
 def result_type(tensor1: Tensor | float, tensor2: Tensor | float) -> DType:
-    """The dtype that arithmetic between two tensors or numbers has."""
+    """The dtype that arithmetic between two tensors or numbers results in."""
     given = (tensor1, tensor2)
     tensors = [each for each in given if isinstance(each, Tensor)]
     numbers = [type(each) for each in given if not isinstance(each, Tensor)]

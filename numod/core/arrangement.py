@@ -1,4 +1,4 @@
-"""Functions that arrange tensors, composed of views, joins and index reads: splitting, stacking, repeating, turning, grids. The views are in `shapes`."""
+"""Functions that rearrange tensors, composed of views, joins and gathers: splitting, stacking, repeating, rotating, grids. The views are in `shapes`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def _sizes(sizes: tuple) -> tuple[int, ...]:
 
 
 def repeat_interleave(input: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:  # noqa: A002
-    """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened; with a tensor alone, each index by its count."""
+    """Each element repeated `repeats` times (a number, or one per element) along a dimension, or of the flattened tensor.
+
+    With a single tensor of counts, index k repeated counts[k] times.
+    """
     return _indices_repeated(input) if repeats is None else repeat_interleave_of(input, repeats, dim, output_size=output_size)
 
 
@@ -62,7 +65,7 @@ def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None =
 
 
 def _indices_repeated(repeats: Tensor) -> Tensor:
-    """Index k repeats[k] times: the number of ends passed at each place."""
+    """Index k repeated repeats[k] times, found by searching each output position among the running sums."""
     if repeats.ndim > 1:
         raise RuntimeError(f"repeat_interleave only accept 1D vector as repeat, got {repeats.ndim} dimensions")
     if repeats.dtype not in (dtypes.int32, dtypes.int64):
@@ -78,7 +81,7 @@ def _indices_repeated(repeats: Tensor) -> Tensor:
 
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:  # noqa: A002
-    """Turned k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
+    """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:
@@ -95,21 +98,21 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:  #
 
 
 def fliplr(input: Tensor) -> Tensor:  # noqa: A002
-    """Columns in reverse order."""
+    """Left-right flip: dimension 1 in reverse order."""
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip(input, 1)
 
 
 def flipud(input: Tensor) -> Tensor:  # noqa: A002
-    """Rows in reverse order."""
+    """Up-down flip: dimension 0 in reverse order."""
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip(input, 0)
 
 
 def adjoint(input: Tensor) -> Tensor:  # noqa: A002
-    """The last two dimensions exchanged (and conjugated, which real numbers are)."""
+    """The last two dimensions transposed (the conjugate transpose of a real tensor)."""
     if input.ndim == 1:
         raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
     return transpose(input, -2, -1) if input.ndim else input
@@ -148,17 +151,17 @@ def _split_along(name: str, input: Tensor, cuts: Tensor | int | Sequence[int], d
 
 
 def hsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:  # noqa: A002
-    """Equal parts, or the parts between indices, side by side: along dimension 1, of a vector 0."""
+    """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
     return _split_along("hsplit", input, _one(indices_or_sections), 0 if input.ndim == 1 else 1, 1)
 
 
 def vsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:  # noqa: A002
-    """Equal parts, or the parts between indices, along dimension 0."""
+    """`tensor_split` into rows: along dimension 0."""
     return _split_along("vsplit", input, _one(indices_or_sections), 0, 2)
 
 
 def dsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:  # noqa: A002
-    """Equal parts, or the parts between indices, along dimension 2."""
+    """`tensor_split` along dimension 2."""
     return _split_along("dsplit", input, _one(indices_or_sections), 2, 3)
 
 
@@ -172,7 +175,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 
 
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
-    """As chunk."""
+    """The same as `chunk`."""
     return input.chunk(chunks, dim)
 
 
@@ -209,23 +212,23 @@ def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Side by side: joined along dimension 1, vectors along 0."""
+    """Tensors concatenated along dimension 1, vectors along 0."""
     parts = _some("hstack", tensors, atleast_1d)
     return cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """One above the other: joined along dimension 0, vectors as rows."""
+    """Tensors concatenated along dimension 0, vectors as rows."""
     return cat(_some("vstack", tensors, atleast_2d), 0)
 
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """One behind the other: joined along dimension 2."""
+    """Tensors concatenated along dimension 2."""
     return cat(_some("dstack", tensors, atleast_3d), 2)
 
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Side by side, scalars and vectors as columns."""
+    """Tensors concatenated along dimension 1, scalars and vectors as columns."""
     return hstack(_some("column_stack", tensors, lambda each: reshape(each, (each.numel(), 1)) if each.ndim <= 1 else each))
 
 
@@ -255,21 +258,21 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 def broadcast_shapes(*shapes: Sequence[int] | int) -> tuple[int, ...]:
-    """The shape to which all broadcast."""
+    """The shape to which all shapes broadcast."""
     from ..device import Size
 
     return Size(_broadcast("broadcast_shapes", [(each,) if isinstance(each, int) else tuple(each) for each in shapes]) if shapes else ())
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors expanded to the shape to which all broadcast; views."""
+    """The tensors expanded to their common broadcast shape; views."""
     tensors = tuple(_each(tensors))
     shape = _broadcast("broadcast_tensors", [each.shape for each in tensors])
     return tuple(broadcast_to(each, shape) for each in tensors)
 
 
 def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
-    """Coordinates of a grid: each vector along a dimension of its own, expanded to the grid. "xy" exchanges the first two dimensions."""
+    """Coordinates of a grid: each vector along its own dimension, expanded to the grid's shape. "xy" swaps the first two dimensions."""
     vectors = _each(tensors)
     if not vectors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
@@ -290,7 +293,7 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All choices of one element from each vector, a row each; of a single vector itself."""
+    """The Cartesian product of vectors, one combination per row; a single vector itself."""
     vectors = _each(tensors)
     for each in vectors:
         if each.ndim != 1:
@@ -299,7 +302,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:  # noqa: A002
-    """All choices of r elements of a vector, in order, a row each."""
+    """All combinations of r elements of a vector, in order, one per row."""
     if input.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
     if r < 0:

@@ -1,4 +1,4 @@
-"""What else users ask a tensor: kinds it is not, its device's number, its memory; and new tensors like it. Added to Tensor as properties and methods."""
+"""Further properties and methods of Tensor: what it is not (sparse, complex ...), its memory, and new tensors of its dtype and device."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ Tensor.mH = property(lambda self: self.transpose(-2, -1), doc="The last two dime
 
 
 def get_device(self: Tensor) -> int:
-    """The number of its CUDA device; -1 elsewhere."""
+    """Index of the tensor's CUDA device; -1 on the CPU."""
     return self.device.index if self.device.type == "cuda" else -1
 
 
 class PinnedStorage(Storage):
-    """Host memory that a CUDA device reads by itself."""
+    """Page-locked host memory, which a CUDA device reads directly."""
 
     __slots__ = ()
 
 
 def is_pinned(self: Tensor, device: object = None) -> bool:
-    """Whether a CUDA device can read the memory without the processor's help."""
+    """Whether the tensor lies in page-locked host memory."""
     return isinstance(self._storage, PinnedStorage)
 
 
 def pin_memory(self: Tensor, device: object = None) -> Tensor:
-    """A copy in memory that a CUDA device reads by itself, while the processor goes on. Itself where it is so already, or where there is no device."""
+    """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous. Itself if it is pinned already, or if there is no device."""
     if self.device.type != "cpu":
         raise RuntimeError(f"cannot pin a tensor of {self.device}: only dense CPU tensors can be pinned")
     backend = Device("cuda").backend
@@ -58,17 +58,17 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
 
 
 def is_distributed(self: Tensor) -> bool:
-    """False: it lies on one device."""
+    """False: a tensor lies on one device."""
     return False
 
 
 def untyped_storage(self: Tensor) -> Storage:
-    """The memory that it shares with its views."""
+    """The storage that the tensor shares with its views."""
     return self._storage
 
 
 class TypedStorage:
-    """Memory as elements of a dtype: what `Tensor.storage()` gives. New code asks for `untyped_storage()`, which counts bytes."""
+    """A storage seen as elements of a dtype, as `Tensor.storage()` returns it. New code uses `untyped_storage()`, which counts bytes."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._storage, self.dtype, self.device = tensor._storage, tensor.dtype, tensor.device
@@ -107,18 +107,18 @@ class TypedStorage:
 
 
 def storage(self: Tensor) -> TypedStorage:
-    """The memory that it shares with its views, as elements."""
+    """The storage that the tensor shares with its views, as elements of its dtype."""
     return TypedStorage(self)
 
 
 def dim_order(self: Tensor) -> tuple[int, ...]:
-    """The dimensions from the outermost in memory to the innermost."""
+    """The dimensions ordered from the outermost to the innermost in memory."""
     strides = self.stride()
     return tuple(sorted(range(self.ndim), key=lambda d: (-strides[d], d)))
 
 
 def record_stream(self: Tensor, stream: object) -> None:
-    """Say that a `numod.cuda.Stream` beside the one it was made on uses it: its memory then waits for that stream's work before it is given out again."""
+    """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is done."""
     if self.device.type != "cuda":
         raise NotImplementedError(f"record_stream(): only CUDA tensors belong to streams, got one on {self.device}")
     self.device.backend.record_stream(self._storage.data, stream._raw)
@@ -140,7 +140,7 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
 
 
 def to_dense(self: Tensor, dtype: DType | None = None) -> Tensor:
-    """Itself: it is dense."""
+    """The tensor itself: all tensors are dense."""
     return self.to(dtype=dtype)
 
 
@@ -150,7 +150,7 @@ def dense_dim(self: Tensor) -> int:
 
 
 def sparse_dim(self: Tensor) -> int:
-    """0: it is dense."""
+    """0: all tensors are dense."""
     return 0
 
 
@@ -178,7 +178,7 @@ new_empty, new_zeros, new_ones, new_full, new_tensor, new_empty_strided = map(
 
 
 def new(self: Tensor, *arguments: object, device: Device | str | None = None, size: tuple[int, ...] | None = None) -> Tensor:
-    """The old constructor, of this tensor's dtype and on its device."""
+    """PyTorch's old constructor, with this tensor's dtype and device."""
     arguments = arguments if size is None else tuple(size)
     return Tensor._legacy(*arguments, dtype=self.dtype, device=device or self.device)
 

@@ -1,6 +1,6 @@
-"""A count of changes to what recorded programs take as given: a module's attributes and parts, a tensor's memory, hooks, default dtypes.
+"""A counter of changes to what recorded programs depend on: a module's attributes and children, a tensor's memory, hooks, default dtypes.
 
-Who keeps such things calls `note`; who relies on them compares `count`, and looks again where it has grown.
+The owners of such state call `note`; a recorded program compares `count`, and checks its guards again if it has grown.
 """
 
 from __future__ import annotations

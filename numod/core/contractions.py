@@ -50,7 +50,7 @@ def _of_lists(arguments: tuple) -> tuple[str, tuple]:
 
 
 def _parsed(equation: str, operands: tuple) -> tuple[list[list], list]:
-    """Names of each operand's dimensions and of the result's; those of "..." are numbers counted from the right."""
+    """Labels of each operand's dimensions and of the result's; those of "..." are numbers counted from the right."""
     inputs, arrow, output = equation.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(operands):
@@ -81,7 +81,7 @@ def _parsed(equation: str, operands: tuple) -> tuple[list[list], list]:
 
 
 def _simple(x: Tensor, names: list) -> tuple[Tensor, list]:
-    """The operand with a repeated name as one dimension, its diagonal."""
+    """The operand with repeated labels reduced to one dimension, the diagonal."""
     names = list(names)
     for name in dict.fromkeys(names):
         while names.count(name) > 1:
@@ -95,7 +95,7 @@ def _simple(x: Tensor, names: list) -> tuple[Tensor, list]:
 
 
 def _contracted(a: Tensor, a_names: list, b: Tensor, b_names: list, needed: set) -> tuple[Tensor, list]:
-    """Two operands as one, summed over the names nobody needs: a batched product of matrices (batch, a's own, summed) and (batch, summed, b's own)."""
+    """Two operands contracted over the labels not `needed` later, as a batched matrix product (batch, a's own, summed) @ (batch, summed, b's own)."""
     sizes: dict[Any, int] = {}
     for names, x in ((a_names, a), (b_names, b)):
         for name, n in zip(names, x.shape):
@@ -155,7 +155,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
 
 
 def vdot(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
-    """The product of two vectors."""
+    """The dot product of two vectors."""
     return dot(input, other)
 
 
@@ -168,7 +168,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
 
 
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:  # noqa: A002
-    """The vector product along a dimension of size 3; by default the first such."""
+    """The cross product along a dimension of size 3; by default the first such."""
     if dim is None:
         dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
         if dim is None:
@@ -203,7 +203,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of matrices, in the order that costs least."""
+    """The product of matrices, multiplied in the cheapest order."""
     sizes = [matrices[0].shape[0], *(each.shape[1] for each in matrices)]
     best: dict[tuple[int, int], tuple[float, int]] = {(k, k): (0.0, k) for k in range(len(matrices))}
     for length in range(1, len(matrices)):

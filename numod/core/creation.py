@@ -25,7 +25,7 @@ _CPU = Device("cpu")
 
 
 def factory(function: Callable) -> Callable:
-    """A creation function with PyTorch's further options: `out`, `memory_format`, and `layout` and `pin_memory`, which change nothing here."""
+    """Decorator of creation functions that adds PyTorch's further options: `out`, `memory_format`, and `layout` and `pin_memory`, which have no effect."""
 
     code = function.__code__
     takes_sizes = code.co_flags & 4 and code.co_varnames[code.co_argcount + code.co_kwonlyargcount] == "size"
@@ -35,7 +35,7 @@ def factory(function: Callable) -> Callable:
         *arguments: object, out: Tensor | None = None, layout: Layout | None = strided, pin_memory: bool | None = False, memory_format: MemoryFormat = preserve_format,
         **named: object,
     ) -> Tensor:
-        if "size" in named and takes_sizes:  # what is given one by one may come as one sequence, by name too
+        if "size" in named and takes_sizes:  # sizes given one by one may also come as one sequence, also by name
             arguments = (named.pop("size"),)
         if named.get("dtype").__class__ is type:
             named["dtype"] = dtypes.given(named["dtype"])
@@ -116,7 +116,7 @@ def _from_array(array: np.ndarray, kind: DType) -> Tensor:
 
 
 def _memory(array: np.ndarray, extent: int, kind: DType) -> np.ndarray:
-    """The stretch of memory a strided array touches, as one flat array that keeps the array alive."""
+    """The memory range a strided array touches, as one flat array that keeps the array alive."""
     return np.lib.stride_tricks.as_strided(array.view(kind.storage), (extent,), (array.itemsize,))
 
 
@@ -198,12 +198,12 @@ def _dtype(dtype: DType | None) -> DType:
 
 @factory
 def empty(*size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
-    """Uninitialised memory."""
+    """A tensor of uninitialised memory."""
     place = default_device() if device is None else Device(device)
     shape = layout(_shape(size, "empty"), _dtype(dtype), place)
     result = wrap(Storage(place.empty(shape.size, shape.storage)), shape, 0)
     if shape.dtype is dtypes.bool_ and place.type == "cpu":
-        return zeros(shape.shape, dtype=dtypes.bool_, requires_grad=requires_grad)  # a byte other than 0 and 1 is no bool
+        return zeros(shape.shape, dtype=dtypes.bool_, requires_grad=requires_grad)  # bytes other than 0 and 1 are no valid bools
     tell_made(result, "empty")
     if state.inference:
         result._inference = True
@@ -212,25 +212,25 @@ def empty(*size: int, dtype: DType | None = None, device: Device | str | None = 
 
 @factory
 def zeros(*size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
-    """All 0."""
+    """A tensor filled with 0."""
     return constant(t.fill, (0,), _shape(size, "zeros"), dtype, device, requires_grad)
 
 
 @factory
 def ones(*size: int, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
-    """All 1."""
+    """A tensor filled with 1."""
     return constant(t.fill, (1,), _shape(size, "ones"), dtype, device, requires_grad)
 
 
 @factory
 def full(size: Sequence[int], fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
-    """All `fill_value`; its type gives the dtype."""
+    """A tensor filled with `fill_value`, whose type determines the dtype by default."""
     fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return constant(t.fill, (fill_value,), _shape((size,), "full"), dtype or dtypes.of_scalar(fill_value), device, requires_grad)
 
 
 def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Device | str | None, requires_grad: bool) -> Tensor:  # noqa: A002
-    """All `value`, shaped like `input`, in its order of dimensions."""
+    """Filled with `value`, with the shape and memory order of `input`."""
     own = input._layout
     strides = (own.strides,) if own.packed and not own.dense else ()
     return constant(t.fill, (value,), own.shape, dtype or own.dtype, device or own.device, requires_grad, *strides)
@@ -238,25 +238,25 @@ def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Devic
 
 @factory
 def empty_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
-    """Shaped like `input`, in its order of dimensions. (Filled with 0: the order is then one op's.)"""
+    """A tensor with the shape and memory order of `input`. (It is filled with 0, like `zeros_like`, which preserves the order in a single op.)"""
     return _filled_like(input, 0, dtype, device, requires_grad)
 
 
 @factory
 def zeros_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
-    """All 0, shaped like `input`."""
+    """A tensor of zeros with the shape of `input`."""
     return _filled_like(input, 0, dtype, device, requires_grad)
 
 
 @factory
 def ones_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
-    """All 1, shaped like `input`."""
+    """A tensor of ones with the shape of `input`."""
     return _filled_like(input, 1, dtype, device, requires_grad)
 
 
 @factory
 def full_like(input: Tensor, fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
-    """All `fill_value`, shaped like `input`."""
+    """A tensor filled with `fill_value`, with the shape of `input`."""
     return _filled_like(input, fill_value.item() if isinstance(fill_value, Tensor) else fill_value, dtype, device, requires_grad)
 
 
@@ -347,7 +347,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, device: Dev
 
 
 def _legacy(cls: type, *arguments: object, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
-    """The old constructor: sizes give uninitialised memory, a sequence or array its values in the default dtype."""
+    """`Tensor(...)`: sizes give uninitialised memory, a sequence or array its values in the default dtype."""
     device = device or _CPU
     if len(arguments) == 1 and not isinstance(arguments[0], (int, np.integer)):
         (data,) = arguments

@@ -1,4 +1,4 @@
-"""Running totals along a dimension, and what steps between neighbours make: differences and trapezoids."""
+"""Cumulative functions along a dimension, and those of neighbouring elements: differences, trapezoids, gradients."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:  # noqa: A002
 
 
 def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:  # noqa: A002
-    """Differences of neighbours along a dimension, `n` times over; `prepend` and `append` are joined to the ends first. Of bool: whether they differ."""
+    """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first. Of bool: whether neighbours differ."""
     if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
@@ -72,7 +72,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
 
 
 def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> Tensor:
-    """Areas under the chords between neighbours along a dimension."""
+    """Areas of the trapezoids between neighbours along a dimension."""
     if x is not None and dx is not None:
         raise TypeError(f"{name}() takes the points `x` or their distance `dx`, not both")
     dim = normalize_dim(dim, y.ndim)
@@ -88,7 +88,7 @@ def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -
 
 
 def _steps(x: Tensor, dim: int, ndim: int) -> Tensor:
-    """Distances of the points, shaped to stand beside values of `ndim` dimensions."""
+    """Distances between the points, shaped to broadcast with values of `ndim` dimensions."""
     if x.ndim > 1:
         return diff(x, dim=dim - ndim)
     result = diff(x)
@@ -110,7 +110,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None
 def gradient(
     input: Tensor, *, spacing: float | Sequence = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1,  # noqa: A002
 ) -> tuple[Tensor, ...]:
-    """Slopes along dimensions (all by default), right to second order inside and to `edge_order` at the ends.
+    """Estimated derivatives along dimensions (all by default): second-order accurate inside, of order `edge_order` at the ends.
 
     `spacing` is a step, one per dimension, or the coordinates along each. Raises RuntimeError where a dimension has fewer than edge_order + 1 elements.
     """
@@ -129,7 +129,7 @@ def gradient(
 
 
 def _slopes(y: Tensor, step: float | Tensor, dim: int, edge_order: int) -> Tensor:
-    """The slope of the parabola through three neighbours; at the ends of it there, or of the line through two. Fornberg, 1988."""
+    """The slope of the parabola through three neighbours; at the ends that of the parabola there or, for `edge_order` 1, of a line. Fornberg, 1988."""
     y, n = movedim(y, dim, -1), y.shape[dim]
     gaps = diff(step.to(y.dtype)) if isinstance(step, Tensor) and step.ndim else y.new_full((n - 1,), float(step))
     lines = diff(y) / gaps

@@ -24,7 +24,7 @@ OUT = "cholesky qr svd geqrf ormqr orgqr"
 
 
 def expect_matrix(name: str, A: Tensor) -> Tensor:
-    """A dense batch of matrices. Raises RuntimeError for other shapes and dtypes."""
+    """`x` as a contiguous batch of matrices. Raises RuntimeError for other shapes and dtypes."""
     if A.ndim < 2:
         raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
     if not A.is_floating_point():
@@ -37,14 +37,14 @@ def expect_matrix(name: str, A: Tensor) -> Tensor:
 
 
 def expect_square(name: str, A: Tensor) -> Tensor:
-    """A dense batch of square matrices. Raises RuntimeError for others."""
+    """`x` as a contiguous batch of square matrices. Raises RuntimeError for others."""
     if A.ndim >= 2 and A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"linalg.{name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices")
     return expect_matrix(name, A)
 
 
 def attempt(function: Callable, check_errors: bool, *tensors: Tensor) -> tuple[Tensor, Tensor]:
-    """(result, info): where a matrix is refused its result is NaN and its info says where; or the error, with `check_errors`."""
+    """(result, info): a matrix that cannot be factored has NaN as its result and its position in `info`; with `check_errors` it raises."""
     first, last = tensors[0], tensors[-1]
     try:
         return function(*tensors), zeros(first.shape[:-2], dtype=dtypes.int32, device=first.device)
@@ -77,12 +77,12 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 
 
 def geqrf(input: Tensor) -> return_types.geqrf:  # noqa: A002
-    """(a, tau): R on and above the diagonal, the reflections of Q below it, and their scales; `householder_product` gives Q."""
+    """(a, tau): R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes Q."""
     return return_types.geqrf(op.geqrf.apply((expect_matrix("geqrf", input.detach()),)))
 
 
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
-    """The first columns of the product of reflections 1 - tau v v^T, with v below the diagonal of A."""
+    """The first columns of the product of Householder reflections 1 - tau v v^T, with v below the diagonal of A."""
     rows, columns = expect_matrix("householder_product", A).shape[-2:]
     if rows < columns:
         raise RuntimeError("linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
@@ -115,24 +115,24 @@ def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
 
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> return_types.linalg_svd:
-    """(U, S, Vh) with A = U diag(S) Vh, S falling."""
+    """(U, S, Vh) with A = U diag(S) Vh, S in descending order."""
     return return_types.linalg_svd(op.svd.apply((expect_matrix("svd", A),), (bool(full_matrices),)))
 
 
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
-    """Singular values, falling."""
+    """Singular values in descending order."""
     return op.svdvals.apply((expect_matrix("svdvals", A),))
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
-    """(eigenvalues rising, eigenvectors as columns) of symmetric matrices, of which the triangle `UPLO` is read."""
+    """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices, of which only the triangle `UPLO` is read."""
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     return return_types.linalg_eigh(op.eigh.apply((expect_square("eigh", A),), (UPLO.upper() == "L",)))
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
-    """Eigenvalues of symmetric matrices, rising."""
+    """Eigenvalues of symmetric matrices in ascending order."""
     return eigh(A, UPLO)[0]
 
 
@@ -147,7 +147,7 @@ def eigvals(A: Tensor) -> Tensor:
 
 
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> return_types.linalg_lu_factor_ex:
-    """(L and U in one matrix, rows exchanged counted from 1, info): info is 0, or which diagonal element of U is the first zero."""
+    """(L and U in one matrix, pivots counted from 1, info): info is 0, or the position of the first zero on the diagonal of U."""
     packed, pivots, info, _ = op.lu.apply((expect_matrix("lu_factor_ex", A),), (bool(pivot),))
     if check_errors and any_of(info)._observe():
         place = next(each for each in reshape(info, -1).tolist() if each)
@@ -156,7 +156,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
-    """(L and U in one matrix, rows exchanged counted from 1), for `lu_solve`. Raises RuntimeError where U has a zero on its diagonal."""
+    """(L and U in one matrix, pivots counted from 1), for `lu_solve`. Raises RuntimeError if U has a zero on its diagonal."""
     try:
         return return_types.linalg_lu_factor(lu_factor_ex(A, pivot=pivot, check_errors=True)[:2])
     except LinAlgError as error:
@@ -165,7 +165,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
 
 
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> return_types.linalg_ldl_factor_ex:
-    """(L below blocks of D, pivots, info) of symmetric matrices, whose lower triangles are read, for `ldl_solve`; info is 0, or which block is the first zero."""
+    """(LD, pivots, info) of symmetric matrices, whose lower triangles are read: L below the block-diagonal D. info is 0, or the first singular block of D."""
     packed, pivots, info = op.ldl.apply((expect_square("ldl_factor_ex", A),))
     if check_errors and any_of(info)._observe():
         raise LinAlgError(f"linalg.ldl_factor_ex: D is singular: its diagonal has a zero at {reshape(info, -1).tolist()}, counted from 1")
@@ -173,7 +173,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
 
 
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
-    """(L below blocks of D, pivots) with A = P L D L^T P^T. Bunch and Kaufman, 1977. Raises RuntimeError where D is singular."""
+    """(LD, pivots) with A = P L D L^T P^T: L below the block-diagonal D. Bunch and Kaufman, 1977. Raises RuntimeError if D is singular."""
     return return_types.linalg_ldl_factor(ldl_factor_ex(A, check_errors=True)[:2])
 
 
@@ -193,7 +193,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 
 
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> return_types.lu_unpack:
-    """(P, L, U) from `lu_factor`; what is not asked for is empty."""
+    """(P, L, U) from `lu_factor`; what is not requested is empty."""
     if LU_pivots.dtype is not dtypes.int32:
         raise RuntimeError("numod.lu_unpack: LU_pivots is expected to be a contiguous tensor of numod.int32 dtype.\nNote: this function is intended to be used with the output produced by numod.linalg.lu_factor")
     empty = LU_data.new_zeros(0)
@@ -236,7 +236,7 @@ def old_cholesky(input: Tensor, upper: bool = False) -> Tensor:  # noqa: A002
 
 
 def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    """(L and U in one matrix, rows exchanged), and infos where asked for; `numod.linalg.lu_factor_ex` is the newer form."""
+    """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
     found = tuple(lu_factor_ex(A, pivot=pivot))
     if not get_infos and any_of(found[2])._observe():
         raise RuntimeError(f"LU factorization failed: U has a zero on its diagonal at {reshape(found[2], -1).tolist()}, counted from 1")

@@ -1,4 +1,4 @@
-"""Elementwise operations beyond what a row alone says, and copies in another dtype, device or order."""
+"""Elementwise functions with arguments or checks that a row of the table does not have, and conversions of dtype, device and memory order."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> 
 
 
 def _divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:  # noqa: A002
-    """`other`; RuntimeError where integers would be divided by zero, which has no result."""
+    """`other`. Raises RuntimeError for an integer division by zero."""
     integer = all(not each.is_floating_point() if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other))
     if integer and ((other == 0).any()._observe() if isinstance(other, Tensor) else other == 0):
         raise RuntimeError("ZeroDivisionError: integer division or remainder by zero")
@@ -87,7 +87,7 @@ def _divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:  #
 
 
 def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
-    """Elements below `min` become min, above `max` max; either may be None."""
+    """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
     if min is None and max is None:
         raise RuntimeError("numod.clamp: At least one of 'min' or 'max' must not be None")
     if max is None:
@@ -104,7 +104,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
 
 
 def where(condition: Tensor, input: Tensor | float | None = None, other: Tensor | float | None = None) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
-    """`input` where condition, else `other`; with condition alone, the places where it is true."""
+    """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
     if not isinstance(condition, Tensor):
         raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
     if input is None:
@@ -133,7 +133,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:  # noqa: A002
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:  # noqa: A002
-    """`value` where mask, else `input`; the dtype is that of input."""
+    """`value` where mask is true, else `input`; the dtype is that of input."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     check_fill(value)
@@ -141,27 +141,27 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:  
 
 
 def invert(self: Tensor) -> Tensor:
-    """~self. Raises TypeError for floats, which have no bits to speak of."""
+    """~self. Raises TypeError for floats."""
     if self.dtype.is_floating_point:
         raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
     return bitwise_not(self)
 
 
 def check_fill(value: Tensor | float) -> None:
-    """Raise RuntimeError where what fills is not one number."""
+    """Raise RuntimeError unless the fill value is a single number."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
 
 
 def _check_scale(input: Tensor, other: object, alpha: float) -> None:  # noqa: A002
-    """Raise RuntimeError for a factor that the result's dtype would round."""
+    """Raise RuntimeError for a factor that the result's dtype cannot hold (a float factor of integers)."""
     integers = all(not (each.is_floating_point() if isinstance(each, Tensor) else isinstance(each, float)) for each in (input, other))
     if integers and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
 
 
 def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
-    """The result of a pointwise op, or `out` filled with it (resized if it is empty)."""
+    """The result of a pointwise op; written to `out` where given, which is resized if empty."""
     if out is None:
         return op(*inputs)
     if state.grad_enabled and any(isinstance(each, Tensor) and each.requires_grad for each in (*inputs, out)):
@@ -174,7 +174,7 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
 
 
 def write_result(name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
-    """`out` filled with what an op computed: a tensor, or as many as there are results (which come back as `result`'s kind of tuple)."""
+    """`out` filled with the result of an op: a tensor, or a tuple of as many as there are results, returned as a tuple of `result`'s type."""
     if isinstance(result, tuple):
         filled = [write_result(name, each, into) for each, into in zip(result, out, strict=True)]
         return type(result)(filled)
@@ -187,7 +187,7 @@ def write_result(name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | t
 
 
 def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
-    """Give `out` this shape; with a warning, unless it was empty or fits."""
+    """Resize `out` to this shape; with a warning if it is neither empty nor of that shape already."""
     if out.shape == shape:
         return
     if out.numel():
@@ -231,7 +231,7 @@ def to(
             dtype = each
         elif isinstance(each, Tensor):
             dtype, device = each.dtype, each.device
-        elif each is not None and not isinstance(each, bool):  # a bool is non_blocking, which every copy here may ignore
+        elif each is not None and not isinstance(each, bool):  # a bool is `non_blocking`, a hint that copies ignore
             device = each
     device = input.device if device is None else Device(device)
     dtype = dtypes.given(dtype) or input.dtype
@@ -258,7 +258,7 @@ def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Te
 
 
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:  # noqa: A002
-    """Itself where row-major (or in another format's order) without gaps, else a copy that is."""
+    """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
     if memory_format is not contiguous_format:
         return in_format(input, memory_format)
     return input if input._layout.dense else apply(t.row_major, (input,))

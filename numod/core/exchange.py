@@ -1,7 +1,7 @@
-"""Memory shared with other libraries without a copy, on the CPU and on CUDA: DLPack, and `__cuda_array_interface__`.
+"""Zero-copy exchange with other libraries, on the CPU and on CUDA: DLPack, and `__cuda_array_interface__`.
 
-The structures are those of dlpack.h 1.0. A capsule is read once; whoever reads it calls its deleter when done. Arrays that only NumPy knows
-how to share (CPU tensors of NumPy's dtypes) leave by way of NumPy.
+The structures are those of dlpack.h 1.0. A capsule is read once; whoever reads it calls its deleter when done. CPU tensors of NumPy's
+dtypes are exported through NumPy.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ _exported: dict[int, tuple] = {}  # by address, until the reader calls the delet
 
 @ctypes.CFUNCTYPE(None, c_void_p)
 def _delete(managed: int) -> None:
-    """The deleter of what leaves here: the tensor may go."""
+    """The deleter of an exported tensor: drops the reference to it."""
     _exported.pop(managed, None)
 
 
 @ctypes.PYFUNCTYPE(None, c_void_p)
 def _forget(capsule: int) -> None:
-    """The destructor of a capsule. One that nobody read is deleted by us."""
+    """The destructor of a capsule: calls the deleter if nobody consumed the capsule."""
     if _is_valid(capsule, b"dltensor"):
         _exported.pop(_pointer_of(capsule, b"dltensor"), None)
 
 
-for _callback in (_delete, _forget):  # other libraries may call them while the interpreter takes its modules down
+for _callback in (_delete, _forget):  # other libraries may call them during interpreter shutdown
     _api.Py_IncRef(py_object(_callback))
 
 
@@ -84,7 +84,7 @@ def dlpack(self: Tensor, *, stream: int | None = None, max_version: tuple | None
     if self.device.type == "cpu" and self.dtype.numpy is not None:
         return self.numpy().__dlpack__(max_version=max_version)
     if self.device.type == "cuda" and stream != -1:
-        self.device.backend.synchronize()  # what will be read is then there, whatever the reader's stream
+        self.device.backend.synchronize()  # then the data is complete on whatever stream the consumer uses
     return _capsule(self)
 
 
@@ -119,9 +119,9 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Device | str | None = None, copy: bool | None = None) -> Tensor:
-    """The memory of an array that speaks DLPack, or of its capsule, as a tensor. Read-only memory is copied, and all where `copy` asks for it.
+    """A tensor over the memory of an object that supports DLPack, or of its capsule. Read-only memory is copied, and any with `copy=True`.
 
-    Raises RuntimeError for capsules that were read before, TypeError for other objects and dtypes, BufferError for a copy that `copy=False` forbids.
+    Raises RuntimeError for a capsule already consumed, TypeError for other objects and dtypes, BufferError for a copy that `copy=False` forbids.
     """
     if isinstance(ext_tensor, Tensor):
         found = ext_tensor.view(ext_tensor.shape)
@@ -140,7 +140,7 @@ def _asked(array: Any) -> object:
     named = {"stream": _ANY_STREAM} if array.__dlpack_device__()[0] == _CUDA else {}
     try:
         return array.__dlpack__(**named, max_version=(1, 0))
-    except TypeError:  # from before version 1
+    except TypeError:  # a producer of DLPack before 1.0
         return array.__dlpack__(**named)
 
 
@@ -161,7 +161,7 @@ def _read(capsule: object) -> Tensor:
 
 
 class _Owner:
-    """Keeps a producer's memory; tells the producer when it goes."""
+    """Keeps a producer's memory alive; calls the producer's deleter when it is freed."""
 
     def __init__(self, managed: _Managed | _Versioned) -> None:
         if managed.deleter:
@@ -199,7 +199,7 @@ def from_cuda_array(array: Any) -> Tensor:
     found = array.__cuda_array_interface__
     if found.get("mask") is not None:
         raise NotImplementedError("masked arrays cannot be shared; fill the masked elements first")
-    if found.get("stream") is not None:  # where its producer still writes to it; the default stream waits for ours, not for every other's
+    if found.get("stream") is not None:  # the producer may still be writing to it; the default stream waits for ours, not for every other
         Device("cuda").backend.synchronize()
     kind, place = dtypes.from_numpy(np.dtype(found["typestr"])), Device("cuda")
     steps = found.get("strides")

@@ -11,7 +11,7 @@ _RANKS = {channels_last: 4, channels_last_3d: 5}
 
 
 def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:  # noqa: A002
-    """Itself where its elements lie in that order already, else a copy that has it. RuntimeError where the format is for other ranks."""
+    """The tensor itself if its elements lie in that order, else a copy that does. Raises RuntimeError if the format is for other ranks."""
     if follows(input, memory_format):
         return input
     if memory_format is contiguous_format:

@@ -16,5 +16,5 @@ HOMES = (
     elementwise, shapes, selection, reductions, products, queries, special, arithmetic, arrangement, reshaping, scattering,
     cumulative, sorting, searching, uniqueness, statistics, attributes, distances, triangular, triangles, contractions, decompositions, linear_algebra, norms, low_rank, sampling, windows,
 )
-for _home in HOMES[::-1]:  # where two homes share a name, as `norm`, the plain one is meant
+for _home in HOMES[::-1]:  # where two files share a name, as `norm`, that of the first file is public
     globals().update({name: value for name, value in vars(_home).items() if getattr(value, "__module__", None) == _home.__name__})

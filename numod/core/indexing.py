@@ -19,7 +19,7 @@ from .tensor import Tensor
 
 
 def getitem(self: Tensor, index: object) -> Tensor:
-    """Element, view or copy, as NumPy and PyTorch have it."""
+    """`x[index]`: a view for ints, slices, None and Ellipsis, else a copy."""
     if isinstance(index, int) and not isinstance(index, bool):
         if not self.ndim:
             raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a Python number")
@@ -35,7 +35,7 @@ def getitem(self: Tensor, index: object) -> Tensor:
 
 
 def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
-    """The view that ints and slices make; None where there are others. The short way, for what most indices are."""
+    """Fast path: the view that an index of ints and slices makes; None for other indices."""
     if len(items) > self._layout.ndim or not all([each.__class__ is int or each.__class__ is slice for each in items]):
         return None
     result, dim = self, 0
@@ -48,9 +48,9 @@ def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
 
 
 def setitem(self: Tensor, index: object, value: object) -> None:
-    """Write into the elements that `index` names; `value` broadcasts and is converted."""
+    """`x[index] = value`: value broadcasts and is converted to the dtype of x."""
     view, tensors = _basic(self, index)
-    if not isinstance(value, Tensor):  # numbers of a float64 tensor keep their digits
+    if not isinstance(value, Tensor):  # a float64 tensor keeps the precision of Python numbers
         value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)
     elif any(each.ndim for each in tensors.values()) and value.dtype is not self.dtype and not (value.numel() == 1 and _has_mask(index)):
         raise RuntimeError(_mismatch(self, value))
@@ -82,7 +82,7 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
 
 
 def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
-    """The view that the basic parts make, and the index tensors left, by dimension of that view."""
+    """The view that the basic items make, and the remaining index tensors by dimension of that view."""
     items = list(index) if isinstance(index, tuple) or _is_list_of_indices(index) else [index]
     items = _numbers_apart([_as_index(each, self) for each in items])
     used = sum(map(_dimensions_used, items))
@@ -90,7 +90,7 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim}")
     if any(each is Ellipsis for each in items):
         where = next(k for k, each in enumerate(items) if each is Ellipsis)
-        items[where + 1 :] = [each for each in items[where + 1 :] if each is not Ellipsis]  # further ones stand for nothing
+        items[where + 1 :] = [each for each in items[where + 1 :] if each is not Ellipsis]  # further ones have no effect
         items[where : where + 1] = [slice(None)] * (self.ndim - used)
     result, dim, tensors = self, 0, {}
     for each in items:
@@ -117,8 +117,8 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
 def _numbers_apart(items: list) -> list:
     """The items with zero-dimensional integer tensors as ints, so that they make views.
 
-    A program being recorded must not look at them, and takes a copy instead; but where they are apart from index tensors with dimensions, which as ints
-    they let stay in their place, it has to.
+    While a program is recorded their values must not be read, and they gather a copy instead, except next to index tensors with dimensions: there
+    an int and a tensor place the result's dimensions differently.
     """
     places = [k for k, each in enumerate(items) if isinstance(each, Tensor)]
     together = len(places) < 2 or places[-1] - places[0] < len(places)
@@ -128,7 +128,7 @@ def _numbers_apart(items: list) -> list:
 
 
 def _is_list_of_indices(index: object) -> bool:
-    """Whether a list stands for a tuple of indices, as those of sequences, tensors and slices still do in PyTorch."""
+    """Whether a list means a tuple of indices, as PyTorch treats lists that contain sequences, tensors or slices."""
     found = isinstance(index, list) and len(index) < 32 and any(each is None or each is Ellipsis or isinstance(each, (list, tuple, slice, Tensor)) for each in index)
     if found:
         warnings.warn(
@@ -138,14 +138,14 @@ def _is_list_of_indices(index: object) -> bool:
 
 
 def _dimensions_used(each: object) -> int:
-    """How many dimensions of the tensor an index item stands for."""
+    """Number of the tensor's dimensions that an index item consumes."""
     if each is None or each is Ellipsis or isinstance(each, bool):
         return 0
     return each.ndim if isinstance(each, Tensor) and each.dtype is dtypes.bool_ else 1
 
 
 def _as_index(each: object, self: Tensor) -> object:
-    """An index item in one of the forms None, Ellipsis, bool, int, slice or tensor."""
+    """An index item converted to None, Ellipsis, bool, int, slice or a tensor."""
     if each is None or each is Ellipsis or isinstance(each, (bool, slice)):
         return each
     each = list(each) if isinstance(each, range) else each
@@ -173,7 +173,7 @@ def _slice(result: Tensor, dim: int, each: slice) -> Tensor:
 
 @resolved
 def _part(own: Layout, dim: int, *bounds: int | None) -> tuple[int, int, int, int] | None:
-    """The parameters of a slice; None for all of the dimension."""
+    """(dim, start, length, step) of a slice; None for the whole dimension."""
     bounds = [int(b) if isinstance(b, Tensor) else b for b in bounds]
     if bounds[2] is not None and bounds[2] <= 0:
         raise ValueError("step must be greater than zero; use flip() for the reverse order")
@@ -184,7 +184,7 @@ def _part(own: Layout, dim: int, *bounds: int | None) -> tuple[int, int, int, in
 
 
 def _masked(result: Tensor, dim: int, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The masked dimensions as one, and the places in it."""
+    """The masked dimensions flattened into one, and the flat indices of the mask's true elements."""
     covered = result.shape[dim : dim + mask.ndim]
     if covered != mask.shape:
         at = next(d for d, (a, b) in enumerate(zip(mask.shape, covered)) if a != b)
@@ -198,14 +198,14 @@ def _masked(result: Tensor, dim: int, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Multi:
-    """Flat places in several dimensions at once, of a mask."""
+    """Flat indices into several dimensions at once, from a mask."""
 
     def __init__(self, places: Tensor, ndim: int) -> None:
         self.places, self.ndim = places, ndim
 
 
 def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[list[int], Tensor, int]:
-    """(indexed dimensions, linear index over them, where the result's index dimensions stand)."""
+    """(indexed dimensions, linear index over them, position of the index dimensions in the result)."""
     parts, dims = [], []
     for dim, each in sorted(tensors.items()):
         covered = list(range(dim, dim + (each.ndim if isinstance(each, Multi) else 1)))
@@ -237,7 +237,7 @@ def _gathered(view: Tensor, tensors: dict) -> Tensor:
 
 
 def put(view: Tensor, tensors: dict, value: Tensor, accumulate: bool) -> None:
-    """Write (or add) `value` at the elements that index tensors name."""
+    """Write (or add) `value` at the elements selected by index tensors."""
     dims, linear, place = _plan(view, tensors)
     rest = [d for d in range(view.ndim) if d not in dims]
     shape = [view.shape[d] for d in rest]
@@ -268,7 +268,7 @@ def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: bool = 
 
 
 def places(self: Tensor, shape: tuple, strides: tuple, offset: int) -> Tensor:
-    """Storage places, relative to the first element, of a strided window: int64 of `shape`."""
+    """Storage offsets of a strided window's elements, relative to its first one: int64 of `shape`."""
     total = tensor(offset, device=self.device)
     for d, (n, s) in enumerate(zip(shape, strides)):
         total = total + (arange(n, device=self.device) * s).reshape([n] + [1] * (len(shape) - 1 - d))
@@ -276,7 +276,7 @@ def places(self: Tensor, shape: tuple, strides: tuple, offset: int) -> Tensor:
 
 
 def _delitem(self: Tensor, index: object) -> None:
-    """Refused."""
+    """`del x[index]` raises TypeError."""
     raise TypeError("Tensor does not support deleting items")
 
 

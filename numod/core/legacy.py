@@ -1,4 +1,4 @@
-"""The old constructors by dtype, `FloatTensor(2, 3)`, `LongTensor([1, 2])`: they make ordinary tensors, and `isinstance` asks for the dtype."""
+"""PyTorch's constructors by dtype, `FloatTensor(2, 3)`, `LongTensor([1, 2])`. They make ordinary tensors; `isinstance` with one checks the dtype."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .tensor import Tensor
 
 
 class _Constructor(type):
-    """Of a constructor: its instances are the CPU tensors of its dtype."""
+    """Metaclass of the constructors: their instances are the CPU tensors of their dtype."""
 
     dtype: DType
 

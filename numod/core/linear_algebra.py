@@ -26,7 +26,7 @@ OUT = "inverse pinverse matrix_power cholesky_solve cholesky_inverse triangular_
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonals of matrices, as a view with them as last dimension."""
+    """The diagonals of matrices, as the last dimension of a view."""
     return any_diagonal(A, offset, dim1, dim2)
 
 
@@ -36,7 +36,7 @@ def inv(A: Tensor) -> Tensor:
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
-    """(inverse, info): info is 0, or which pivot is zero, unless `check_errors` raises."""
+    """(inverse, info): info is 0, or the position of the first zero pivot, for which `check_errors` raises instead."""
     return return_types.linalg_inv_ex(attempt(inv, check_errors, A))
 
 
@@ -56,13 +56,13 @@ def old_slogdet(input: Tensor) -> return_types.slogdet:  # noqa: A002
 
 
 def logdet(A: Tensor) -> Tensor:
-    """The logarithm of determinants; NaN where they are negative."""
+    """The logarithm of determinants; NaN for negative ones."""
     sign, value = slogdet(A)
     return where(sign < 0, float("nan"), value)
 
 
 def _sides(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
-    """A and B in equal batches, dense. Raises RuntimeError where they do not fit."""
+    """A and B broadcast to the same batch shape, contiguous. Raises RuntimeError if they do not fit."""
     if A.dtype is not B.dtype:
         raise RuntimeError(f"linalg.{name}: Expected A and B to have the same dtype, but found A of type {A.dtype.short} and B of type {B.dtype.short} instead")
     a = expect_square(name, A)
@@ -76,7 +76,7 @@ def _sides(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """X with A X = B, or X A = B where not `left`. B is (..., N, K) or vectors (..., N). Raises LinAlgError for singular A."""
+    """X with A X = B, or X A = B if not `left`. B is (..., N, K) or vectors (..., N). Raises LinAlgError for singular A."""
     vectors = _are_vectors(A, B)
     if vectors and not left:
         raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)")
@@ -92,12 +92,12 @@ def _are_vectors(A: Tensor, B: Tensor) -> bool:
 
 
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> return_types.linalg_solve_ex:
-    """(X, info): info is 0, or which pivot of A is zero, unless `check_errors` raises."""
+    """(X, info): info is 0, or the position of the first zero pivot of A, for which `check_errors` raises instead."""
     return return_types.linalg_solve_ex(attempt(lambda a, b: solve(a, b, left=left), check_errors, A, B))
 
 
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with A X = B (or X A = B) for a triangular A, whose other triangle is not read."""
+    """X with A X = B (or X A = B) for a triangular A; the other triangle is not read."""
     a, b = _sides("solve_triangular", A, B, left)
     if left:
         return op.solve_triangular.apply((a, b), (bool(upper), bool(unitriangular)))
@@ -139,7 +139,7 @@ def old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> return_types.linalg_lstsq:
-    """(solution, residuals, rank, singular values) of the least |A X - B|, by the pseudoinverse; what the driver does not find is empty."""
+    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, by the pseudoinverse; what the driver does not compute is empty."""
     driver = driver or "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}")
@@ -169,7 +169,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:  # noqa: A002
 
 
 def matrix_power(A: Tensor, n: int) -> Tensor:
-    """A multiplied n times; its inverse for negative n."""
+    """A to the n-th power; of its inverse for negative n."""
     if n < 0:
         return matrix_power(inv(A), -n)
     a = A if A.ndim >= 2 and A.shape[-1] == A.shape[-2] else expect_square("matrix_power", A)
@@ -215,11 +215,11 @@ def _pade(degree: int) -> list[float]:
     return found
 
 
-_PADE = {8: (5.371920351148152, _pade(13)), 4: (3.925724783138660, _pade(7))}  # by bytes: up to which norm the approximant is exact to rounding
+_PADE = {8: (5.371920351148152, _pade(13)), 4: (3.925724783138660, _pade(7))}  # by itemsize: the largest norm for which the approximant is exact to rounding
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of matrices (the first and last may be vectors), in the order that costs least."""
+    """The product of matrices (the first and last may be vectors), multiplied in the cheapest order."""
     parts = list(tensors)
     if len(parts) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(parts)}")
@@ -246,7 +246,7 @@ def _powers(x: Tensor, n: int) -> Tensor:
 
 
 def old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """Powers of each element, falling unless `increasing`, (n, N)."""
+    """Powers of each element of a vector (n) -> (n, N), in descending order unless `increasing`."""
     n = x.shape[-1] if N is None else N
     if not n:
         return x.new_zeros((x.shape[-1], 0))
@@ -255,12 +255,12 @@ def old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Ten
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Sums of products along a dimension."""
+    """The dot product along a dimension."""
     return reductions.sum(x * y, normalize_dim(dim, max(x.ndim, y.ndim)))
 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:  # noqa: A002
-    """The vector product along a dimension of size 3."""
+    """The cross product along a dimension of size 3."""
     return vector_product(input, other, dim)
 
 

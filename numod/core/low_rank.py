@@ -1,4 +1,4 @@
-"""A few singular or eigenvectors of large matrices, by products with them alone: random projections and conjugate gradients. All factors are in `decompositions`."""
+"""A few singular vectors or eigenvectors of large matrices, by products with them: randomized projections and LOBPCG. Full factorizations: `decompositions`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
 
 
 def _range(a: Tensor, q: int, times: int) -> Tensor:
-    """Orthonormal columns (..., M, q) that nearly span the range of a (..., M, N): algorithm 4.4, from random vectors."""
+    """Orthonormal columns (..., M, q) that approximately span the range of a (..., M, N): algorithm 4.4, from random vectors."""
     start = randn(a.shape[-1], q, dtype=a.dtype, device=a.device)
     basis = qr(matmul(a, start))[0]
     for _ in range(times):

@@ -1,4 +1,4 @@
-"""New tensors over memory that exists (arrays, buffers) or that is laid out by hand. Those from values are in `creation`."""
+"""New tensors over existing memory (arrays, buffers), or with explicit strides. Those from values are in `creation`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tensor import Tensor
 
 
 def asarray(obj: object, *, dtype: DType | None = None, device: Device | str | None = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
-    """`obj` as a tensor; `copy` forces or forbids (ValueError) a copy."""
+    """`obj` as a tensor; `copy=True` forces a copy, `copy=False` raises ValueError where one would be needed."""
     result = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype=dtype, device=device)
     if copy is False and not (isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj)):
         raise ValueError("can't alias the given object; pass copy=None or copy=True")

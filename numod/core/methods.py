@@ -12,7 +12,7 @@ from .apply import apply, apply_into, state
 from .printing import format_tensor
 from .tensor import Tensor
 
-# rows that are a method and a function as they stand: name -> name in the table
+# rows that become a method and a function unchanged: public name -> name in the table
 POINTWISE = {
     name: name for name in """abs neg square reciprocal exp exp2 expm1 log log2 log10 log1p logaddexp sqrt rsqrt xlogy sin cos tan asin acos atan atan2 sinh cosh tanh
     asinh acosh atanh hypot sinc deg2rad rad2deg erf erfc erfinv sigmoid sign floor ceil trunc frac copysign heaviside isnan isfinite isinf isposinf
@@ -28,7 +28,7 @@ def row_function(row: object) -> Callable:
     """A pointwise row as a function with `out`."""
 
     def function(*inputs: object, out: Tensor | None = None, **named: object) -> Tensor:
-        if len(inputs) == 4 and row.name in ("addcmul", "addcdiv"):  # the old order: the number before the factors
+        if len(inputs) == 4 and row.name in ("addcmul", "addcdiv"):  # the deprecated order of arguments: the number before the factors
             inputs = (inputs[0], *inputs[2:], inputs[1])
         inputs = _with_named(row, inputs, named) if named else inputs
         return row(*inputs) if out is None else f.write_out(row, inputs, out)
@@ -39,7 +39,7 @@ def row_function(row: object) -> Callable:
 
 
 def _with_named(row: object, inputs: tuple, named: dict) -> tuple:
-    """The inputs with those given by name; PyTorch calls x and y input and other."""
+    """The inputs, including those given by name; PyTorch calls x and y `input` and `other`."""
     names = [{"x": "input", "y": "other"}.get(name, name) for name in row.inputs]
     for name in names[len(inputs) :]:
         if name not in named:
@@ -51,7 +51,7 @@ def _with_named(row: object, inputs: tuple, named: dict) -> tuple:
 
 
 def _unary(row: object) -> Callable:
-    """The method of a row of one input: as thin as it gets."""
+    """The method of a row with one input, with the least possible overhead."""
 
     def method(self: Tensor) -> Tensor:
         return apply(row, (self,))
@@ -61,7 +61,7 @@ def _unary(row: object) -> Callable:
 
 
 def _in_place(row: object) -> Callable:
-    """`tensor.row_(...)`: the result written over the tensor."""
+    """`tensor.row_(...)`: the result overwrites the tensor."""
 
     def method(self: Tensor, *others: object, **named: object) -> Tensor:
         others = _with_named(row, (self, *others), named)[1:] if named else others
@@ -78,7 +78,7 @@ def _in_place(row: object) -> Callable:
 
 
 def _checked(name: str, function: Callable) -> Callable:
-    """The function as users call it: its first argument must be a tensor."""
+    """The public function: checks that its first argument is a tensor."""
 
     @functools.wraps(function)
     def checked(*arguments: object, **named: object) -> object:
@@ -90,7 +90,7 @@ def _checked(name: str, function: Callable) -> Callable:
 
 
 def with_out(function: Callable) -> Callable:
-    """The function with `out`: a tensor, or as many as there are results, filled with what it computes."""
+    """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the results."""
 
     @functools.wraps(function)
     def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:
@@ -101,7 +101,7 @@ def with_out(function: Callable) -> Callable:
 
 
 def _with_axis(function: Callable) -> Callable:
-    """The function under NumPy's names for its arguments too: `axis` for dim, `keepdims` for keepdim."""
+    """The function with NumPy's argument names as well: `axis` for dim, `keepdims` for keepdim."""
 
     @functools.wraps(function)
     def renamed(*arguments: object, **named: object) -> object:
@@ -113,10 +113,10 @@ def _with_axis(function: Callable) -> Callable:
 
 
 def _via_copy(function: Callable) -> Callable:
-    """An in-place form by computing and copying, for ops whose loop cannot overwrite its input."""
+    """An in-place form that computes and copies, for ops whose kernel cannot overwrite its input."""
 
     def method(self: Tensor, *arguments: object, **named: object) -> Tensor:
-        source = f.clone(self) if state.grad_enabled and self.requires_grad else self  # what backward keeps must not be overwritten
+        source = f.clone(self) if state.grad_enabled and self.requires_grad else self  # values saved for backward must not be overwritten
         return f.copy_(self, function(source, *arguments, **named))
 
     return method
@@ -135,7 +135,7 @@ for _name, _source in (POINTWISE | ALIASES).items():
     if _formula.result != "bool":
         setattr(Tensor, f"{_name}_", _in_place(_formula))
     elif len(_formula.inputs) > 1 or _source == "logical_not":
-        setattr(Tensor, f"{_name}_", _via_copy(functions[_name]))  # so that the tape knows that nothing of the old values is left
+        setattr(Tensor, f"{_name}_", _via_copy(functions[_name]))  # tells the tape that none of the old values remain
 for _home in f.HOMES:
     functions |= _names(_home, "FUNCTIONS")
     functions |= {_name: _checked(_name, _function) for _name, _function in _names(_home, "BOTH").items()}
@@ -182,13 +182,13 @@ def _round(self: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 def _fill(self: Tensor, value: Tensor | float) -> Tensor:
-    """Every element becomes `value`."""
+    """Fill with `value`."""
     apply_into(t.fill, (value,), (self,), (self.dtype, self.device, tuple(self.shape)))
     return self
 
 
 def _masked_fill(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
-    """`value` where mask, in place."""
+    """Write `value` where mask is true."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     f.check_fill(value)
@@ -205,7 +205,7 @@ def _addcmul(row: object) -> Callable:
 
 
 def _functional(name: str) -> Callable:
-    """The out-of-place form of an in-place write."""
+    """The out-of-place form of an in-place function: applied to a copy."""
 
     def function(input: Tensor, *arguments: object, **named: object) -> Tensor:  # noqa: A002
         return getattr(apply(t.row_major, (input,)), f"{name}_")(*arguments, **named)
@@ -264,7 +264,7 @@ def _reflected(row: object) -> Callable:
 
 
 def dtypes_number(value: object) -> bool:
-    """Whether a value can stand beside a tensor as a number."""
+    """Whether a value can be the scalar operand of a tensor."""
     try:
         dtypes.scalar_category(type(value))
     except TypeError:
@@ -356,13 +356,13 @@ Tensor.where = lambda self, condition, other: f.where(condition, self, other)
 
 
 def _type(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str | Tensor:
-    """The name of the type, as "numod.FloatTensor", or the tensor as one of that dtype, which may be given by such a name."""
+    """`type()`: the tensor type's name, such as "numod.FloatTensor". `type(dtype)`: the tensor converted to a dtype or to a type by name."""
     if dtype is None:
         return f"numod.{self.dtype.short}Tensor"
     dtype = dtypes.get_default_dtype() if dtype is Tensor else getattr(dtype, "dtype", dtype)  # of a constructor such as numod.FloatTensor
     named = {f"numod.{each.short}Tensor": each for each in dtypes.ALL.values()}
     if isinstance(dtype, str) and "." in dtype:
-        dtype = f"numod.{dtype.rpartition('.')[2]}"  # whichever library the name was written for
+        dtype = f"numod.{dtype.rpartition('.')[2]}"  # also "torch.FloatTensor"
     if isinstance(dtype, str) and dtype not in named:
         raise ValueError(f"invalid type: {dtype!r}; there are {', '.join(named)}")
     return f.to(self, named.get(dtype, dtype) if isinstance(dtype, str) else dtype)

@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices, as in `numod.linalg`, and what is measured by them: condition and rank. The sums are in `reductions`."""
+"""Norms of vectors and matrices, as in `numod.linalg`, condition number and rank. The reductions are in `reductions`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Dims = int | Sequence[int] | None
 
 
 def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
-    """(sum of |x| ** ord) ** (1 / ord); greatest and least of |x| for inf and -inf, how many are not 0 for ord 0."""
+    """(sum of |x| ** ord) ** (1 / ord); max and min of |x| for inf and -inf, the number of nonzeros for 0."""
     if isinstance(ord, str):
         raise TypeError(f"linalg_vector_norm(): argument 'ord' must be Number, not str; numod.linalg.matrix_norm knows {ord!r}")
     return reductions.norm(x, ord, dim, keepdim, dtype)
@@ -52,12 +52,12 @@ def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -
 
 
 def _end(values: Tensor, ord: float) -> Tensor:  # noqa: A002
-    """The greatest, or for negative orders the least."""
+    """The maximum, or for negative orders the minimum."""
     return (reductions.amax if ord > 0 else reductions.amin)(values, -1)
 
 
 def norm(A: Tensor, ord: float | str | None = None, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
-    """A vector norm, or a matrix norm where two dimensions are meant and `ord` is given."""
+    """A vector norm, or a matrix norm if two dimensions and `ord` are given."""
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
     count = A.ndim if dim is None else 1 if isinstance(dim, int) else len(dim)
@@ -69,7 +69,7 @@ def norm(A: Tensor, ord: float | str | None = None, dim: Dims = None, keepdim: b
 
 
 def old_norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: DType | None = None) -> Tensor:  # noqa: A002
-    """The norm of all elements as a vector, or over dimensions; "nuc" the sum of singular values. `numod.linalg` has the norms of matrices."""
+    """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
     if p != "nuc":
         return reductions.norm(input, p, dim, keepdim, dtype)
     return nuclear_norm(input if dtype is None else input.to(dtype), (-2, -1) if dim is None else dim, keepdim)
@@ -86,7 +86,7 @@ def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Te
 
 
 def cond(A: Tensor, p: float | str | None = None) -> Tensor:
-    """|A| |A^-1| in a norm; by default the ratio of the greatest and least singular value. Infinite for singular matrices."""
+    """The condition number |A| |A^-1|; by default the ratio of the largest and smallest singular value. Infinite for singular matrices."""
     if p is None or p in (2, -2):
         values = svdvals(A)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]

@@ -83,7 +83,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
 
 
 def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:  # noqa: A002
-    """beta * input + alpha * product, of product's shape; with beta 0 the input is not read, so that its NaN do not count."""
+    """beta * input + alpha * product, of product's shape; with beta 0 the input is not read, so that NaN in it does not propagate."""
     for label, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, float) and not product.is_floating_point():
             raise RuntimeError(f"For integral input tensors, argument {label} must not be a floating point number.")
@@ -108,5 +108,5 @@ def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:  # n
 
 
 def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:  # noqa: A002
-    """Logarithm of softmax, without its rounding."""
+    """log(softmax(x)) along a dimension, computed directly."""
     return apply(sm.log_softmax, (contiguous(input if dtype is None else to(input, dtype)),), (normalize_dim(dim, input.ndim),))

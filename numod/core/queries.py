@@ -1,4 +1,4 @@
-"""Questions about values, as functions of the top namespace. Those about tensors alone are properties and methods of Tensor."""
+"""Type queries of the top namespace: is_tensor and the like. Queries about tensors alone are properties and methods of Tensor."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ BOTH = "is_floating_point is_complex is_signed is_nonzero is_inference numel"
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether it is a Tensor."""
+    """Whether `obj` is a Tensor."""
     return isinstance(obj, Tensor)
 
 
 def is_storage(obj: object) -> bool:
-    """Whether it is the memory of a tensor."""
+    """Whether `obj` is a tensor's storage."""
     from ..device import Storage
 
     return isinstance(obj, Storage)
 
 
 def typename(obj: object) -> str:
-    """The name of a value's type with its module; of a tensor such as numod.FloatTensor; of a class its own."""
+    """The qualified name of a value's type; "numod.FloatTensor" and the like for tensors; a class's own name."""
     if isinstance(obj, Tensor):
         return f"numod.{obj.dtype.short}Tensor"
     kind = obj if isinstance(obj, type) else type(obj)

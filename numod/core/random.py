@@ -1,4 +1,4 @@
-"""Random tensors and `Generator`. Numbers are a function of (seed, offset, place), so a seed means the same everywhere (see `ops.table`)."""
+"""Random tensors and `Generator`. Each number is a function of (seed, offset, index), so a seed gives the same numbers on every device (see `ops.table`)."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .tensor import Tensor
 
 
 class Generator:
-    """A stream of Philox random numbers: a seed, and an offset that every draw moves on."""
+    """A stream of Philox random numbers: a seed, and an offset that every draw advances."""
 
     def __init__(self, device: Device | str = "cpu") -> None:
         self.device = Device(device)
         self._seed, self._offset = 0x5EED, 0
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start anew from `seed` (any 64-bit integer)."""
+        """Restart from `seed` (any 64-bit integer). Returns the generator."""
         if not isinstance(seed, int) or not -(1 << 63) <= seed < 1 << 64:
             raise RuntimeError(f"manual_seed expected an integer of 64 bits, got {seed!r}")
         self._seed, self._offset = seed % (1 << 64), 0
         return self
 
     def seed(self) -> int:
-        """Start anew from a seed of the system, which is returned."""
+        """Restart from a seed from the operating system, which is returned."""
         self.manual_seed(int.from_bytes(os.urandom(8), "little", signed=True))
         return self._seed
 
@@ -47,14 +47,14 @@ class Generator:
         return tensor([_signed(self._seed), self._offset], dtype=dtypes.int64)
 
     def set_state(self, state: Tensor) -> Generator:
-        """Continue where `get_state` was called."""
+        """Continue from a state of `get_state`."""
         if not isinstance(state, Tensor) or state.shape != (2,):
             raise TypeError("set_state expects what get_state gave: an int64 tensor of 2 elements")
         self._seed, self._offset = state.tolist()
         return self
 
     def draw(self, count: int) -> tuple[int, Draw]:
-        """(seed, offset) of a draw of `count` elements."""
+        """(seed, offset) for a draw of `count` elements; advances the offset."""
         offset = Draw(self._offset)
         offset.generator, offset.count = self, count
         self._offset += count
@@ -91,7 +91,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed the default generator from the system and return the seed."""
+    """Seed the default generator from the operating system and return the seed."""
     return default_generator.seed()
 
 
@@ -119,13 +119,13 @@ def _drawn(op: object, numbers: tuple, shape: tuple, generator: Generator | None
 
 @factory
 def rand(*size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
-    """Uniform in [0, 1)."""
+    """Random numbers, uniform in [0, 1)."""
     return _drawn(t.uniform, (0.0, 1.0), _shape(size, "rand"), generator, dtype, device, requires_grad)
 
 
 @factory
 def randn(*size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
-    """Standard normal."""
+    """Random numbers with standard normal distribution."""
     return _drawn(t.normal, (0.0, 1.0), _shape(size, "randn"), generator, dtype, device, requires_grad)
 
 
@@ -133,7 +133,7 @@ def normal(
     mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence[int] | None = None, *, generator: Generator | None = None, out: Tensor | None = None,
     **options: object,
 ) -> Tensor:
-    """Normal with the given mean and standard deviation: numbers, with a size, or tensors, element by element."""
+    """Normally distributed random numbers. Mean and standard deviation are numbers, with a size, or tensors, elementwise."""
     if not isinstance(std, Tensor) and std < 0 or isinstance(std, Tensor) and std.numel() and std.min()._observe() < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std if not isinstance(std, Tensor) else 'with elements below 0'}")
     if size is not None:
@@ -154,7 +154,7 @@ def _normal(mean: float, std: float, size: Sequence[int], generator: Generator |
 def randint(
     *bounds: object, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, **named: object,
 ) -> Tensor:
-    """Integers in [low, high): randint(high, size) or randint(low, high, size)."""
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
     names = ("high", "size") if len(bounds) + len(named) == 2 else ("low", "high", "size")
     given = {"low": 0, **dict(zip(names, bounds)), **named}
     low, high = given["low"], given["high"]
@@ -165,7 +165,7 @@ def randint(
 
 @factory
 def randperm(n: int, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
-    """A random order of 0 .. n-1: the order of n random 64-bit keys."""
+    """A random permutation of 0 .. n-1: the order of n random 64-bit keys."""
     import numpy as np
 
     if n < 0:
@@ -177,25 +177,25 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DType | None 
 
 @factory
 def rand_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
-    """Uniform in [0, 1), shaped like `input`."""
+    """Random numbers, uniform in [0, 1), shaped like `input`."""
     return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 @factory
 def randn_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
-    """Standard normal, shaped like `input`."""
+    """Random numbers with standard normal distribution, shaped like `input`."""
     return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 @factory
 def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:  # noqa: A002
-    """Integers in [low, high), or [0, low), shaped like `input`."""
+    """Random integers in [low, high), or [0, low), shaped like `input`."""
     low, high = (0, low) if high is None else (low, high)
     return randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
 
 
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:  # noqa: A002
-    """1 with the probability the element gives, or with `p` for all, else 0. Raises RuntimeError for one outside [0, 1]."""
+    """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
     if p is not None:
         return bernoulli_(empty_like(input), p, generator=generator)
     if input.numel() and not input.is_meta and not _within(input):
@@ -241,7 +241,7 @@ def random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: G
 
 
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Fill with 1 with probability `p`, a number or one for each element, else 0. Raises RuntimeError for one outside [0, 1]."""
+    """Fill with 1 with probability `p` (a number or a tensor), else 0. Raises RuntimeError for a probability outside [0, 1]."""
     if isinstance(p, Tensor):
         return self.copy_(bernoulli(p.expand(self.shape), generator=generator))
     if not 0 <= p <= 1:
@@ -314,16 +314,16 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
 
 
 def _drawn_again(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
-    """Independent draws: where uniform numbers fall among the running sums."""
+    """Draws with replacement, by inverting the cumulative distribution."""
     sums = weights.to(dtypes.float64).cumsum(-1)
     places = rand((*weights.shape[:-1], count), generator=generator, dtype=dtypes.float64, device=weights.device) * sums[..., -1:]
     found = searchsorted(sums, places, right=True)
-    last = weights.shape[-1] - 1 - (weights != 0).flip(-1).to(dtypes.int64).argmax(-1, keepdim=True)  # rounding must not reach past the last weight
+    last = weights.shape[-1] - 1 - (weights != 0).flip(-1).to(dtypes.int64).argmax(-1, keepdim=True)  # rounding must not select an index past the last positive weight
     return t.minimum(found, last)
 
 
 def _drawn_once(weights: Tensor, count: int, generator: Generator | None) -> Tensor:
-    """Draws of different indices: the first to arrive of exponential times with the weights as rates (Efraimidis and Spirakis, 2006)."""
+    """Draws without replacement: the smallest of exponential variates with the weights as rates (Efraimidis and Spirakis, 2006)."""
     times = t.neg(t.log(1.0 - rand(weights.shape, generator=generator, dtype=dtypes.float64, device=weights.device))) / weights
     return times.argsort(-1)[..., :count].contiguous()
 

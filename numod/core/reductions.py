@@ -75,7 +75,7 @@ def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # n
 
 
 def _truth_of(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool) -> Tensor:  # noqa: A002
-    """A bool, but for uint8, which PyTorch once had in its place."""
+    """bool, but uint8 for uint8, as in PyTorch."""
     found = _reduce(op, input, dim, keepdim) if dim is None or isinstance(dim, int) or len(dim) or not input.ndim else input != 0
     return to(found, input.dtype) if input.dtype is dtypes.uint8 else found
 
@@ -127,7 +127,7 @@ def _extremum(whole: r.Reduction, along: ex.Extremum, pointwise: object, kind: t
 
 
 def _unbiased(dim: Dims | bool, unbiased: bool | None, correction: float | None) -> tuple[Dims, float]:
-    """Dimensions and correction, as the two old forms and the new one give them: (unbiased), (dim, unbiased), correction=."""
+    """(dimensions, correction) from the overloads (unbiased), (dim, unbiased) and (dim, correction=...)."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
@@ -136,7 +136,7 @@ def _unbiased(dim: Dims | bool, unbiased: bool | None, correction: float | None)
 
 
 def var(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:  # noqa: A002
-    """Variance over dimensions, divided by n - correction (1 by default); two passes, so that a large mean does no harm."""
+    """Variance over dimensions, divided by n - correction (1 by default); two passes, so that a large mean costs no accuracy."""
     return var_mean(input, dim, unbiased, keepdim, correction=correction)[0]
 
 
@@ -201,9 +201,9 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
     if p in (float("inf"), float("-inf")):
         return (amax if p > 0 else amin)(t.abs(input), dim, keepdim)
     if p == 0.0:
-        return sum(masked_fill(t.sign(t.abs(input)), t.isnan(input), 1.0), dim, keepdim)  # a step: its gradient is zero
+        return sum(masked_fill(t.sign(t.abs(input)), t.isnan(input), 1.0), dim, keepdim)  # a step function: its gradient is zero
     total = sum(t.pow(t.abs(input), p), dim, keepdim)
-    return t.where(total == 0, 0.0, t.pow(t.where(total == 0, 1.0, total), 1.0 / p))  # where all is zero the gradient is too
+    return t.where(total == 0, 0.0, t.pow(t.where(total == 0, 1.0, total), 1.0 / p))  # at zero the gradient is zero too
 
 
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:  # noqa: A002

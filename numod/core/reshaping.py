@@ -89,7 +89,7 @@ def _read_as(input: Tensor, dtype: DType) -> Tensor:  # noqa: A002
 
 
 def resize_(self: Tensor, *sizes: int, memory_format: object = None) -> Tensor:
-    """Another shape, row-major from the tensor's first element on; the storage grows where it is too small, and what is new in it is not initialised."""
+    """Resize in place, row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
@@ -108,12 +108,12 @@ def resize_(self: Tensor, *sizes: int, memory_format: object = None) -> Tensor:
 
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: object = None) -> Tensor:
-    """The shape of another tensor, as resize_."""
+    """`resize_` to the shape of another tensor."""
     return resize_(self, the_template.shape)
 
 
 def set_(self: Tensor, source: Tensor | None = None, storage_offset: int = 0, size: Sequence[int] | None = None, stride: Sequence[int] | None = None) -> Tensor:
-    """The memory, sizes and strides of another tensor; or its memory with those given. Without arguments, no elements."""
+    """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments, to no elements."""
     source = getattr(source, "elements", source)  # of a storage
     if source is None:
         source = tensor([], dtype=self.dtype, device=self.device)
@@ -124,17 +124,17 @@ def set_(self: Tensor, source: Tensor | None = None, storage_offset: int = 0, si
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both are the same window on the same memory."""
+    """Whether both have the same storage, offset, sizes and strides."""
     return self._storage is tensor._storage and self._offset == tensor._offset and self._layout is tensor._layout
 
 
 def apply_(self: Tensor, callable: Callable) -> Tensor:  # noqa: A002
-    """Every element replaced by what a Python function gives for it; slow, and only on the CPU."""
+    """Replace each element by a Python function of it; slow, and only on the CPU."""
     return _filled_by(self, [callable(each) for each in self.detach().reshape(-1).tolist()])
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Callable) -> Tensor:  # noqa: A002
-    """Every element replaced by what a Python function gives for it and that of another tensor; slow, and only on the CPU."""
+    """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
     pairs = zip(self.detach().reshape(-1).tolist(), tensor.detach().expand(self.shape).reshape(-1).tolist())
     return _filled_by(self, [callable(*pair) for pair in pairs])
 

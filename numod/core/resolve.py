@@ -1,4 +1,4 @@
-"""What a call means, worked out once: the checks of its arguments, and the parameters of its op, by layout and arguments."""
+"""Memoized argument handling: a call's checks and its op's parameters are worked out once per layout and arguments."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import lru_cache, wraps
 
 from ..device import Layout
 
-_LIMIT = 4096  # calls remembered per function; past it the oldest are worked out again
+_LIMIT = 4096  # calls remembered per function; beyond it the oldest are forgotten
 
 
 def resolved(function: Callable) -> Callable:
-    """`function` of layouts, ints and names, remembered. Of anything else (lists, tensors) it is called every time."""
+    """`function`, memoized by its arguments (layouts, ints, names); with unhashable arguments (lists, tensors) it is called every time."""
     kept = lru_cache(_LIMIT, typed=True)(_of_constants(function))
 
     @wraps(function)

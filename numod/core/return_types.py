@@ -1,4 +1,4 @@
-"""Results with names: tuples whose parts are attributes too, as `numod.return_types.max` and its like. Not how they are computed."""
+"""Named results: tuples whose items are also attributes, such as `numod.return_types.max`. Not how they are computed."""
 
 from __future__ import annotations
 

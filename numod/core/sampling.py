@@ -20,18 +20,18 @@ def _sampled(name: str, op: sampling.Sample, input: Tensor, generator: Generator
 
 
 def standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:  # noqa: A002
-    """Gamma distributed numbers whose shapes are the elements, of rate 1. Their gradient follows the shape at a fixed quantile."""
+    """Samples of gamma distributions of rate 1 with the elements as shape parameters. Differentiable (implicit reparameterization: the quantile is held fixed)."""
     return _sampled("gamma", sampling.standard_gamma, input, generator)
 
 
 def dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:  # noqa: A002
-    """Dirichlet distributed rows whose concentrations are the elements of the last dimension."""
+    """Samples of Dirichlet distributions with concentrations along the last dimension."""
     parts = standard_gamma(input, generator)
     return parts / total(parts, normalize_dim(-1, input.ndim), True)
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:  # noqa: A002
-    """Poisson distributed numbers whose rates are the elements."""
+    """Samples of Poisson distributions with the elements as rates."""
     if input.is_floating_point() and input.numel() and input.min()._observe() < 0:
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return _sampled("poisson", sampling.poisson, input, generator)

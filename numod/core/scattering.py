@@ -1,4 +1,4 @@
-"""Writing and reading at places beyond `selection`: folds (scatter_reduce, index_reduce), flat places (take, put), parts of a copy replaced (select_scatter, …)."""
+"""Further reads and writes by index: reductions (scatter_reduce, index_reduce), flat indices (take, put), slices replaced in a copy (select_scatter, …)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OUT = "take take_along_dim gather index_select masked_select nonzero scatter sca
 
 
 def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:  # noqa: A002
-    """input with src folded in at index along a dimension by sum, prod, mean, amax or amin; what input held counts too, unless `include_self` is false."""
+    """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
     if src.dtype is not input.dtype:
@@ -78,7 +78,7 @@ def _identity(reduce: str, dtype: DType) -> float | int:
 
 
 def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:  # noqa: A002
-    """input with the slices of source folded into those that a vector of indices names, by prod, mean, amax or amin."""
+    """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     dim = normalize_dim(dim, input.ndim)
@@ -92,13 +92,13 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
 
 
 def take(input: Tensor, index: Tensor) -> Tensor:  # noqa: A002
-    """The elements at places of the flattened tensor; shaped like `index`."""
+    """The elements at indices of the flattened tensor; shaped like `index`."""
     places = check_bounds("take()", index, input.numel(), 0, negative=True)
     return reshape(index_select(ravel(input), 0, ravel(places)), index.shape)
 
 
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Write (or add) source, element by element, at places of the flattened tensor."""
+    """Write (or add) the elements of source at indices of the flattened tensor."""
     if source.dtype is not self.dtype:
         raise RuntimeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {self.dtype} and source.dtype = {source.dtype}")
     if source.numel() != index.numel():
@@ -142,7 +142,7 @@ def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = 
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:  # noqa: A002
-    """Places of the first `size` nonzero elements, (size, ndim), filled up with `fill_value`."""
+    """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
     found = nonzero(input)[:size]
     result = full((size, input.ndim), fill_value, dtype=dtypes.int64, device=input.device)
     copy_(narrow(result, 0, 0, found.shape[0]), found)
@@ -150,7 +150,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Coordinates in a tensor of `shape` of places in the flattened tensor."""
+    """Flat indices converted to a tuple of coordinates in a tensor of `shape`."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     places = []
     for n in reversed(sizes):
@@ -195,7 +195,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: 
 
 
 def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Write a number on the main diagonal; with `wrap` it starts anew below the square of a tall matrix."""
+    """Write a number on the main diagonal; with `wrap` it restarts below the square part of a tall matrix."""
     if self.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     if self.ndim > 2 and len(set(self.shape)) > 1:

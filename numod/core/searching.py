@@ -1,4 +1,4 @@
-"""Places in ordered boundaries, and counts: searches, bins, histograms, membership."""
+"""Binary search, bucketing, histograms and membership."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OUT = "histc histogram searchsorted bucketize isin"
 def searchsorted(
     sorted_sequence: Tensor, input: Tensor | float, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None,  # noqa: A002
 ) -> Tensor:
-    """Where each value would stand in its ordered row: how many elements are less or, with `right`, not greater. `sorter` gives the order of rows that have none."""
+    """Insertion points in sorted rows: how many elements are less than the value or, with `right`, not greater. `sorter` gives the order of unsorted rows."""
     if side not in (None, "left", "right"):
         raise RuntimeError(f"numod.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
@@ -54,7 +54,7 @@ def _check_search(edges: Tensor, values: Tensor, sorter: Tensor | None) -> None:
 
 
 def bucketize(input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:  # noqa: A002
-    """Between which of the ordered boundaries each value lies; `right` says that a value on a boundary belongs above it."""
+    """The index of the bucket each value falls into, for sorted boundaries; with `right` a value equal to a boundary belongs above it."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
@@ -79,7 +79,7 @@ def isin(elements: Tensor | float, test_elements: Tensor | float, *, assume_uniq
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:  # noqa: A002
-    """How often each number occurs in a vector of non-negative integers, or the sum of the weights where it does; at least `minlength` of them."""
+    """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if input.dtype.kind not in "iu":
@@ -97,7 +97,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 def _counted(places: Tensor, weights: Tensor, size: int) -> Tensor:
-    """Sums of weights by place. The places are known to be inside."""
+    """Sums of weights by index. The indices are known to be in range."""
     counts = zeros(size, dtype=weights.dtype, device=weights.device)
     if size:
         apply_into(ix.index_add, (counts, contiguous(places), contiguous(weights)), (counts,), (0,))
@@ -123,12 +123,12 @@ def _check_bins(name: str, input: Tensor, bins: int) -> None:  # noqa: A002
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002
-    """How many elements lie in each of `bins` equal parts of [min, max], by default of the data's range; others are not counted."""
+    """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
     _check_bins("histc", input, bins)
     low, high = _limits("numod.histc", input, min, max)
     flat = reshape(input.detach(), -1)
     places = t.clamp_max(to((flat - low) * bins / (high - low), dtypes.int64), bins - 1)
-    places = t.where((flat >= low) & (flat <= high), places, bins)  # one bin more, for the others
+    places = t.where((flat >= low) & (flat <= high), places, bins)  # an extra bin for elements outside
     return to(_counted(places, ones(places.shape, dtype=dtypes.int64, device=input.device), bins + 1)[:bins], input.dtype)
 
 

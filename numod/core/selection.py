@@ -20,7 +20,7 @@ COPYING = "index_add index_copy index_fill scatter scatter_add"
 
 
 def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool = False, error: type = IndexError) -> Tensor:
-    """`index` with negative places counted from the front. Raises `error`, before any launch, where one lies outside."""
+    """`index` with negative indices counted from the front. Raises `error`, before any launch, if one is out of range."""
     if index.dtype.kind not in "iu":
         raise RuntimeError(f"{name}: Expected dtype int64 for index, got {index.dtype}; convert with .long()")
     index = index.to(dtypes.int64) if index.dtype is dtypes.int32 else index
@@ -56,7 +56,7 @@ def _like_index(name: str, tensor: Tensor, index: Tensor, dim: int) -> Tensor:
 
 
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A002
-    """The slices of a dimension named by a vector of indices."""
+    """The slices of a dimension selected by a vector of indices."""
     if index.ndim > 1:
         raise IndexError(f"index_select(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
     dim = normalize_dim(dim, input.ndim)
@@ -67,7 +67,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A00
 
 
 def _write(op: ix.Write, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Write through a dense tensor; into any other by way of a dense copy."""
+    """Run a write on a dense tensor; for any other by way of a dense copy."""
     index, source = contiguous(index), contiguous(source)
     if self._layout.dense:
         apply_into(op, (self, index, source), (self,), (dim,))
@@ -101,7 +101,7 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
     shape = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :]) if self.ndim else ()
-    if isinstance(value, Tensor) and value.requires_grad:  # a place that is named twice counts once in the value's gradient
+    if isinstance(value, Tensor) and value.requires_grad:  # an index that occurs twice counts once in the value's gradient
         line = full((self.shape[dim] if self.ndim else 1,), False, dtype=dtypes.bool_, device=self.device)
         chosen = reshape(index_fill_(line, 0, reshape(index, -1), True), [-1 if d == dim else 1 for d in range(self.ndim)] if self.ndim else ())
         return copy_(self, t.where(chosen, to(value, self.dtype), self.clone()))
@@ -110,7 +110,7 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 
 def _of_scalar(write: Callable, self: Tensor, index: Tensor, source: Tensor, **named: object) -> Tensor:
-    """A write into a zero-dimensional tensor, seen as one of one element."""
+    """A write into a zero-dimensional tensor, as one into a vector of one element."""
     write(reshape(self, 1), 0, reshape(index, -1), reshape(source, 1), **named)
     return self
 
@@ -161,7 +161,7 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
 
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:  # noqa: A002
-    """The elements where mask, in one dimension."""
+    """The elements where mask is true, in one dimension."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes("masked_select", [input.shape, mask.shape])
@@ -169,7 +169,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:  # noqa: A002
 
 
 def _places_of(mask: Tensor) -> Tensor:
-    """Flat places of the true elements."""
+    """Flat indices of the true elements."""
     flat = reshape(contiguous(mask), -1)
     before = apply(scan.cumsum, (flat,), (0,))
     total = before[-1]._observe() if flat.numel() else 0
@@ -177,7 +177,7 @@ def _places_of(mask: Tensor) -> Tensor:
 
 
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
-    """Places of the nonzero elements, (count, ndim), or a tuple of one vector per dimension."""
+    """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
     places = _places_of(input if input.dtype is dtypes.bool_ else input != 0)
     columns = []
     for d in range(input.ndim - 1, -1, -1):
@@ -201,7 +201,7 @@ def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) ->
 
 
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:  # noqa: A002
-    """Elements moved along dimensions, those that fall off re-entering; without dims, over all elements in order."""
+    """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
     if dims is None:
         return roll(input.flatten(), shifts, 0).reshape(input.shape)
     given = input

@@ -1,4 +1,4 @@
-"""Views, shapes and joins: argument handling around `ops.view` and `ops.join`, with PyTorch's names and errors."""
+"""Views, reshapes and concatenation: argument handling around `ops.view` and `ops.join`, with PyTorch's names and errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def reshape(input: Tensor, *sizes: int, shape: Sequence[int] | None = None) -> T
 
 @resolved
 def _sizes(own: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
-    """A shape with -1 filled in, and whether a view can have it. Raises RuntimeError where the number of elements differs."""
+    """(shape with -1 resolved, whether a view can have it). Raises RuntimeError if the number of elements differs."""
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
     try:
         sizes = tuple([n.__index__() for n in sizes])
@@ -66,7 +66,7 @@ def _sizes(own: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
 
 
 def permute(input: Tensor, *order: int, dims: Sequence[int] | None = None) -> Tensor:  # noqa: A002
-    """Dimensions in the given order."""
+    """Dimensions in the given order; a view."""
     return apply(v.permute, (input,), (_order(input._layout.ndim, *flat(order if dims is None else (tuple(dims),))),))
 
 
@@ -82,7 +82,7 @@ def _order(ndim: int, *dims: int) -> tuple[int, ...]:
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:  # noqa: A002
-    """Two dimensions exchanged."""
+    """Two dimensions swapped; a view."""
     return apply(v.permute, (input,), (_exchanged(input._layout.ndim, dim0, dim1),))
 
 
@@ -103,12 +103,12 @@ def t_(input: Tensor) -> Tensor:  # noqa: A002
 
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:  # noqa: A002
-    """Two dimensions exchanged."""
+    """Two dimensions swapped; a view."""
     return transpose(input, axis0, axis1)
 
 
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:  # noqa: A002
-    """Dimensions moved to other places, the rest in order."""
+    """Dimensions moved to other positions, the others in their order; a view."""
     given = [[each] if isinstance(each, int) else list(each) for each in (source, destination)]
     if len(given[0]) != len(given[1]):
         raise RuntimeError(f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of dims as destination ({given[1]} dims)")
@@ -124,7 +124,7 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
 
 
 def expand(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Tensor:  # noqa: A002
-    """Sizes of 1 repeated without copying; -1 keeps a size."""
+    """Dimensions of size 1 expanded without copying; -1 keeps a size."""
     sizes = sizes if size is None else tuple(size)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     return input if sizes == input.shape else apply(v.expand, (input,), (sizes,))
@@ -141,7 +141,7 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:  # noqa: A002
 
 
 def sum_to_size(input: Tensor, *size: int) -> Tensor:  # noqa: A002
-    """Summed over the dimensions along which a tensor of `size` would be broadcast."""
+    """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], Sequence) else size
     lead = input.ndim - len(size)
     if lead < 0 or any(n not in (1, m) for n, m in zip(size, input.shape[lead:])):
@@ -170,7 +170,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:  # 
 
 @resolved
 def _flat(own: Layout, start_dim: int, end_dim: int) -> tuple[int, ...] | None:
-    """The shape with dimensions start_dim to end_dim as one; None where it stays as it is."""
+    """The shape with dimensions start_dim to end_dim as one; None if it does not change."""
     start, end = normalize_dim(start_dim, own.ndim), normalize_dim(end_dim, own.ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
@@ -215,7 +215,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:  # noqa:
 
 
 def select(input: Tensor, dim: int, index: int) -> Tensor:  # noqa: A002
-    """One element of a dimension, which disappears."""
+    """One index of a dimension, which is removed; a view."""
     return apply(v.select, (input,), _place(input._layout, dim, index))
 
 
@@ -231,7 +231,7 @@ def _place(own: Layout, dim: int, index: int) -> tuple[int, int]:
 
 
 def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:  # noqa: A002
-    """Any sizes and strides over the storage. Raises RuntimeError where they would leave it."""
+    """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
     offset = input._offset if storage_offset is None else storage_offset
     size, stride = tuple(size), tuple(stride)
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if prod(size) else 0
@@ -241,7 +241,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:  # noqa: A002
-    """The diagonal of two dimensions, as a view with it as last dimension."""
+    """The diagonal of two dimensions, as the last dimension of a view."""
     dim1, dim2 = normalize_dim(dim1, input.ndim), normalize_dim(dim2, input.ndim)
     if dim1 == dim2:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -249,7 +249,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, *, split_size: int | Sequence[int] | None = None) -> tuple[Tensor, ...]:
-    """Parts of a size (the last may be smaller), or of the given sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
+    """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
     split_size_or_sections = split_size if split_size_or_sections is None else split_size_or_sections
     dim = normalize_dim(dim, tensor.ndim)
     n, sizes = tensor.shape[dim], split_size_or_sections
@@ -282,7 +282,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Tensor:
-    """Tensors joined along a dimension. Empty one-dimensional tensors are left out, as in PyTorch."""
+    """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
     dim = dim if axis is None else axis
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
@@ -301,18 +301,18 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> 
 
 @resolved
 def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DType]:
-    """The dimension counted from the front, which tensors are joined, whether they have to be converted first, and the dtype of the result."""
+    """(dimension counted from the front, positions of the tensors to join, whether they must be converted first, dtype of the result)."""
     for k, each in enumerate(layouts):
         if each.ndim == 0:
             raise RuntimeError(f"zero-dimensional tensor (at position {k}) cannot be concatenated; use stack()")
     kept = tuple(k for k, each in enumerate(layouts) if each.shape != (0,)) or (0,)
-    wanted = dtypes.result_type([each.dtype for each in layouts], [], [])  # those left out count for the dtype
+    wanted = dtypes.result_type([each.dtype for each in layouts], [], [])  # skipped tensors still count for the dtype
     converted = any(layouts[k].dtype is not wanted and layouts[k].dtype.compute is not layouts[k].dtype for k in kept)
     return normalize_dim(dim, layouts[kept[0]].ndim), kept, converted, wanted
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Tensor:
-    """Tensors of one shape joined along a new dimension."""
+    """Tensors of equal shape concatenated along a new dimension."""
     dim = dim if axis is None else axis
     tensors = tuple(tensors)
     if not tensors:
@@ -325,7 +325,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -
 
 
 def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:  # noqa: A002
-    """Borders of `value`: pad = (left, right, top, bottom, ...) from the last dimension on; negative sizes crop."""
+    """Padded with `value`: pad = (left, right, top, bottom, ...) from the last dimension on; negative sizes crop."""
     pad = tuple(pad)
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise RuntimeError(f"Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got {len(pad)} for {input.ndim} dimensions")
@@ -341,7 +341,7 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tenso
 
 
 def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> Tensor:  # noqa: A002
-    """The tensor repeated along each dimension (new ones in front)."""
+    """A copy repeated along each dimension (new ones in front)."""
     times = times if repeats is None else (repeats,)
     repeats = tuple(times[0]) if len(times) == 1 and isinstance(times[0], Sequence) else times
     if len(repeats) < input.ndim:

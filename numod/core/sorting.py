@@ -1,4 +1,4 @@
-"""Order: sorting, the k-th, middle and most frequent elements. Kernels are in `ops.sort`; they work on the last dimension of a dense tensor."""
+"""Sorting and order statistics: sort, topk, kthvalue, median, mode. Kernels are in `ops.sort`; they work on the last dimension of a contiguous tensor."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ OUT = "sort argsort msort topk kthvalue median nanmedian mode"
 
 
 def _along(op: Op, input: Tensor, dim: int, parameters: tuple) -> tuple[Tensor, ...]:  # noqa: A002
-    """An op of the last dimension along any."""
+    """An op on the last dimension, applied along any dimension."""
     if dim == max(input.ndim - 1, 0):
         return apply(op, (contiguous(input),), parameters)
     return tuple([contiguous(transpose(each, dim, -1)) for each in apply(op, (contiguous(transpose(input, dim, -1)),), parameters)])
 
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> return_types.sort:  # noqa: A002
-    """(values, indices): the elements in order along a dimension, and where they were. NaN counts as greatest; equal elements always keep their order."""
+    """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
     return return_types.sort(_along(so.sort, input, normalize_dim(dim, input.ndim), (bool(descending),)))
 
 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:  # noqa: A002
-    """Indices that put a dimension in order."""
+    """The indices that sort along a dimension."""
     return sort(input, dim, descending).indices
 
 
 def msort(input: Tensor) -> Tensor:  # noqa: A002
-    """The elements in order along the first dimension."""
+    """Sorted along the first dimension."""
     return sort(input, 0).values
 
 
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> return_types.topk:  # noqa: A002
-    """(values, indices) of the k greatest (or least) elements along a dimension, in order where `sorted`."""
+    """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
     dim, k = normalize_dim(-1 if dim is None else dim, input.ndim), k.__index__()
     n = input.shape[dim] if input.ndim else 1
     if input.dtype is dtypes.bool_:
@@ -53,7 +53,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         raise RuntimeError(f"selected index k out of range: k is {k}, dimension {dim} has size {n}")
     if not input.ndim:
         return return_types.topk((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))
-    if input.device.backend.FLAT or 4 * k > n:  # sorting all is as quick there
+    if input.device.backend.FLAT or 4 * k > n:  # sorting everything is as fast there
         return return_types.topk(contiguous(narrow(each, dim, 0, k)) for each in sort(input, dim, largest))
     values, indices = _along(sl.select, input, dim, (k, k - 1, bool(largest), sl.FIRST))
     if sorted and k > sl.ORDERED:
@@ -63,7 +63,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
 
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:  # noqa: A002
-    """(values, indices) of the k-th least element (from 1) along a dimension."""
+    """(values, indices) of the k-th smallest element (from 1) along a dimension."""
     dim, k = normalize_dim(dim, input.ndim), k.__index__()
     n = input.shape[dim] if input.ndim else 1
     _expect_elements("kthvalue", n, dim)
@@ -87,12 +87,12 @@ def _selected(input: Tensor, dim: int, keepdim: bool, rank: int, aim: int) -> tu
 
 
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.median:  # noqa: A002
-    """The middle element (of an even number the lower), NaN where there is one; with `dim`, (values, indices) along it."""
+    """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
     return _middle(sl.MEDIAN, return_types.median, input, dim, keepdim)
 
 
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.nanmedian:  # noqa: A002
-    """The middle of the elements that are not NaN; with `dim`, (values, indices) along it."""
+    """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
     return _middle(sl.NANMEDIAN, return_types.nanmedian, input, dim, keepdim)
 
 
@@ -107,11 +107,11 @@ def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool)
     if not (state.grad_enabled and input.requires_grad):
         return result
     others = t.logical_not((input == result) | (t.isnan(input) & t.isnan(result)))
-    return amax(masked_fill(input, others, -float("inf")))  # the same value; its gradient is shared by the elements that equal it
+    return amax(masked_fill(input, others, -float("inf")))  # the same value, but its gradient is shared by the elements equal to it
 
 
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mode:  # noqa: A002
-    """(values, indices): the most frequent element along a dimension, of several the least, and its last place."""
+    """(values, indices): the most frequent element along a dimension (of several the smallest), and its last position."""
     dim = normalize_dim(dim, input.ndim)
     if not input.ndim:
         return return_types.mode((input.clone(), full((), 0, dtype=dtypes.int64, device=input.device)))

@@ -61,7 +61,7 @@ def zeta(input: Tensor | float, other: Tensor | float, *, out: Tensor | None = N
 
 
 def _constant(name: str, each: Tensor | float) -> Tensor | float:
-    """`each`, which must not need a gradient: NotImplementedError where it does."""
+    """`each`; raises NotImplementedError if it requires a gradient."""
     if state.grad_enabled and isinstance(each, Tensor) and each.requires_grad:
         raise NotImplementedError(f"the derivative for '{name}' is not implemented; detach() it where no gradient is needed")
     return each

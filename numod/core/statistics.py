@@ -28,12 +28,12 @@ _RANKS: dict[str, Callable] = {"linear": lambda ranks: ranks, "midpoint": lambda
 
 
 def quantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:  # noqa: A002
-    """The elements at the fractions `q` of the order along a dimension (or of all), NaN where there is one; a vector q adds a first dimension."""
+    """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
 def nanquantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:  # noqa: A002
-    """The same of the elements that are not NaN."""
+    """`quantile` of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
@@ -55,7 +55,7 @@ def _quantile(name: str, input: Tensor, q: float | Tensor, dim: int | None, keep
 
 
 def _fractions(name: str, input: Tensor, q: float | Tensor, interpolation: str) -> Tensor:  # noqa: A002
-    """`q` as a tensor. Raises where the arguments do not fit."""
+    """`q` as a tensor, after PyTorch's checks of the arguments."""
     if interpolation not in _RANKS:
         raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
     if not input.numel():
@@ -76,7 +76,7 @@ def _fractions(name: str, input: Tensor, q: float | Tensor, interpolation: str) 
 
 
 def _kept(input: Tensor, dim: int | None, keepdim: bool) -> tuple[int, ...]:  # noqa: A002
-    """The shape after reducing a dimension, or all."""
+    """The shape after reducing a dimension, or all of them."""
     if dim is None:
         return (1,) * input.ndim if keepdim else ()
     dim = normalize_dim(dim, input.ndim)
@@ -132,7 +132,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
 
 
 def _observation_weights(n: int, fweights: Tensor | None, aweights: Tensor | None) -> Tensor | None:
-    """The product of both weights. Raises RuntimeError for shapes, dtypes and values that no weights have."""
+    """The product of both weights. Raises RuntimeError for invalid shapes, dtypes and values."""
     for name, each, integral in (("fweights", fweights, True), ("aweights", aweights, False)):
         if each is None:
             continue

@@ -1,6 +1,6 @@
-"""Tensor: a window on a storage, with what the tape needs to know. Not its operations: other files of `core` add the methods.
+"""Tensor: a layout over a storage, with the state autograd needs. Not its operations: other files of `core` add the methods.
 
-Fields: `_storage` (shared with views), `_layout`, `_offset` (elements into the storage); and where they are not the defaults below, `_node`
+Fields: `_storage` (shared with views), `_layout`, `_offset` (elements into the storage); and if they differ from the class's defaults, `_node`
 and `_output` (the tape's node that made it, and which of its results it is), `_base` (the tensor it is a view of).
 """
 
@@ -18,7 +18,7 @@ from . import changes
 
 
 class Tensor:
-    """An n-dimensional array of one dtype on one device, recorded on the tape where a gradient is wanted.
+    """An n-dimensional array of one dtype on one device; operations on it are recorded where a gradient is required.
 
     Made by the creation functions (`numod.tensor`, `numod.zeros`, ...). `Tensor(2, 3)` is uninitialised, `Tensor([1, 2])` holds the values.
     """
@@ -30,14 +30,14 @@ class Tensor:
     _output = 0
     _base: Tensor | None = None
     _hooks: dict | None = None
-    _after_hooks: dict | None = None  # called with a leaf when its gradient has been added
-    _end: Callable | None = None  # gives what `next_functions` shows at a leaf
+    _after_hooks: dict | None = None  # called with a leaf after its gradient was accumulated
+    _end: Callable | None = None  # the leaf's AccumulateGrad, which `next_functions` shows
     _inference = False
     _retains_grad = False
-    _seen = 0  # of a view: the storage's version when its node was last made
-    _pictured = False  # whether recorded programs rely on it
-    _unrecorded = False  # of a view: made where the tape did not record
-    __array_priority__ = 1000  # NumPy leaves `array + tensor` to us
+    _seen = 0  # of a view: the storage's version for which its node was made
+    _pictured = False  # whether recorded programs depend on its memory
+    _unrecorded = False  # of a view: made under `no_grad`
+    __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`
 
     def __new__(cls, *arguments: object, **options: object) -> Tensor:
         return cls._legacy(*arguments, **options)
@@ -57,11 +57,11 @@ class Tensor:
         return self._layout.shape if dim is None else self._layout.shape[_dim(dim, self)]
 
     def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
-        """Steps between neighbours along the dimensions, in elements."""
+        """Strides of the dimensions, or of one, in elements."""
         return self._layout.strides if dim is None else self._layout.strides[_dim(dim, self)]
 
     def storage_offset(self) -> int:
-        """Where the first element lies in the storage, in elements."""
+        """Offset of the first element in the storage, in elements."""
         return self._offset
 
     @property
@@ -71,7 +71,7 @@ class Tensor:
 
     @property
     def device(self) -> Device:
-        """Where the elements are."""
+        """The device the elements are on."""
         return self._layout.device
 
     @property
@@ -101,7 +101,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Size of all elements in bytes."""
         return self._layout.size * self._layout.dtype.itemsize
 
     def is_contiguous(self) -> bool:
@@ -127,11 +127,11 @@ class Tensor:
 
     @property
     def is_meta(self) -> bool:
-        """Whether it has a shape and dtype, but no elements: it is on the device `meta`."""
+        """Whether it is on the device `meta`: it has a shape and dtype, but no data."""
         return self._layout.device.type == "meta"
 
     def is_inference(self) -> bool:
-        """Whether it was made in inference mode."""
+        """Whether it was created in inference mode."""
         return self._inference
 
     @property
@@ -147,7 +147,7 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow here. May be set on leaves of floating dtype."""
+        """Whether gradients are computed for this tensor. Can be set on leaves of floating dtype."""
         return self._requires_grad or self.grad_fn is not None
 
     @requires_grad.setter
@@ -172,7 +172,7 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it was made by the user, or needs no gradient."""
+        """Whether it is not the result of a recorded operation."""
         return self.grad_fn is None
 
     @property
@@ -182,16 +182,16 @@ class Tensor:
             Tensor._renew(self)
         return self._node
 
-    _renew: Callable  # makes a view's node anew after writes to its storage; set by `autograd`
+    _renew: Callable  # remakes a view's node after writes to its storage; set by `autograd`
 
     @property
     def output_nr(self) -> int:
-        """Which of its node's results it is."""
+        """The index of this tensor among its node's results."""
         return self._output
 
     @property
     def grad(self) -> Tensor | None:
-        """The accumulated gradient of a leaf (or of a tensor that retains it). Others have none, and asking warns."""
+        """The accumulated gradient of a leaf, or of a tensor with `retain_grad()`. For other tensors it is None, with a warning."""
         if self._grad is None and self._node is not None and not self._retains_grad:
             warnings.warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). "
@@ -228,7 +228,7 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """The same memory without history. Assigning swaps memory, shape and dtype and keeps the tensor's identity."""
+        """A detached tensor over the same memory. Assigning replaces memory, shape and dtype but keeps the tensor's identity."""
         return self._alias(Tensor)
 
     @data.setter
@@ -240,22 +240,22 @@ class Tensor:
         changes.note()
         version = self._storage.version
         self._storage, self._layout, self._offset, self._base = value._storage, value._layout, value._offset, None
-        self._storage.version = max(version, self._storage.version) + 1  # what backward kept of the old value is stale
+        self._storage.version = max(version, self._storage.version) + 1  # values of it saved for backward are stale
 
     def _alias(self, cls: type | None = None) -> Tensor:
-        """The same memory and version counter as a new object without history."""
+        """A new tensor over the same memory and version counter, without history."""
         result = object.__new__(cls or Tensor)
         result._storage, result._layout, result._offset = self._storage, self._layout, self._offset
         return result
 
     def detach(self) -> Tensor:
-        """The same memory, cut from the tape."""
+        """A tensor over the same memory, detached from the graph."""
         result = self._alias(Tensor)
         result._inference = self._inference
         return result
 
     def detach_(self) -> Tensor:
-        """Cut this tensor itself from the tape."""
+        """Detach this tensor itself from the graph."""
         if self._base is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead")
         self._node, self._requires_grad = None, False
@@ -279,7 +279,7 @@ def _dim(dim: int, tensor: Tensor) -> int:
 
 
 def wrap(storage: Storage, layout: Layout, offset: int) -> Tensor:
-    """A tensor over this much of a storage."""
+    """A tensor with this layout over a storage."""
     result = object.__new__(Tensor)
     result._storage, result._layout, result._offset = storage, layout, offset
     return result

@@ -1,4 +1,4 @@
-"""Values leave and enter: Python numbers, NumPy, other devices, pickles. (Other libraries: see `exchange`.) Each refuses what would silently cut the tape."""
+"""Conversions from and to Python numbers, NumPy, other devices and pickles. (Other libraries: see `exchange`.) None detaches a tensor silently."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tensor import Tensor, wrap
 
 
 class Move(Op):
-    """A copy on another device. It is recorded like an op, but made by the back ends, not by a kernel."""
+    """The op that copies to another device. It is recorded like any op, but carried out by the back ends, without a kernel."""
 
     inputs, parameters = ("x",), ("device",)
     gradients = {"x": lambda g, layout: g.to(device=layout.device)}
@@ -30,7 +30,7 @@ move_op = Move("to_device")
 
 
 def move(input: Tensor, device: Device) -> Tensor:  # noqa: A002
-    """A dense copy of `input` on `device`."""
+    """A contiguous copy of `input` on `device`."""
     from . import apply as waist
 
     source = input.contiguous()
@@ -78,7 +78,7 @@ def item(self: Tensor) -> float | int | bool:
 
 
 def observe(self: Tensor) -> float | int | bool:
-    """As `item`, for the library's own checks: a recorded program makes the same check again and refuses another outcome."""
+    """`item` for the library's own checks: a recorded program repeats the check at each run, and raises if the outcome differs."""
     if self._layout.dtype.compute is not self._layout.dtype:
         self = apply(table.copy, (self.detach(),), (self._layout.dtype.compute,))
     host = self._layout.device.backend.download(self._storage.data[self._offset : self._offset + 1])
@@ -104,7 +104,7 @@ def tolist(self: Tensor) -> list | float | int | bool:
 
 
 def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.ndarray:
-    """NumPy's protocol. Raises ValueError where `copy=False` cannot be had."""
+    """NumPy's `__array__`. Raises ValueError if `copy=False` is not possible."""
     result = self.numpy()
     if dtype is not None and result.dtype != dtype:
         if copy is False:
@@ -143,7 +143,7 @@ def deepcopy(self: Tensor, memo: dict) -> Tensor:
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move the memory, with all views of it, into pages that processes forked later share. Sent to a process, it is copied as ever."""
+    """Move the storage, with all views of it, into memory shared with processes forked later. A tensor sent to a process is still copied."""
     data = self._storage.data
     if not is_shared(self):
         pages = np.frombuffer(mmap(-1, max(data.nbytes, 1)), data.dtype, data.size)
@@ -154,13 +154,13 @@ def share_memory_(self: Tensor) -> Tensor:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared with forked processes; that of a CUDA device always is."""
+    """Whether the memory is shared with forked processes; always True on CUDA."""
     memory = self._storage.data.base
-    return self.is_cuda or type(getattr(memory, "obj", memory)) is mmap  # no subclass: that is `device.host_memory`'s
+    return self.is_cuda or type(getattr(memory, "obj", memory)) is mmap  # not a subclass: that would be a block of `device.host_memory`
 
 
 def apply_view(self: Tensor, op: View, parameters: tuple) -> Tensor:
-    """A view op by object, for gradients of views."""
+    """Apply a view op given as an object, for gradients of views."""
     return apply(op, (self,), parameters)
 
 

@@ -1,4 +1,4 @@
-"""Triangles and diagonals of matrices: parts kept, and matrices made of a diagonal."""
+"""Triangles and diagonals of matrices: tril, triu, diag and the like."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUT = "tril triu diag"
 
 
 def _distance(input: Tensor) -> Tensor:  # noqa: A002
-    """How far right of the diagonal each element of a matrix lies."""
+    """column - row of each element of a matrix."""
     rows, columns = input.shape[-2:]
     return arange(columns, device=input.device) - unsqueeze(arange(rows, device=input.device), 1)
 
@@ -39,7 +39,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:  # noqa: A002
 
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:  # noqa: A002
-    """The matrix of a vector on a diagonal, or a diagonal of a matrix."""
+    """A matrix with a vector on a diagonal, or the diagonal of a matrix."""
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     if input.ndim != 2:

@@ -1,4 +1,4 @@
-"""Distinct elements and slices: rows put in order, and the runs of equal ones."""
+"""Distinct elements and slices: by sorting rows and finding runs of equal ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOTH = "unique unique_consecutive"
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None,  # noqa: A002
 ) -> Tensor | tuple[Tensor, ...]:
-    """The distinct elements (or slices of a dimension) in order; with `return_inverse` which of them each is, with `return_counts` how often each occurs."""
+    """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
     slices, rows = _rows(input, dim)
     if rows.ndim == 1:
         ordered, order = sort(rows)
@@ -28,13 +28,13 @@ def unique(
 
 
 def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
-    """The elements (or slices of a dimension) that differ from the one before, in their order; results as those of `unique`."""
+    """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
     slices, rows = _rows(input, dim)
     return _results(input, dim, slices, apply(runs.runs, (rows,)), None, return_inverse, return_counts)
 
 
 def _rows(input: Tensor, dim: int | None) -> tuple[Tensor, Tensor]:  # noqa: A002
-    """What is compared, along the first dimension, and the same as a vector or as rows of a matrix."""
+    """(the slices to compare, along the first dimension; the same as a vector or as rows of a matrix)."""
     input = input.detach()  # noqa: A001
     if dim is None:
         flat = reshape(contiguous(input), -1)
@@ -49,12 +49,12 @@ def _rows(input: Tensor, dim: int | None) -> tuple[Tensor, Tensor]:  # noqa: A00
 
 
 def _at(x: Tensor, places: Tensor) -> Tensor:
-    """Rows of a dense tensor at places that are known to be inside."""
+    """Rows of a contiguous tensor at indices that are known to be in range."""
     return apply(ix.index_select, (x, places), (0,))
 
 
 def _order(rows: Tensor) -> Tensor:
-    """The places that put rows in lexicographic order: a stable sort by each column, from the last."""
+    """The indices that sort rows lexicographically: a stable sort by each column, from the last."""
     order = arange(rows.shape[0], device=rows.device)
     for column in reversed(range(rows.shape[1])):
         order = _at(order, argsort(_at(contiguous(rows[:, column]), order)))
@@ -62,7 +62,7 @@ def _order(rows: Tensor) -> Tensor:
 
 
 def _results(input: Tensor, dim: int | None, slices: Tensor, numbers: Tensor, order: Tensor | None, inverse: bool, counts: bool) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
-    """The first of each run, and what else was asked for. `numbers` of the runs; `order`: the slices' places in it, where they do not stand so."""
+    """The first slice of each run, and what else was requested. `numbers`: the run of each slice; `order`: the permutation that sorted the slices, if any."""
     count = int(numbers[-1]._observe()) + 1 if numbers.numel() else 0
     begins = apply(runs.begins, (numbers,), (count,)) if count else zeros(1, dtype=numbers.dtype, device=input.device)
     first = narrow(begins, 0, 0, count)

@@ -1,4 +1,4 @@
-"""Window functions for signals: `size` numbers of a cosine sum, a triangle or Kaiser's window."""
+"""Window functions for signal processing: cosine sums, the triangle, and Kaiser's window."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FUNCTIONS = "hann_window hamming_window blackman_window bartlett_window kaiser_w
 
 
 def _window(name: str, size: int, periodic: bool, shape: Callable, dtype: DType | None, device: object, requires_grad: bool) -> Tensor:
-    """shape(x) for x from 0 to 1; a periodic window leaves out the last of one number more."""
+    """`size` samples of shape(x) for x from 0 to 1; a periodic window drops the last of size + 1 samples."""
     if size < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={size}")
     dtype = dtype or dtypes.get_default_dtype()
