@@ -1,4 +1,4 @@
-"""Modules: what networks are built of. PyTorch's `torch.nn`, under the same names."""
+"""Modules, the building blocks of networks: PyTorch's `torch.nn`, under the same names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activations as modules. The formulas are in `functional`; here are their settings, with PyTorch's names and defaults."""
+"""Activations as modules: settings with PyTorch's names and defaults for the functions of `functional`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _Activation(Module):
-    """A function of its input and a few settings, which it shows in its repr; `inplace` only when it is on."""
+    """A function of the input and a few settings, which are shown in the repr (`inplace` only when it is on)."""
 
     _shown: tuple[str, ...] = ()
 
@@ -59,7 +59,7 @@ class Threshold(_Activation):
 
 
 class RReLU(_Activation):
-    """x above zero, below it x times a slope drawn from [lower, upper], which in evaluation is their mean."""
+    """x if positive, else x times a slope drawn from [lower, upper] in training, or their mean in evaluation."""
 
     _shown = ("lower", "upper")
 
@@ -71,7 +71,7 @@ class RReLU(_Activation):
 
 
 class Hardtanh(_Activation):
-    """x kept within [min_val, max_val]."""
+    """x clamped to [min_val, max_val]."""
 
     _shown = ("min_val", "max_val")
 
@@ -96,7 +96,7 @@ class Hardtanh(_Activation):
 
 
 class ReLU6(Hardtanh):
-    """x kept within [0, 6]."""
+    """x clamped to [0, 6]."""
 
     _shown = ()
 
@@ -112,7 +112,7 @@ class Sigmoid(_Activation):
 
 
 class Hardsigmoid(_Activation):
-    """x / 6 + 1 / 2 kept within [0, 1]."""
+    """x / 6 + 1 / 2 clamped to [0, 1]."""
 
     def __init__(self, inplace: bool = False) -> None:
         self._set(inplace=inplace)
@@ -211,7 +211,7 @@ class GLU(_Activation):
 
 
 class GELU(_Activation):
-    """x times the normal distribution function of x, exactly or with `approximate="tanh"`."""
+    """x times the standard normal cumulative distribution function of x, exactly or with `approximate="tanh"`."""
 
     _shown = ("approximate",)
 
@@ -231,14 +231,14 @@ class _Shrink(_Activation):
 
 
 class Hardshrink(_Shrink):
-    """x, but zero within ±lambd."""
+    """x where |x| > lambd, else 0."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """x moved towards zero by `lambd`, and zero within ±lambd."""
+    """x shrunk towards zero by `lambd`: sign(x) max(|x| - lambd, 0)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)

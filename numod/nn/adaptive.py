@@ -1,4 +1,4 @@
-"""Softmax over many classes of unequal frequency, by clusters: frequent classes in the head, the rest in tails of smaller size."""
+"""Adaptive softmax for many classes of unequal frequency: frequent classes in the head, the rest in tail clusters with smaller projections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 class AdaptiveLogSoftmaxWithLoss(Module):
     """(N, in_features) and classes (N) -> (log-probability of each class, mean loss). Grave et al., Efficient softmax approximation for GPUs, 2017.
 
-    `cutoffs` are the first classes of the tails, rising; classes are sorted by falling frequency.
+    Classes are sorted by decreasing frequency; `cutoffs` (ascending) are the first classes of the tails.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _ASMoutput(output.squeeze(0) if single else output, (-output).mean())
 
     def _full_log_prob(self, x: Tensor, head: Tensor) -> Tensor:
-        """Log-probabilities of all classes: a tail's are its own plus its cluster's."""
+        """Log-probabilities of all classes: a tail class's own plus its cluster's."""
         chances = F.log_softmax(head, 1)
         parts = [chances[:, : self.shortlist_size]]
         for k, tail in enumerate(self.tail):

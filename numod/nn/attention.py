@@ -18,21 +18,21 @@ __all__ = ["MultiheadAttention"]
 
 
 class SDPBackend(IntEnum):
-    """PyTorch's kernels for attention. numod has one, which serves for all."""
+    """PyTorch's attention kernels. numod has one, which stands for all of them."""
 
     ERROR, MATH, FLASH_ATTENTION, EFFICIENT_ATTENTION, CUDNN_ATTENTION, OVERRIDEABLE = -1, 0, 1, 2, 3, 4
 
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[None]:
-    """A context in which attention may use these kernels; it changes nothing. Raises AssertionError for what is no `SDPBackend`."""
+    """Context that selects attention kernels, without effect here. Raises AssertionError for a value that is no `SDPBackend`."""
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(f"Backend must be an instance of SDPBackend or a list of SDPBackend, got {type(backends).__name__}")
     yield
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """A Linear under the name PyTorch's repr shows here."""
+    """A Linear under the name that PyTorch's repr shows."""
 
 
 class MultiheadAttention(Module):
@@ -82,7 +82,7 @@ class MultiheadAttention(Module):
     ) -> tuple[Tensor, Tensor | None]:
         turned = self.batch_first and query.ndim == 3
         if turned:
-            moved = {id(each): each.transpose(0, 1) for each in (query, key, value)}  # the same tensor stays the same
+            moved = {id(each): each.transpose(0, 1) for each in (query, key, value)}  # keeps identical inputs identical
             query, key, value = (moved[id(each)] for each in (query, key, value))
         separate = {} if self._qkv_same_embed_dim else {
             "use_separate_proj_weight": True, "q_proj_weight": self.q_proj_weight, "k_proj_weight": self.k_proj_weight, "v_proj_weight": self.v_proj_weight,

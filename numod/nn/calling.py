@@ -1,4 +1,4 @@
-"""Calling a module that has hooks: its forward, and its part of the backward pass, between the hooks that want to see them.
+"""Calling a module that has hooks: running the hooks around its forward, and around its part of the backward pass.
 
 A module without hooks never comes here. Where hooks are kept, and what they may do, is in `hooks.py`.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def watch_calls(module: Module) -> bool:
-    """Whether a call of `module` concerns any hook."""
+    """Whether any hook has to run in a call of `module`."""
     return bool(
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
         or hooks.forward or hooks.forward_pre or hooks.backward or hooks.backward_pre
@@ -41,7 +41,7 @@ class _Call:
 
     def __init__(self, module: Module, args: tuple, kwargs: dict) -> None:
         self.module, self.args, self.kwargs, self.result = module, args, kwargs, None
-        self.seen: set[int] = set()  # hooks with `always_call` that have had their call
+        self.seen: set[int] = set()  # hooks with `always_call` that have been called
 
     def run(self) -> Any:
         self.run_pre_hooks()
@@ -82,7 +82,7 @@ class _Call:
             self.result = replacement
 
     def run_always_called(self) -> None:
-        """After an error: the hooks that asked to be called whatever happens. Their own errors become warnings."""
+        """After an exception: call the remaining hooks with `always_call`. Exceptions in them become warnings."""
         for number, hook in self.forward_hooks():
             always = number in self.module._forward_hooks_always_called or number in hooks.forward_always_called
             if always and number not in self.seen:
@@ -97,7 +97,7 @@ class _Call:
 
 
 class BackwardHookFunction(Function):
-    """The identity. On the way back `see` is shown the gradients and returns those that go on."""
+    """The identity; in backward `see` gets the gradients and returns those to pass on."""
 
     @staticmethod
     def forward(ctx: Any, see: Callable, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -111,9 +111,9 @@ class BackwardHookFunction(Function):
 
 
 class _BackwardWatcher:
-    """The full backward hooks of one call: an identity before the module, one behind it, and the gradients seen at both.
+    """The full backward hooks of one call: identity nodes around the module, and the gradients that pass them.
 
-    The identity behind meets the gradient first and keeps it, since hooks are shown both ends together.
+    The output's identity is reached first and stores its gradient, since hooks get grad_input and grad_output together.
     """
 
     def __init__(self, module: Module) -> None:
@@ -143,7 +143,7 @@ class _BackwardWatcher:
             return result
         self.outputs = len(outputs)
         watched, self.output_places = self.watch(tuple(map(_own, outputs)), self.see_grad_output)
-        self.inputs = tuple(map(_description, self.inputs))  # their memory need not be kept for the way back
+        self.inputs = tuple(map(_description, self.inputs))  # their values need not be saved for backward
         return rebuild(watched) if self.output_places else result
 
     def refuse_changed_inputs(self) -> None:
@@ -155,7 +155,7 @@ class _BackwardWatcher:
             )
 
     def watch(self, values: tuple, see: Callable) -> tuple[tuple, list[int]]:
-        """The values with an identity behind the tensors that need a gradient, and where those are."""
+        """The values with the tensors that require a gradient passed through an identity, and their positions."""
         places = [place for place, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad]
         if not (places and is_grad_enabled()):
             return values, []
@@ -169,12 +169,12 @@ class _BackwardWatcher:
         for hook in self.pre_hooks:
             self.grad_output = _replaced(self.grad_output, hook(self.module, self.grad_output), "pre hook", "grad_output")
         passed_on = tuple(self.grad_output[place] for place in self.output_places)
-        if not self.input_places:  # no gradient will arrive at the inputs, so this is the end of the module
+        if not self.input_places:  # no gradient will reach the inputs, so the module's backward ends here
             self.run_hooks((None,) * len(self.inputs), replaceable=False)
         return passed_on
 
     def see_grad_input(self, gradients: tuple) -> tuple:
-        if self.grad_output is None:  # reached by another way than the module's output
+        if self.grad_output is None:  # reached by a path that bypasses the module's output
             return gradients
         grad_input = _spread(gradients, self.input_places, len(self.inputs))
         grad_input = self.run_hooks(tuple(map(_or_zeros, grad_input, self.inputs)))
@@ -205,7 +205,7 @@ def _open(result: Any) -> tuple[tuple | None, Callable]:
 
 
 def _own(value: Any) -> Any:
-    """A copy of an output, so that the caller may write to it: what the module kept shares its memory, but would miss the history."""
+    """A copy of an output, so that the caller may modify it in place: a tensor the module kept shares its memory, but not its history."""
     return value.clone() if isinstance(value, Tensor) and value.requires_grad else value
 
 
@@ -228,7 +228,7 @@ def _description(value: Any) -> tuple | None:
 
 
 def _or_zeros(gradient: Tensor | None, description: tuple | None) -> Tensor | None:
-    """Hooks see zeros for a tensor that no gradient reached, and None only for what is not a tensor."""
+    """Hooks get zeros for a tensor that no gradient reached, and None only for values that are not tensors."""
     if gradient is not None or description is None:
         return gradient
     shape, dtype, device = description

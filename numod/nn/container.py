@@ -113,7 +113,7 @@ class Sequential(_ModuleSequence):
 
 
 class ModuleList(_ModuleSequence):
-    """A list of modules that its owner's walks see, unlike those in a plain list. It is not called: `forward` is its owner's."""
+    """A list of modules that are registered, unlike those in a plain list. It has no `forward`: its owner calls the modules."""
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class ModuleList(_ModuleSequence):
         return self.extend(modules)
 
     def __repr__(self) -> str:
-        """As every module's, but equal neighbours share a line, `(0-2): 3 x Linear(...)`."""
+        """Equal neighbours share a line, `(0-2): 3 x Linear(...)`."""
         blocks: list[list] = []  # first index, last index, text
         for index, module in enumerate(self):
             text = repr(module)
@@ -200,7 +200,7 @@ class ModuleDict(Module):
 
 
 class ParameterList(Module):
-    """A list of parameters that its owner's walks see. Tensors become Parameters; other values are kept but not registered."""
+    """A list of parameters that are registered. Tensors become Parameters; other values are kept but not registered."""
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -272,7 +272,7 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary of parameters that its owner's walks see. Tensors become Parameters; other values are kept but not registered.
+    """A dictionary of parameters that are registered. Tensors become Parameters; other values are kept but not registered.
 
     Keys are attribute names: strings without a dot. A plain mapping is taken in the order of its sorted keys, as in PyTorch.
     """
@@ -327,7 +327,7 @@ class ParameterDict(Module):
         return self[key] if key in self else default
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value of `key`, which is `default` from now on if it had none."""
+        """The value of `key`, set to `default` first if the key is missing."""
         if key not in self:
             self[key] = default
         return self[key]

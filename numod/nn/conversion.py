@@ -1,6 +1,6 @@
-"""Conversion: `Module.to` and its kin, which replace the data of parameters and buffers but never the objects.
+"""Conversion: `Module.to`, `half`, `cuda` and the like, which replace the data of parameters and buffers but keep the tensor objects.
 
-A tensor reached twice, under two names or through two modules, is converted once, so that what is shared stays shared.
+A tensor reached twice, under two names or through two modules, is converted once, so that shared tensors stay shared.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ on_conversion = SimpleNamespace(overwrite=False, swap=False)  # see `__future__`
 
 
 class Conversion:
-    """`convert`, applied to each tensor at most once. It is callable, so it passes through an overridden `_apply(self, fn)`."""
+    """`convert`, applied to each tensor at most once. It is callable, so that it can be passed to an overridden `_apply(self, fn)`."""
 
     def __init__(self, convert: Callable[[Tensor], Tensor]) -> None:
         self.convert = convert
-        self.done: dict[int, tuple[Tensor, Tensor]] = {}  # by id; the tensor is kept, so that no other can take its id
+        self.done: dict[int, tuple[Tensor, Tensor]] = {}  # by id; the tensor is kept alive, so that its id is not reused
 
     def __call__(self, tensor: Tensor) -> Tensor:
         """The converted tensor, for `_apply` methods that hold tensors of their own."""
         return self.convert(tensor)
 
     def in_place(self, tensor: Tensor) -> Tensor:
-        """`tensor` itself with its data and gradient converted; for a computed one, which must keep its history, another tensor."""
+        """`tensor` itself with its data and gradient converted; a new tensor for a non-leaf, whose history must be kept."""
         if id(tensor) not in self.done:
             self.done[id(tensor)] = tensor, self._convert_in_place(tensor)
         return self.done[id(tensor)][1]
 
     def renewed(self, tensor: Tensor) -> Tensor:
-        """Another object of the tensor's class that holds the converted data, and its gradient."""
+        """A new object of the tensor's class with the converted data and gradient."""
         if id(tensor) not in self.done:
             with no_grad():
                 made = type(tensor)(self.convert(tensor.detach()), requires_grad=tensor.requires_grad)
@@ -78,18 +78,18 @@ def convert_module(module: Module, fn: Callable[[Tensor], Tensor], recurse: bool
 
 
 class Convertible:
-    """The part of Module that moves and converts it. Every method works in place and returns the module."""
+    """The methods of Module that move and convert it. All work in place and return the module."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replace the data of parameters, their gradients, and buffers by what `fn` makes of it. They stay the same objects."""
+        """Replace the data of parameters, gradients and buffers by `fn` of it. The tensors stay the same objects."""
         convert_module(self, fn, recurse)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move or convert, in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`, each with `non_blocking`.
 
-        A dtype must be floating (TypeError) and concerns floating tensors only. Parameters and buffers keep their identity, so
-        optimizers stay valid and what is shared stays shared.
+        Only floating tensors are converted to a dtype, which must be floating (TypeError). Parameters and buffers keep their identity,
+        so optimizers stay valid and shared tensors stay shared.
         """
         target = parse_to(*args, **kwargs)
         dtype = target.pop("dtype", None)
@@ -99,7 +99,7 @@ class Convertible:
         return self._apply(lambda tensor: tensor.to(**(floating if tensor.is_floating_point() else target)))
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Move to `device` without the values, which are left undefined."""
+        """Move to `device` without copying values, which are left undefined."""
         return self._apply(lambda tensor: empty_like(tensor, device=device), recurse=recurse)
 
     def cpu(self) -> Self:
@@ -127,11 +127,11 @@ class Convertible:
         return self._apply(lambda tensor: tensor.bfloat16() if tensor.is_floating_point() else tensor)
 
     def type(self, dst_type: Any) -> Self:
-        """Convert all parameters and buffers, integer ones too, to a dtype, or to a type by name, as "numod.DoubleTensor"."""
+        """Convert all parameters and buffers, also integer ones, to a dtype or a type by name, such as "numod.DoubleTensor"."""
         return self._apply(lambda tensor: tensor.type(dst_type))
 
     def share_memory(self) -> Self:
-        """Move everything into memory that processes forked later share: what one of them trains, all see."""
+        """Move everything into memory shared with processes forked later: an update by one is seen by all."""
         return self._apply(lambda tensor: tensor.share_memory_())
 
 
@@ -149,9 +149,9 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
         if name not in ("device", "dtype", "tensor", "non_blocking", "memory_format"):
             raise TypeError(f"to() got an unexpected keyword argument '{name}'; it takes device, dtype, tensor and non_blocking")
         found.update(_parts_of(value) if name == "tensor" else {name: dtypes.given(value)})
-    found.pop("memory_format", None)  # a layout hint, and numod has one layout
+    found.pop("memory_format", None)  # a layout hint, without effect
     if isinstance(found.get("device"), str):
-        found["device"] = device_type(found["device"])  # so that a bad name is an error even where there is nothing to move
+        found["device"] = device_type(found["device"])  # so that a bad name raises even if there is nothing to move
     return {name: value for name, value in found.items() if value is not None}
 
 

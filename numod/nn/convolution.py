@@ -28,7 +28,7 @@ def _tuple(value: Size, ndim: int) -> tuple[int, ...]:
 
 
 class _Convolution(Module):
-    """What all convolutions share: settings, parameters, their first values, and the repr."""
+    """Base of all convolutions: settings, parameters and their initialization, repr."""
 
     ndim = 0
     transposed = False
@@ -90,7 +90,7 @@ class _Convolution(Module):
 
 
 class _Conv(_Convolution):
-    """Cross-correlation (N, in_channels, *sizes) -> (N, out_channels, *sizes). `padding` may be "same" or "valid"."""
+    """Convolution (cross-correlation), (N, in_channels, *sizes) -> (N, out_channels, *sizes). `padding` may be "same" or "valid"."""
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size | str = 0, dilation: Size = 1, groups: int = 1,
@@ -105,7 +105,7 @@ class _Conv(_Convolution):
         return convolve(F.pad(input, self._borders(), self.padding_mode), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
 
     def _borders(self) -> list[int]:
-        """What F.pad is told: sizes from the last dimension on."""
+        """The padding as F.pad takes it: from the last dimension on."""
         if self.padding == "valid":
             return [0, 0] * self.ndim
         if self.padding == "same":
@@ -114,7 +114,7 @@ class _Conv(_Convolution):
 
 
 class _ConvTranspose(_Convolution):
-    """The transpose of a convolution, (N, in_channels, *sizes) -> (N, out_channels, *sizes); `output_padding` adds to one side of the result."""
+    """Transposed convolution, (N, in_channels, *sizes) -> (N, out_channels, *sizes); `output_padding` is added to one side of the result."""
 
     transposed = True
 
@@ -131,7 +131,7 @@ class _ConvTranspose(_Convolution):
         return getattr(F, f"conv_transpose{self.ndim}d")(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
 
     def _output_padding(self, x: Tensor, wanted: list[int]) -> list[int]:
-        """What must be added to reach the wanted sizes. Raises ValueError where no padding does."""
+        """The output padding that gives the wanted sizes. Raises ValueError if none does."""
         if len(wanted) == x.ndim:
             wanted = wanted[-self.ndim :]
         if len(wanted) != self.ndim:
@@ -180,14 +180,14 @@ class ConvTranspose3d(_ConvTranspose):
 
 
 class _LazyConvolution(LazyModuleMixin):
-    """A convolution whose `in_channels` are those of its first input."""
+    """A convolution that takes `in_channels` from its first input."""
 
     def _make(self, bias: bool, device: Any, dtype: Any) -> None:
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.register_parameter("bias", UninitializedParameter(device=device, dtype=dtype) if bias else None)
 
     def reset_parameters(self) -> None:
-        """Draw new values, if there is anything to draw."""
+        """Draw new values, once the parameters have shapes."""
         if not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()
 
@@ -207,7 +207,7 @@ class _LazyConvolution(LazyModuleMixin):
 
 
 class _LazyConv(_LazyConvolution):
-    """The arguments of a convolution without `in_channels`."""
+    """A lazy convolution: the arguments of a convolution without `in_channels`."""
 
     def __init__(
         self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size | str = 0, dilation: Size = 1, groups: int = 1, bias: bool = True,
@@ -217,7 +217,7 @@ class _LazyConv(_LazyConvolution):
 
 
 class _LazyConvTranspose(_LazyConvolution):
-    """The arguments of a transposed convolution without `in_channels`."""
+    """A lazy transposed convolution: its arguments without `in_channels`."""
 
     def __init__(
         self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: int = 1, bias: bool = True, dilation: int = 1,

@@ -1,4 +1,4 @@
-"""Dropout layers. The formulas are in `functional`; here they learn from `training` whether to act."""
+"""Dropout layers: the functions of `functional`, active while `training`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "Fe
 
 
 class _Dropout(Module):
-    """Drops with probability `p` in training; in evaluation the input itself."""
+    """Dropout with probability `p` in training; the identity in evaluation."""
 
     function = ""
 
@@ -29,7 +29,7 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """In training, each element zero with probability `p` and the others divided by 1 - p; in evaluation the input itself.
+    """In training, zeroes each element with probability `p` and divides the others by 1 - p; the identity in evaluation.
 
     Source: Hinton et al., Improving neural networks by preventing co-adaptation of feature detectors, 2012.
     """
@@ -39,19 +39,19 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """Whole channels of (N, C, L) or (C, L)."""
+    """Dropout of whole channels of (N, C, L) or (C, L)."""
 
     function = "dropout1d"
 
 
 class Dropout2d(_Dropout):
-    """Whole channels of (N, C, H, W). Tompson et al., 2015."""
+    """Dropout of whole channels of (N, C, H, W). Tompson et al., 2015."""
 
     function = "dropout2d"
 
 
 class Dropout3d(_Dropout):
-    """Whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
 
     function = "dropout3d"
 

@@ -1,4 +1,4 @@
-"""Tables of vectors read by index: Embedding and EmbeddingBag."""
+"""Lookup tables of vectors: Embedding and EmbeddingBag."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Embedding", "EmbeddingBag"]
 
 
 class _Table(Module):
-    """`weight` (num_embeddings, embedding_dim), drawn from the normal distribution, 0 in row `padding_idx`."""
+    """Base of both: `weight` (num_embeddings, embedding_dim), initialized from the normal distribution, 0 in row `padding_idx`."""
 
     def _make(self, count: int, size: int, padding_idx: int | None, weight: Tensor | None, freeze: bool, device: Any, dtype: Any) -> None:
         if padding_idx is not None and not -count <= padding_idx < count:
@@ -70,7 +70,7 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """The sum, mean or greatest of the rows of each bag -> (bags, embedding_dim)."""
+    """The sum, mean or maximum of the rows of each bag -> (bags, embedding_dim)."""
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",

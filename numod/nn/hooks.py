@@ -1,8 +1,7 @@
-"""Hooks: functions that watch a module being called, differentiated, saved, loaded or given parts. One mechanism keeps all kinds.
+"""Hooks that run when a module is called, differentiated, saved, loaded, or gets a new part. One mechanism stores all kinds.
 
-A hook lives in an ordered dictionary under a number; a handle knows the dictionaries and the number, and takes it out again.
-A kind of hook has one dictionary in each module, and some have one for all modules, whose hooks run first. Here hooks are kept;
-they are run in `calling.py` and `state.py`.
+A hook is stored in an ordered dictionary under a number; its handle removes it again. Each kind of hook has a dictionary per module, and some
+have a global one for all modules, whose hooks run first. Hooks are registered here; they are run in `calling.py` and `state.py`.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ __all__ = [
 
 
 class Hooks(OrderedDict):
-    """The hooks of one kind, by number, in the order they run."""
+    """The hooks of one kind, by number, in execution order."""
 
-    in_use = False  # has any hook been set in this process? Until then a call does not look for them
+    in_use = False  # whether any hook was ever set in this process: until then calls do not look for them
 
     def __setitem__(self, number: int, hook: Any) -> None:
         Hooks.in_use = True
         changes.note()
-        RemovableHandle.next_id = max(RemovableHandle.next_id, number + 1)  # a hook unpickled keeps its number
+        RemovableHandle.next_id = max(RemovableHandle.next_id, number + 1)  # unpickled hooks keep their numbers
         super().__setitem__(number, hook)
 
     def __deepcopy__(self, memo: dict) -> Hooks:
@@ -59,7 +58,7 @@ KINDS = (
 
 
 class RemovableHandle:
-    """Takes a hook out again: `handle.remove()`, or leave the `with` block. Pickled with its module it stays that module's."""
+    """Removes a hook: by `handle.remove()`, or on leaving a `with` block. Pickled together with its module it stays connected to it."""
 
     next_id = 0
 
@@ -70,7 +69,7 @@ class RemovableHandle:
         RemovableHandle.next_id += 1
 
     def remove(self) -> None:
-        """Remove the hook; harmless when it has gone already."""
+        """Remove the hook; a second call does nothing."""
         for place in self._places:
             hooks = place()
             if hooks is not None:
@@ -93,7 +92,7 @@ class RemovableHandle:
 
 
 def register(hooks: Hooks, hook: Callable, prepend: bool = False, options: Sequence[tuple[Hooks, bool]] = ()) -> RemovableHandle:
-    """Add `hook`, last or first. An option is where it is noted, and whether it is on."""
+    """Add `hook`, last or first. `options`: pairs of the dictionary that records an option, and whether it is on."""
     if not callable(hook):
         raise TypeError(f"expected a hook that can be called, got {type(hook).__name__}")
     handle = RemovableHandle(hooks, extra_dict=[noted for noted, _ in options])
@@ -156,7 +155,7 @@ def register_module_backward_hook(hook: Callable) -> RemovableHandle:
 
 
 def passed_through(kind: str, module: Module, name: str, value: Any) -> Any:
-    """What the registration hooks of a kind make of `value`."""
+    """`value` as the global registration hooks of a kind return it."""
     for hook in registration[kind].values():
         replacement = hook(module, name, value)
         value = value if replacement is None else replacement
@@ -167,7 +166,7 @@ def passed_through(kind: str, module: Module, name: str, value: Any) -> Any:
 
 
 class Hookable:
-    """The part of Module that registers hooks. What the hooks see and may change is said here; `calling.py` and `state.py` run them."""
+    """The methods of Module that register hooks, with what the hooks get and may change. `calling.py` and `state.py` run them."""
 
     def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
         """Call `hook(module, args)` before `forward`; what it returns, a value or a tuple, replaces the arguments.
@@ -194,8 +193,8 @@ class Hookable:
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known; a tuple it returns replaces them.
 
-        Both are tuples, `grad_input` over the positional arguments, with None where one is no tensor. Where no input requires a
-        gradient, all of it is None. The output may be a tensor or a tuple, list or dict of tensors. A module that modifies its
+        Both are tuples, `grad_input` over the positional arguments, with None for values that are no tensors. If no input requires a
+        gradient, all are None. The output may be a tensor or a tuple, list or dict of tensors. A module that modifies its
         input in place raises RuntimeError, since the gradient of the input would be lost.
         """
         if self._is_full_backward_hook is False:
@@ -204,7 +203,7 @@ class Hookable:
         return register(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Callable) -> RemovableHandle:
-        """The old name; the hook is a full backward hook, which is what it was always meant to be. A module has hooks of one name only."""
+        """Deprecated: registers a full backward hook. A module can have hooks of only one of the two names."""
         if self._is_full_backward_hook is True:
             raise RuntimeError(_BOTH_KINDS)
         self._is_full_backward_hook = False

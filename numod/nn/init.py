@@ -1,6 +1,6 @@
-"""Initial values for parameters. Every function fills a tensor in place, records no gradient, and returns the tensor.
+"""Initialization of parameters. Every function fills a tensor in place, records no gradient, and returns the tensor.
 
-`generator` chooses the source of random numbers; without one it is the default generator, which `manual_seed` sets.
+`generator` is the source of random numbers; by default that of `manual_seed`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GAINS = {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4, "sigmoid": 1, "lin
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor that keeps the variance through `nonlinearity`. `param` is the negative slope of leaky_relu, at first 0.01."""
+    """The recommended gain for a nonlinearity, which preserves the variance. `param` is the negative slope of leaky_relu, by default 0.01."""
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         if isinstance(slope, bool) or not isinstance(slope, (int, float)):
@@ -40,7 +40,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
-# ---- the same value everywhere, or a pattern ---------------------------------------------------------------------------
+# ---- constants and patterns ---------------------------------------------------------------------------
 
 
 @no_grad()
@@ -62,14 +62,14 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def eye_(tensor: Tensor) -> Tensor:
-    """Make a 2-dimensional tensor the identity, as far as it goes."""
+    """Fill a 2-dimensional tensor with the identity matrix."""
     _require_matrix(tensor)
     return tensor.copy_(_identity(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Make a convolution's weight, (out, in, …) with 1 to 3 spatial dimensions, pass its channels through, in each of `groups`."""
+    """Fill a convolution's weight, (out, in, …) with 1 to 3 spatial dimensions, so that it passes its channels through, in each of `groups`."""
     if tensor.ndim not in (3, 4, 5):
         raise ValueError(f"Only tensors with 3, 4, or 5 dimensions are supported, got {tensor.ndim}")
     if tensor.shape[0] % groups != 0:
@@ -102,7 +102,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Tensor:
     """Fill from the normal distribution confined to [a, b].
 
-    By rejection: of normal values, or, where [a, b] holds few of them, of uniform ones, accepted in proportion to the density.
+    By rejection sampling: from the normal distribution or, if [a, b] holds little of its mass, from the uniform one.
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         message = "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect."
@@ -128,7 +128,7 @@ def _normal_between(a: float, b: float, mean: float, std: float) -> float:
 
 
 def _fill_accepted(tensor: Tensor, draw: Callable[[Tensor], Tensor], accept: Callable[[Tensor], Tensor]) -> Tensor:
-    """Draw until every element has had an accepted value."""
+    """Redraw rejected elements until all are accepted."""
     values = empty_like(tensor)
     pending = ones_like(values) > 0
     while pending.any():
@@ -146,7 +146,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normal with deviation gain √(2 / (fan_in + fan_out)) (Glorot & Bengio, 2010)."""
+    """Normal with standard deviation gain √(2 / (fan_in + fan_out)) (Glorot & Bengio, 2010)."""
     return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_calculate_fan_in_and_fan_out(tensor))), generator)
 
 
@@ -163,7 +163,7 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Normal with deviation gain / √fan (He et al., 2015). `a` is the negative slope of leaky_relu."""
+    """Normal with standard deviation gain / √fan (He et al., 2015). `a` is the negative slope of leaky_relu."""
     if _is_empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_deviation(tensor, a, mode, nonlinearity), generator)
@@ -178,9 +178,9 @@ def _kaiming_deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -
 
 @no_grad()
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """`gain` times a random matrix with orthogonal rows, or columns where it is tall; all dimensions but the first are one.
+    """`gain` times a random matrix with orthonormal rows, or columns if it is tall; dimensions after the first are flattened.
 
-    The Q of a normal matrix, its signs made unique (Saxe et al., Exact solutions to the nonlinear dynamics of learning, 2013).
+    The Q of a QR decomposition of a normal matrix, with unique signs (Saxe et al., Exact solutions to the nonlinear dynamics of learning, 2013).
     """
     if tensor.ndim < 2:
         raise ValueError(f"Only tensors with 2 or more dimensions are supported, got {tensor.ndim}")
@@ -195,7 +195,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Normal, with the share `sparsity` of each column zero (Martens, Deep learning via Hessian-free optimization, 2010)."""
+    """Normal, with a fraction `sparsity` of each column set to zero (Martens, Deep learning via Hessian-free optimization, 2010)."""
     _require_matrix(tensor)
     zeros = math.ceil(sparsity * tensor.shape[0])
     tensor.normal_(0, std, generator=generator)
@@ -208,7 +208,7 @@ def _tensor_of(values: np.ndarray, like: Tensor) -> Tensor:
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs each output has, and how many outputs each input, by the shape (out, in, …) of a weight."""
+    """(fan_in, fan_out): inputs per output and outputs per input, from the shape (out, in, …) of a weight."""
     if tensor.ndim < 2:
         raise ValueError(f"Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, got {tensor.ndim}")
     field = math.prod(tensor.shape[2:])
@@ -226,7 +226,7 @@ def _require_matrix(tensor: Tensor) -> None:
         raise ValueError(f"Only tensors with 2 dimensions are supported, got {tensor.ndim}")
 
 
-# ---- the old names, without the underscore -----------------------------------------------------------------------------
+# ---- deprecated names, without the underscore -----------------------------------------------------------------------------
 
 
 def _deprecated(new: Callable) -> Callable:

@@ -1,6 +1,6 @@
-"""Lazy modules: their parameters get their shapes from the first input.
+"""Lazy modules, whose parameters get their shapes from the first input.
 
-A lazy layer is three things: the mixin before the layer, the class to become, and what the input tells:
+A lazy layer consists of the mixin in front of the layer, the class to become, and what to take from the input:
 
     class LazyConv2d(LazyModuleMixin, Conv2d):
         cls_to_become = Conv2d
@@ -24,10 +24,10 @@ __all__ = ["LazyLinear"]
 
 
 class LazyModuleMixin:
-    """Put before a Module class: `initialize_parameters` is called with the first input, then the module becomes a `cls_to_become`.
+    """Mixin in front of a Module class: `initialize_parameters` is called with the first input, then the module becomes a `cls_to_become`.
 
-    Until then its parameters are UninitializedParameters, which an optimizer may already have: they keep their identity. Loading a state
-    dict gives them their shapes too; the first call then finds the rest.
+    Until then its parameters are UninitializedParameters, which can already be passed to an optimizer, since they keep their identity. Loading a
+    state dict also gives them their shapes; the first call then does the rest.
     """
 
     cls_to_become: type[Module] | None = None
@@ -38,16 +38,16 @@ class LazyModuleMixin:
         self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Materialize the parameters from the input of the first call. To be defined by every lazy class."""
+        """Materialize the parameters from the input of the first call. Every lazy class defines it."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
-        """Whether a parameter or buffer of the module itself has no shape yet."""
+        """Whether a parameter or buffer of the module itself (not of submodules) has no shape yet."""
         return any(is_lazy(tensor) for tensors in (self._parameters, self._buffers) for tensor in tensors.values())
 
     @no_grad()
     def _lazy_load_hook(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        """Shapes from a state dict that has them."""
+        """Materialize from the shapes in a state dict."""
         for name, tensor in [*self._parameters.items(), *self._buffers.items()]:
             value = state_dict.get(prefix + name)
             if is_lazy(tensor) and isinstance(value, Tensor) and not is_lazy(value):
@@ -65,7 +65,7 @@ class LazyModuleMixin:
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A Linear whose `in_features` is the last size of its first input; then it is a Linear."""
+    """A Linear that takes `in_features` from its first input, and then becomes a Linear."""
 
     cls_to_become = Linear
     weight: UninitializedParameter
@@ -79,13 +79,13 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw new values, if there is anything to draw."""
+        """Draw new values, once the parameters have shapes."""
         if not self.has_uninitialized_params() and self.in_features != 0:
             super().reset_parameters()
 
     @no_grad()
     def initialize_parameters(self, input: Tensor) -> None:
-        """Take `in_features` from the input, or from the weight where that was loaded."""
+        """Take `in_features` from the input, or from the weight if that was loaded."""
         if self.has_uninitialized_params():
             self.in_features = input.shape[-1]
             self.weight.materialize((self.out_features, self.in_features))

@@ -1,4 +1,4 @@
-"""Linear layers and the layers that only rearrange: Linear, Bilinear, Identity, Flatten, Unflatten."""
+"""Linear, Bilinear, and the layers that only reshape: Identity, Flatten, Unflatten."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Identity(Module):
 class Linear(Module):
     """x @ weight.T + bias, (…, in_features) -> (…, out_features).
 
-    `weight` is (out_features, in_features) and `bias` (out_features), both uniform in ±1/√in_features at the start.
+    `weight` is (out_features, in_features) and `bias` (out_features), both initialized uniformly in ±1/√in_features.
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
@@ -83,7 +83,7 @@ class Bilinear(Module):
 
 
 class Flatten(Module):
-    """The dimensions from `start_dim` to `end_dim` made one; at first all but the batch."""
+    """The dimensions from `start_dim` to `end_dim` flattened into one; by default all but the batch."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""Losses as modules. The formulas are in `functional`; here they keep their settings, and weights as buffers.
+"""Losses as modules: settings for the functions of `functional`, with weights as buffers.
 
-`reduction` is "mean", "sum" or "none". `size_average` and `reduce` are its older spelling.
+`reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are deprecated.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class MSELoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """(input - target)² / (2 beta) nearer than `beta`, |input - target| - beta / 2 beyond."""
+    """(input - target)² / (2 beta) if |input - target| < beta, else |input - target| - beta / 2."""
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
@@ -63,7 +63,7 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """(input - target)² / 2 nearer than `delta`, delta (|input - target| - delta / 2) beyond."""
+    """(input - target)² / 2 if |input - target| < delta, else delta (|input - target| - delta / 2)."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, (float, int)):
@@ -89,7 +89,7 @@ class KLDivLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """-input[target], for log-probabilities (N, classes, …) and class numbers (N, …); those equal to `ignore_index` do not count."""
+    """-input[target], for log-probabilities (N, classes, …) and class indices (N, …); targets equal to `ignore_index` are ignored."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class NLLLoss(_WeightedLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """-log softmax(input)[target], for scores (N, classes, …) and class numbers (N, …) or probabilities (N, classes, …)."""
+    """-log softmax(input)[target], for logits (N, classes, …) and class indices (N, …) or probabilities (N, classes, …)."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """BCELoss of sigmoid(input), computed without overflow. `pos_weight` multiplies the loss of the positive answers."""
+    """BCELoss of sigmoid(input), computed without overflow. `pos_weight` multiplies the loss of positive targets."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class NLLLoss2d(NLLLoss):
-    """NLLLoss under an older name."""
+    """Deprecated name of NLLLoss."""
 
     def __init__(
         self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean"
@@ -204,7 +204,7 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Margins between target classes and the others; targets end at the first -1."""
+    """Mean of max(0, 1 - (x[j] - x[i])) over target classes j and others i; targets end at the first -1."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
@@ -250,7 +250,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """The same with any distance between tensors."""
+    """TripletMarginLoss with any distance function."""
 
     def __init__(self, *, distance_function: Callable | None = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)

@@ -1,7 +1,7 @@
-"""Module: the building block of stateful computation. It holds parameters, buffers and other modules, and can be called.
+"""Module: the base class of layers and networks. It holds parameters, buffers and submodules, and can be called.
 
-The modules form a tree, and every operation on them is a walk over it. Here is what a module is, and the walks; hooks are in
-`hooks.py` and `calling.py`, the writing and reading of state in `state.py`, moving and converting in `conversion.py`.
+Modules form a tree, and most operations traverse it. This file defines the module and its traversals; hooks are in `hooks.py` and
+`calling.py`, state dicts in `state.py`, moving and converting in `conversion.py`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Module(Hookable, Convertible):
     """Base class of all neural network modules.
 
     Assigning a Parameter, Buffer or Module to an attribute registers it, in `_parameters`, `_buffers` or `_modules`, in the
-    order of assignment; `None` may be registered to hold a place. Call `super().__init__()` before assigning any, and define
-    `forward`. `training` says whether the module is in training or evaluation mode.
+    order of assignment; `None` may be registered as a placeholder. Call `super().__init__()` before assigning any, and define
+    `forward`. `training` tells whether the module is in training or evaluation mode.
     """
 
     training: bool
-    dump_patches: bool = False  # of PyTorch's past; nothing reads it
+    dump_patches: bool = False  # a deprecated attribute of PyTorch; nothing reads it
     call_super_init: bool = False  # whether Module.__init__ passes its arguments on to the next class, for multiple inheritance
-    _version: int = 1  # written to `_metadata`, for `_load_from_state_dict` to know how old a state dict is
+    _version: int = 1  # saved in `_metadata`, so that `_load_from_state_dict` can recognise older state dicts
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
@@ -51,7 +51,7 @@ class Module(Hookable, Convertible):
             super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The computation; to be defined by every subclass. Call the module itself, so that hooks are run."""
+        """The computation, to be defined by every subclass. Call the module itself, not `forward`, so that hooks run."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -108,7 +108,7 @@ class Module(Hookable, Convertible):
             self.register_buffer(name, value, persistent=False)
 
     def _set_container(self, name: str, value: list | dict) -> None:
-        if name in registry.NAMES:  # people do replace these
+        if name in registry.NAMES:  # user code does replace these
             registry.adopt(self, name, value)
             return
         super().__setattr__(name, value)
@@ -116,7 +116,7 @@ class Module(Hookable, Convertible):
             registry.notice_container(self, name, value, (Module, Parameter))
 
     def _forget(self, name: str, keep: str) -> None:
-        """Remove what `name` was before it became an entry of the registry `keep`."""
+        """Remove an attribute or entry called `name`, before it becomes an entry of the registry `keep`."""
         own = self.__dict__
         for kind in registry.NAMES:
             if kind != keep and name in own[kind]:
@@ -126,13 +126,13 @@ class Module(Hookable, Convertible):
             own.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
-        """Reached only where ordinary lookup has failed: an entry without its short cut, a failed property, or nothing."""
+        """Called only if ordinary lookup fails: for an entry that is not in `__dict__`, a property that raised, or a missing attribute."""
         own = self.__dict__
         for kind in registry.NAMES:
             if name in own.get(kind, ()):
                 return own[kind][name]
         if hasattr(type(self), name):
-            return object.__getattribute__(self, name)  # a property that raised AttributeError raises it again, as itself
+            return object.__getattribute__(self, name)  # a property that raised AttributeError raises its own error again
         hint = "" if "_modules" in own or name.startswith("__") else "; has super().__init__() been called?"
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
 
@@ -152,7 +152,7 @@ class Module(Hookable, Convertible):
     # ---- registration ------------------------------------------------------------------------------------------------
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter, reached as an attribute. None holds the place. Raises KeyError for a bad or taken name."""
+        """Add a parameter, accessible as an attribute; None is a placeholder. Raises KeyError for an invalid or existing name."""
         self._check_entry("parameter", name)
         if param is not None:
             if not isinstance(param, Parameter):
@@ -166,7 +166,7 @@ class Module(Hookable, Convertible):
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is state but not trained. `persistent=False` leaves it out of `state_dict`. None holds the place."""
+        """Add a tensor that is state but not trained; None is a placeholder. `persistent=False` excludes it from `state_dict`."""
         self._check_entry("buffer", name)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (Tensor or None required)")
@@ -174,7 +174,7 @@ class Module(Hookable, Convertible):
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a submodule, reached as an attribute. None holds the place. Raises KeyError for a bad or taken name."""
+        """Add a submodule, accessible as an attribute; None is a placeholder. Raises KeyError for an invalid or existing name."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_entry("module", name)
@@ -192,12 +192,12 @@ class Module(Hookable, Convertible):
         if name not in own[f"_{kind}s"] and hasattr(self, name):
             raise KeyError(f"attribute '{name}' already exists")
 
-    # ---- walks -------------------------------------------------------------------------------------------------------
+    # ---- traversals --------------------------------------------------------------------------------------------------
 
     def named_modules(
         self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all under it with their dotted names, parents first. `memo` holds those already seen."""
+        """This module and all submodules with their dotted names, parents first. `memo` holds those already seen."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -209,7 +209,7 @@ class Module(Hookable, Convertible):
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all under it, each once, parents first."""
+        """This module and all submodules, each once, parents first."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
@@ -229,7 +229,7 @@ class Module(Hookable, Convertible):
     def _named_members(
         self, members: Callable[[Module], Iterable[tuple[str, Any]]], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
-        """What `members` gives for each module of the walk, with dotted names, without None."""
+        """The entries that `members` returns for each module, with dotted names, without None."""
         seen = set()
         for path, module in self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]:
             for name, member in members(module):
@@ -239,17 +239,17 @@ class Module(Hookable, Convertible):
                     yield f"{path}.{name}" if path else name, member
 
     def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """The parameters with their dotted names. A shared one comes once, unless `remove_duplicate=False`."""
+        """The parameters with their dotted names; shared ones once, unless `remove_duplicate=False`."""
         registry.notice_filled_containers((Module, Parameter))
         yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, each once; `recurse=False` leaves the submodules out. What an optimizer is given."""
+        """The parameters, each once, as optimizers take them; `recurse=False` leaves out those of submodules."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
     def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """The buffers with their dotted names. A shared one comes once, unless `remove_duplicate=False`."""
+        """The buffers with their dotted names; shared ones once, unless `remove_duplicate=False`."""
         yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
@@ -258,7 +258,7 @@ class Module(Hookable, Convertible):
             yield buffer
 
     def get_submodule(self, target: str) -> Module:
-        """The module with that dotted name; `""` is this one. Raises AttributeError where the path breaks."""
+        """The module with a dotted name; `""` is this one. Raises AttributeError if there is none."""
         module = self
         for name in target.split(".") if target else ():
             module = module._get_part(name)
@@ -279,7 +279,7 @@ class Module(Hookable, Convertible):
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter with that dotted name. Raises AttributeError where there is none."""
+        """The parameter with a dotted name. Raises AttributeError if there is none."""
         path, _, name = target.rpartition(".")
         parameter = self.get_submodule(path)._get_part(name)
         if not isinstance(parameter, Parameter):
@@ -287,7 +287,7 @@ class Module(Hookable, Convertible):
         return parameter
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer with that dotted name. Raises AttributeError where there is none."""
+        """The buffer with a dotted name. Raises AttributeError if there is none."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         buffer = module._get_part(name)
@@ -308,7 +308,7 @@ class Module(Hookable, Convertible):
         return self
 
     def train(self, mode: bool = True) -> Self:
-        """Set `training` on this module and all under it. Dropout and normalization care."""
+        """Set `training` on this module and all submodules. Dropout and normalization layers depend on it."""
         if not isinstance(mode, bool):
             raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
         self.training = mode
@@ -321,13 +321,13 @@ class Module(Hookable, Convertible):
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Let all parameters ask for gradients, or none: `requires_grad_(False)` freezes the module."""
+        """Set `requires_grad` of all parameters: `requires_grad_(False)` freezes the module."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or with `set_to_none=False` make them zero."""
+        """Set the gradients of all parameters to None, or to zero with `set_to_none=False`."""
         for parameter in self.parameters():
             if set_to_none:
                 tell_dropped(parameter)
@@ -342,36 +342,36 @@ class Module(Hookable, Convertible):
     def state_dict(self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
         """Parameters and persistent buffers under their dotted names, sharing memory with the module.
 
-        They are detached unless `keep_vars`. `destination` is filled and returned where it is given.
+        They are detached unless `keep_vars`. `destination` is filled and returned if given.
         """
         return state.collect(self, destination, prefix, keep_vars)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> _IncompatibleKeys:
-        """Copy values in by name, or with `assign=True` take the tensors of the dictionary themselves, keeping tied ones tied.
+        """Copy values by name, or with `assign=True` use the dictionary's tensors themselves; tied tensors stay tied.
 
         With `strict` the keys must match exactly. Raises one RuntimeError that lists all missing, unexpected and mismatched keys.
         """
         return state.load(self, state_dict, strict, assign)
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        """Write this module's own state, to be overridden by modules that keep it otherwise."""
+        """Write this module's own state; overridden by modules with a different format."""
         state.save_own(self, destination, prefix, keep_vars)
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        """Read this module's own state, to be overridden by modules that keep it otherwise."""
+        """Read this module's own state; overridden by modules with a different format."""
         state.load_own(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     @state.left_to_subclasses
     def get_extra_state(self) -> Any:
-        """What a subclass wants in the state dict besides tensors. Defined together with `set_extra_state`."""
+        """Additional state of a subclass for the state dict. Defined together with `set_extra_state`."""
         raise RuntimeError(f"{type(self).__name__} defines set_extra_state but not get_extra_state; define both")
 
     @state.left_to_subclasses
     def set_extra_state(self, state: Any) -> None:
-        """Take back what `get_extra_state` gave."""
+        """Restore what `get_extra_state` returned."""
         raise RuntimeError(f"{type(self).__name__} defines get_extra_state but not set_extra_state; define both")
 
     # ---- copies ------------------------------------------------------------------------------------------------------
@@ -394,7 +394,7 @@ class Module(Hookable, Convertible):
         own.setdefault("_non_persistent_buffers_set", set())
 
     def __deepcopy__(self, memo: dict) -> Self:
-        """A copy with its own tensors. A tensor computed by a graph, kept from a call, is copied without its history."""
+        """A copy with its own tensors. Non-leaf tensors kept from a call are copied without their history."""
         detach_computed(self.__dict__, memo)
         make, arguments, values, *_ = (*self.__reduce_ex__(4), None)
         result = make(*copy.deepcopy(arguments, memo))
@@ -409,7 +409,7 @@ class Module(Hookable, Convertible):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What stands between the brackets of the module's repr; one line, or several."""
+        """The text between the parentheses of the module's repr; one line, or several."""
         return ""
 
     def __repr__(self) -> str:
@@ -421,7 +421,7 @@ class Module(Hookable, Convertible):
 
 
 def indent(text: str) -> str:
-    """`text` with every line but the first moved in by two."""
+    """`text` with every line but the first indented by two spaces."""
     first, *rest = text.split("\n")
     return "\n".join([first, *("  " + line if line.strip() else "" for line in rest)])
 
@@ -442,7 +442,7 @@ def _unexpected_arguments(name: str, args: tuple, kwargs: dict[str, Any]) -> str
 
 
 def detach_computed(own: dict[str, Any], memo: dict) -> None:
-    """Enter into a deepcopy's memo, for each tensor with a history held in `own` or a container in it, a copy without one."""
+    """Put detached copies into a deepcopy's memo for all non-leaf tensors in `own` or its containers."""
     seen, waiting = set(), [own]
     while waiting:
         value = waiting.pop()

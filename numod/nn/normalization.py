@@ -23,7 +23,7 @@ __all__ = [
 class _Norm(Module):
     """Running statistics as buffers, weight and bias, for `num_features` channels."""
 
-    _version = 2  # of the state dict: from 2 on it holds num_batches_tracked
+    _version = 2  # of the state dict: since 2 it contains num_batches_tracked
     dims: tuple[int, ...] = ()
 
     def __init__(self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool, device: Any, dtype: Any, bias: bool) -> None:
@@ -48,7 +48,7 @@ class _Norm(Module):
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Statistics and parameters as at the start."""
+        """Reset statistics and parameters to their initial values."""
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
@@ -71,7 +71,7 @@ class _Norm(Module):
 
 
 class _BatchNorm(_Norm):
-    """Channels normalised by the statistics of the batch in training, by running ones in evaluation. `momentum` None: the plain average of all batches."""
+    """Channels normalised by the batch's statistics in training, by running ones in evaluation. `momentum=None`: cumulative average over all batches."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None, *,
@@ -91,7 +91,7 @@ class _BatchNorm(_Norm):
         return F.batch_norm(input, self.running_mean if known else None, self.running_var if known else None, self.weight, self.bias, by_batch, share, self.eps)
 
     def _averaged(self, input: Tensor) -> Tensor:  # noqa: A002
-        """By the batch's statistics, whose share in the running ones is one of as many as there were batches: a tensor, which no compiled step freezes."""
+        """Batch norm with cumulative average: the update factor is 1 / number of batches, as a tensor, which a compiled step does not freeze."""
         own = [each.clone() for each in (self.running_mean, self.running_var)]
         result = F.batch_norm(input, *own, self.weight, self.bias, True, 1.0, self.eps)
         for running, each in zip((self.running_mean, self.running_var), own):
@@ -118,7 +118,7 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation of any (N, C, ...): in one process, which is all numod has, the batch is whole."""
+    """Batch normalisation of any (N, C, ...). numod runs in a single process, so it is the same as BatchNorm."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, process_group: Any = None,
@@ -133,7 +133,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """The module with its batch norms as this class, with the same parameters and statistics."""
+        """The module with its batch norms replaced by SyncBatchNorm, with the same parameters and statistics."""
         result = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             result = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group, bias=module.bias is not None)
@@ -146,7 +146,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _InstanceNorm(_Norm):
-    """Each channel of each image normalised by itself; by running statistics in evaluation, where they are tracked."""
+    """Each channel of each sample normalised separately; by running statistics in evaluation if they are tracked."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Any = None, dtype: Any = None, *,
@@ -278,7 +278,7 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(LocalResponseNorm):
-    """The same for (N, C, H, W), with as many neighbours on either side: of an even `size` one less, though the mean is over `size`."""
+    """LocalResponseNorm for (N, C, H, W) with a symmetric neighbourhood; for an even `size` it has size - 1 channels, but still divides by `size`."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__(size, alpha, beta, k)
@@ -291,7 +291,7 @@ class CrossMapLRN2d(LocalResponseNorm):
 
 
 class _LazyNorm(LazyModuleMixin):
-    """A normalisation whose `num_features` are the channels of its first input."""
+    """A normalisation that takes `num_features` from its first input."""
 
     def __init__(
         self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True
@@ -306,7 +306,7 @@ class _LazyNorm(LazyModuleMixin):
         self.register_buffer("num_batches_tracked", tensor(0, dtype=dtypes.int64, device=device) if self.track_running_stats else None)
 
     def reset_parameters(self) -> None:
-        """Values as at the start, if there are any."""
+        """Reset statistics and parameters, once they have shapes."""
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()
 

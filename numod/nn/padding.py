@@ -1,4 +1,4 @@
-"""Padding layers: borders of constants, reflections, repeated edges, or the other side."""
+"""Padding layers: constant, zero, reflection, replication and circular."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = [f"{kind}Pad{ndim}d" for kind in ("Constant", "Zero", "Reflection", "R
 
 
 class _Pad(Module):
-    """Borders of sizes `padding`: one number for all sides, or (left, right, top, bottom, front, back) as far as there are dimensions."""
+    """Padding by one number for all sides, or by (left, right, top, bottom, front, back), two per spatial dimension."""
 
     ndim = 0
     mode = "constant"
@@ -32,7 +32,7 @@ class _Pad(Module):
 
 
 class _ConstantPad(_Pad):
-    """Borders of `value`."""
+    """Padding with `value`."""
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)

@@ -1,4 +1,4 @@
-"""DataParallel as it is with one device: the module itself, as `module` and in the names of its state."""
+"""DataParallel on a single device: calls the wrapped module, and keeps PyTorch's state dict names (`module.` prefix)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DataParallel", "DistributedDataParallel"]
 
 
 class DataParallel(Module):
-    """Calls `module`. PyTorch does the same where there is one device or none."""
+    """Calls `module`, as PyTorch does with one device or none."""
 
     def __init__(self, module: Module, device_ids: list | None = None, output_device: Any = None, dim: int = 0) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class DataParallel(Module):
 
 
 class DistributedDataParallel(Module):
-    """Refused: there is no process group. Raises ValueError, as PyTorch does without one."""
+    """Raises ValueError, as PyTorch does without a process group: numod has none."""
 
     def __init__(self, module: Module, *arguments: Any, **named: Any) -> None:
         raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")

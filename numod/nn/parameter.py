@@ -1,6 +1,6 @@
-"""Parameter and Buffer: tensors that a Module registers when they are assigned to it; and both without a shape, for lazy modules.
+"""Parameter and Buffer, the tensors that a Module registers on assignment; and their uninitialized forms for lazy modules.
 
-They are Tensors with a class of their own and little more. What registration means is in `module.py`.
+They are subclasses of Tensor that add little. What registration means is in `module.py`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _FIELDS = ("_storage", "_layout", "_offset")
 
 
 class Parameter(Tensor):
-    """A tensor to be trained: assigned to a Module it joins `parameters()`.
+    """A tensor to be trained: assigned to a Module it becomes part of `parameters()`.
 
-    `data` is shared, not copied, and its history is left behind; without data the Parameter is empty, shape (0,).
-    Raises RuntimeError where gradients are asked of an integer tensor.
+    Shares the memory of `data`, detached from its history; without data it is empty, shape (0,).
+    Raises RuntimeError if an integer tensor is to require gradients.
     """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         return _tensor_for(cls, data)._alias(cls).requires_grad_(requires_grad)
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        pass  # __new__ has done it; Tensor's constructor is not meant to see these arguments
+        pass  # `__new__` did everything; Tensor's constructor must not get these arguments
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
@@ -45,7 +45,7 @@ class Parameter(Tensor):
 
 
 class Buffer(Tensor):
-    """A tensor that is state but not trained: assigned to a Module it joins `buffers()`.
+    """A tensor that is state but not trained: assigned to a Module it becomes part of `buffers()`.
 
     `persistent=False` leaves it out of `state_dict()`. `data` is shared, not copied.
     """
@@ -74,7 +74,7 @@ class Buffer(Tensor):
 
 
 def _tensor_for(cls: type, data: Any) -> Tensor:
-    """What a Parameter or Buffer is made of."""
+    """The detached tensor that a Parameter or Buffer takes over."""
     if data is None:
         return empty(0)
     if not isinstance(data, Tensor):
@@ -84,7 +84,7 @@ def _tensor_for(cls: type, data: Any) -> Tensor:
 
 
 def _attributes(tensor: Tensor) -> dict[str, Any]:
-    """What the user has hung on the tensor, not what makes it one."""
+    """The attributes that user code added to the tensor, without the tensor's own."""
     return {name: value for name, value in tensor.__dict__.items() if name not in _FIELDS and not hasattr(Tensor, name)}
 
 
@@ -94,20 +94,20 @@ def _rebuild(cls: type, data: Tensor, settings: dict[str, Any], attributes: dict
     return result
 
 
-# ---- without a shape yet -----------------------------------------------------------------------------------------------
+# ---- uninitialized tensors ---------------------------------------------------------------------------------------------
 
 
 class UninitializedTensorMixin:
-    """A tensor whose dtype and device are known and whose shape is not: what a lazy module holds until its first call.
+    """A tensor with a dtype and device but no shape yet: what a lazy module holds until its first call.
 
-    It can be moved and converted. Any other use raises ValueError, asking for the shape RuntimeError, until `materialize` makes it an
-    ordinary one of class `cls_to_become`, and the same object still.
+    It can be moved and converted. Any other use raises ValueError (reading its shape RuntimeError), until `materialize` turns the same object
+    into an ordinary tensor of class `cls_to_become`.
     """
 
     cls_to_become: type[Tensor]
 
     def materialize(self, shape: tuple[int, ...], device: Any = None, dtype: Any = None) -> None:
-        """Become a tensor of that shape, with values left undefined."""
+        """Turn into a tensor of this shape, with uninitialised values."""
         self.data = empty(shape, device=device or self.device, dtype=dtype or self.dtype)
         self.__class__ = self.cls_to_become
 
@@ -132,7 +132,7 @@ class UninitializedTensorMixin:
 
     @property
     def _layout(self) -> Any:
-        """Reached by every operation."""
+        """Read by every operation: raises."""
         raise ValueError(
             f"Attempted to use an uninitialized {'parameter' if isinstance(self, Parameter) else 'buffer'}. This error happens when you are "
             f"using a `LazyModule` or explicitly manipulating `nn.parameter.{type(self).__name__}` objects. When using LazyModules Call "
@@ -163,7 +163,7 @@ class UninitializedTensorMixin:
 
 
 def _of_data(name: str) -> Callable:
-    """A method that does not need the shape."""
+    """A method that works without a shape: it is applied to the empty `data`."""
 
     def method(self: UninitializedTensorMixin, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.data, name)(*args, **kwargs)
@@ -182,7 +182,7 @@ def is_lazy(param: Any) -> bool:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A Parameter that will get its shape later, by `materialize(shape)`."""
+    """A Parameter that gets its shape later, by `materialize(shape)`."""
 
     cls_to_become = Parameter
 
@@ -197,7 +197,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Buffer):
-    """A Buffer that will get its shape later, by `materialize(shape)`."""
+    """A Buffer that gets its shape later, by `materialize(shape)`."""
 
     cls_to_become = Buffer
 

@@ -16,7 +16,7 @@ __all__ = [
 
 
 class _Pool(Module):
-    """A pooling function and its settings. `shown`: what the repr names."""
+    """A pooling function and its settings. `shown`: the settings that appear in the repr."""
 
     ndim = 0
     shown: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class _Pool(Module):
 
 
 class _MaxPool(_Pool):
-    """The greatest element of each window; `return_indices` for MaxUnpool."""
+    """The maximum of each window; with `return_indices` also its index, for MaxUnpool."""
 
     shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
@@ -57,7 +57,7 @@ class _MaxUnpool(_Pool):
 
 
 class _AvgPool(_Pool):
-    """The mean of each window; borders count as 0 unless `count_include_pad` is False."""
+    """The mean of each window; padding counts as zeros unless `count_include_pad` is False."""
 
     shown = ("kernel_size", "stride", "padding")
 
@@ -88,7 +88,7 @@ class _LPPool(_Pool):
 
 
 class _AdaptiveMaxPool(_Pool):
-    """The greatest elements of `output_size` windows that divide the input evenly."""
+    """The maxima of `output_size` windows that divide the input evenly."""
 
     shown = ("output_size",)
 
@@ -114,7 +114,7 @@ class _AdaptiveAvgPool(_Pool):
 
 
 class _FractionalMaxPool(_Pool):
-    """The greatest elements of windows placed at random; the size of the result is given, or its ratio to the input's."""
+    """The maxima of windows placed pseudo-randomly; the output size is given, or its ratio to the input's."""
 
     def __init__(
         self, kernel_size: Size, output_size: Size | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
@@ -137,7 +137,7 @@ class _FractionalMaxPool(_Pool):
 
 
 class AvgPool1d(_AvgPool):
-    """The mean of each window; borders count as 0 unless `count_include_pad` is False. Over 1 spatial dimension."""
+    """The mean of each window over 1 spatial dimension; padding counts as zeros unless `count_include_pad` is False."""
 
     ndim = 1
 

@@ -1,4 +1,4 @@
-"""Recurrent layers and cells: RNN, LSTM and GRU, in layers, both directions, over padded and packed sequences."""
+"""Recurrent layers and cells: RNN, LSTM and GRU; multilayer, bidirectional, over padded and packed sequences."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .utils.rnn import PackedSequence, numbers
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
-State = tuple[Tensor, ...]  # what a cell carries: (h,), or (h, c) of an LSTM
+State = tuple[Tensor, ...]  # a cell's state: (h,), or (h, c) of an LSTM
 
 
 def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    """The next state from the input's gates (N, gates) and the state's own, weight (gates, H) and bias."""
+    """The next state, from the input's part of the gates (N, gates), the state, and its weight (gates, H) and bias."""
     inner = F.linear(state[0], weight, bias)
-    if inner.dtype is not state[0].dtype or gates.dtype is not inner.dtype:  # under autocast, products are narrower than states
+    if inner.dtype is not state[0].dtype or gates.dtype is not inner.dtype:  # under autocast products have a narrower dtype than states
         gates, inner = gates.to(state[0].dtype), inner.to(state[0].dtype)
     if mode == "LSTM":
         return op.lstm_cell.apply((gates + inner, f.contiguous(state[1])))
@@ -40,9 +40,9 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 class RNNBase(Module):
-    """Layers of a recurrent cell. Parameters, per layer and direction: `weight_ih_l0` (gates, in), `weight_hh_l0` (gates, H), biases, and `weight_hr_l0`.
+    """Multilayer recurrent network. Parameters per layer and direction: `weight_ih_l0` (gates, in), `weight_hh_l0` (gates, H), biases, and `weight_hr_l0`.
 
-    Input (T, N, in), (N, T, in) where `batch_first`, (T, in), or a PackedSequence; initial states (layers * directions, N, H), zeros where not given.
+    Input (T, N, in), (N, T, in) where `batch_first`, (T, in), or a PackedSequence; initial states (layers * directions, N, H), zeros by default.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class RNNBase(Module):
                 setattr(self, name + suffix, Parameter(empty(shape, device=device, dtype=dtype)))
 
     def _directions(self) -> Iterator[tuple[int, str]]:
-        """(layer, what its parameters' names end in), in order."""
+        """(layer, suffix of its parameters' names), in order."""
         for layer in range(self.num_layers):
             for direction in ("", "_reverse") if self.bidirectional else ("",):
                 yield layer, f"_l{layer}{direction}"
@@ -96,7 +96,7 @@ class RNNBase(Module):
             init.uniform_(each, -bound, bound)
 
     def flatten_parameters(self) -> None:
-        """Nothing: parameters lie as they lie."""
+        """Does nothing: the kernels need no contiguous block of parameters."""
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
@@ -159,7 +159,7 @@ class RNNBase(Module):
         return tuple(states) if self.mode == "LSTM" else states[0]
 
     def _initial(self, hx: Any, batch: int, x: Tensor, batched: bool) -> list[Tensor | list[Tensor]]:
-        """Checked initial states (layers * directions, N, size). Where none are given, zeros of one layer are those of all: nobody writes there."""
+        """Checked initial states (layers * directions, N, size). By default zeros, shared by all layers, since they are not written to."""
         count = self.num_layers * (2 if self.bidirectional else 1)
         sizes = [self.proj_size or self.hidden_size, *([self.hidden_size] if self.mode == "LSTM" else [])]
         if hx is None:
@@ -175,7 +175,7 @@ class RNNBase(Module):
         return given if batched else [each.unsqueeze(1) for each in given]
 
     def _layers(self, x: Tensor, sizes: list[int], states: list[Tensor | list[Tensor]]) -> tuple[Tensor, list[Tensor]]:
-        """All layers over rows x (total, in), `sizes` of them at each step: (results, last states)."""
+        """All layers over x (total, in), which has `sizes` rows for each step: (results, last states)."""
         last: list[State] = []
         results: list[Tensor] = []
         for place, (layer, suffix) in enumerate(self._directions()):
@@ -191,7 +191,7 @@ class RNNBase(Module):
         return x, [f.stack(list(each), 0) for each in zip(*last)]
 
     def _run(self, x: Tensor, sizes: list[int], start: State, suffix: str, reverse: bool) -> tuple[Tensor, State]:
-        """One layer in one direction: all gates of the input at once, then all steps in one kernel, where there is one."""
+        """One layer in one direction: the input's part of all gates as one product, then all steps in one kernel if there is one for this case."""
         weights = self._weights(suffix)
         if self.proj_size or not whole.runs(x, *weights.values(), *start):
             return self._run_by_step(x, sizes, start, weights, reverse)
@@ -208,11 +208,11 @@ class RNNBase(Module):
         return made[0], tuple(_ends(each, sizes, reverse) for each in made[: len(start)])
 
     def _weights(self, suffix: str) -> dict[str, Tensor]:
-        """Those of one layer in one direction."""
+        """The parameters of one layer in one direction."""
         return {name: getattr(self, name + suffix) for name in self._names()}
 
     def _run_by_step(self, x: Tensor, sizes: list[int], start: State, weights: dict[str, Tensor], reverse: bool) -> tuple[Tensor, State]:
-        """The same step by step: with projections, and where there is no kernel for all steps. Sequences end, or begin, as `sizes` change."""
+        """`_run` step by step, for projections and where there is no kernel for all steps. Sequences end (or, reversed, start) where `sizes` changes."""
         gates = F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
         offsets = [sum(sizes[:k]) for k in range(len(sizes))] if len(set(sizes)) > 1 else [k * sizes[0] for k in range(len(sizes))]
         order = range(len(sizes) - 1, -1, -1) if reverse else range(len(sizes))
@@ -236,7 +236,7 @@ class RNNBase(Module):
 
 
 def _ends(states: Tensor, sizes: list[int], reverse: bool) -> Tensor:
-    """The states in which sequences end, of all states (total, H)."""
+    """The final state of each sequence, from the states of all steps (total, H)."""
     if reverse:
         return states[: sizes[0]]
     if sizes[-1] == sizes[0]:

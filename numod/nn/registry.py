@@ -1,7 +1,7 @@
-"""Where a Module keeps its parameters, buffers and submodules, and what it tells people who keep them elsewhere.
+"""The dictionaries in which a Module keeps its parameters, buffers and submodules, and the warning about plain lists and dicts of them.
 
-A `Registry` is an ordinary dictionary that also shows its entries in the module's own `__dict__`, so that `self.weight` is
-found where Python looks first. The registry is the truth; the `__dict__` entry is only a short cut to it.
+A `Registry` is a dictionary that mirrors its entries in the module's `__dict__`, so that `self.weight` is found by ordinary, fast
+attribute lookup. The registry is authoritative; the `__dict__` entry is only a cache.
 """
 
 from __future__ import annotations
@@ -78,28 +78,28 @@ class Registry(dict):
 
 
 def hide(attributes: dict[str, Any], name: str, value: Any) -> None:
-    """Take the short cut to `value` away, unless the user has put something else in its place."""
+    """Remove the cached `value` from `__dict__`, unless the user has replaced it."""
     if name in attributes and attributes[name] is value:
         del attributes[name]
 
 
 def adopt(module: Module, registry_name: str, entries: dict[str, Any]) -> None:
-    """Make `entries` the module's registry of that name, in place of the one it may have."""
+    """Make `entries` the module's registry of that name, replacing an existing one."""
     attributes = module.__dict__
     for name, value in attributes.get(registry_name, {}).items():
         hide(attributes, name, value)
     attributes[registry_name] = Registry(module, entries)
 
 
-# ---- parts kept where no registry sees them ----------------------------------------------------------------------------
+# ---- modules in plain containers ---------------------------------------------------------------------------------------
 
-_LOOK_AT = 8  # entries of a list: those that hold modules hold them from the start, and assigning a long list stays cheap
+_LOOK_AT = 8  # entries of a list that are looked at: lists of modules start with modules, and assigning a long list stays cheap
 _told: set[tuple[type, str]] = set()
 _empty: dict[tuple[type, str], weakref.ref] = {}
 
 
 def notice_container(module: Module, name: str, value: list | dict, parts: tuple[type, ...]) -> None:
-    """Warn, once for a class and a name, of modules or parameters in a plain list or dict; remember an empty one for later."""
+    """Warn, once per class and attribute, of modules or parameters in a plain list or dict; remember empty containers for later."""
     place = type(module), name
     if place in _told:
         return
@@ -112,7 +112,7 @@ def notice_container(module: Module, name: str, value: list | dict, parts: tuple
 
 
 def notice_filled_containers(parts: tuple[type, ...]) -> None:
-    """Look again at the containers that were empty when they were assigned: `self.layers = []`, then `append`."""
+    """Check again the containers that were empty when assigned: `self.layers = []`, then `append`."""
     while _empty:
         (_, name), reference = _empty.popitem()
         module = reference()

@@ -1,6 +1,6 @@
-"""What `Module.state_dict` and `Module.load_state_dict` do: write the tree's tensors into one flat dictionary, and read them back.
+"""`Module.state_dict` and `Module.load_state_dict`: the tensors of a module tree as one flat dictionary, and back.
 
-Keys are the dotted names of `named_parameters` and `named_buffers`, shared tensors under each of their names. Nothing here knows files.
+Keys are the dotted names of `named_parameters` and `named_buffers`, with shared tensors under each of their names. Files are not handled here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EXTRA_STATE = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """The keys a load did not find, and those it had no place for."""
+    """The result of a load: keys missing from the state dict, and keys the module does not have."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
 
 
 def collect(module: Module, destination: dict[str, Any] | None, prefix: str, keep_vars: bool) -> dict[str, Any]:
-    """The state of `module` and everything under it, written into `destination`."""
+    """Write the state of `module` and all submodules into `destination`."""
     if destination is None:
         destination = OrderedDict()
         destination._metadata = OrderedDict()
@@ -52,7 +52,7 @@ def collect(module: Module, destination: dict[str, Any] | None, prefix: str, kee
 
 
 def run_post_hooks(module: Module, destination: dict[str, Any], prefix: str, metadata: dict[str, Any]) -> dict[str, Any]:
-    """Public hooks change the dictionary in place; those registered the old, private way may return another."""
+    """Run the post hooks: public ones change the dictionary in place; those registered by PyTorch's private method may return another."""
     for number, hook in module._state_dict_hooks.items():
         replacement = hook(module, destination, prefix, metadata)
         if replacement is None:
@@ -88,13 +88,13 @@ def own_state(module: Module) -> dict[str, Tensor]:
 
 
 def left_to_subclasses(method: Callable) -> Callable:
-    """Mark a method that Module only names."""
+    """Mark a method that Module declares for subclasses to define."""
     method.left_to_subclasses = True
     return method
 
 
 def overrides(module: Module, method: str) -> bool:
-    """Whether the module's class has its own `method` in place of Module's."""
+    """Whether the module's class overrides Module's `method`."""
     return not hasattr(getattr(type(module), method), "left_to_subclasses")
 
 
@@ -102,7 +102,7 @@ def overrides(module: Module, method: str) -> bool:
 
 
 def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> _IncompatibleKeys:
-    """Fill `module` from `state_dict`, which is left as it is. Every mismatch is found before one error lists them all."""
+    """Load `state_dict`, which is not modified, into `module`. All mismatches are collected and raised as one error."""
     if not isinstance(state_dict, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
     state = OrderedDict(state_dict)
@@ -123,14 +123,14 @@ def _describe(what: str, keys: list[str]) -> list[str]:
 
 
 class _Loading:
-    """One walk over the tree, gathering what did not match."""
+    """One traversal of the module tree that collects mismatches."""
 
     def __init__(self, metadata: Mapping[str, dict], assign: bool, keys: _IncompatibleKeys, errors: list[str]) -> None:
         self.metadata, self.assign, self.keys, self.errors = metadata, assign, keys, errors
         self.rebound: dict[int, Rebinding] = {}
 
     def fill(self, module: Module, state: dict[str, Any], prefix: str) -> None:
-        metadata = dict(self.metadata.get(prefix[:-1], {}))  # a copy: the caller's metadata stays the caller's
+        metadata = dict(self.metadata.get(prefix[:-1], {}))  # a copy, so that the caller's metadata is not changed
         if self.assign:
             metadata.update(assign_to_params_buffers=True, rebound=self.rebound)
         module._load_from_state_dict(state, prefix, metadata, True, *self.keys, self.errors)
@@ -147,7 +147,7 @@ class _Loading:
 
 
 def _split(state: dict[str, Any], prefix: str) -> dict[str, dict[str, Any]]:
-    """The entries of each child, by the child's name. The keys stay whole."""
+    """The entries of each child, by the child's name; with their full keys."""
     parts: dict[str, dict[str, Any]] = {}
     for key, value in state.items():
         name, dot, _ = key[len(prefix) :].partition(".")
@@ -160,7 +160,7 @@ def load_own(
     module: Module, state_dict: dict[str, Any], prefix: str, metadata: dict[str, Any], strict: bool,
     missing_keys: list[str], unexpected_keys: list[str], errors: list[str],
 ) -> None:  # fmt: skip
-    """Fill the module's own parameters, buffers and extra state; note what is missing, unexpected or of the wrong shape."""
+    """Load the module's own parameters, buffers and extra state; collect missing and unexpected keys and wrong shapes."""
     for number, hook in module._load_state_dict_pre_hooks.items():
         owner = (module,) if number in module._load_state_dict_pre_hooks_with_module else ()
         hook(*owner, state_dict, prefix, metadata, strict, missing_keys, unexpected_keys, errors)
@@ -176,7 +176,7 @@ def load_own(
 
 
 def _expected(module: Module, state: dict[str, Tensor], name: str) -> bool:
-    """Whether the module, or a child of it, may have a place for `name`."""
+    """Whether the module or one of its children may have an entry `name`."""
     first, dot, _ = name.partition(".")
     return first in module._modules if dot else name in state or name == EXTRA_STATE
 
@@ -196,11 +196,11 @@ def _fill_one(module: Module, name: str, tensor: Tensor, key: str, value: Any, m
         errors.append(f'While copying the parameter named "{key}", expected a Tensor from checkpoint but received {type(value)}')
         return
     if is_lazy(tensor) and is_lazy(value):
-        return  # neither has values
+        return  # meta tensors have no values
     if is_lazy(tensor):
         tensor.materialize(value.shape)
     if tensor.ndim == 0 and tuple(value.shape) == (1,):
-        value = value[0]  # as checkpoints of old wrote scalars
+        value = value[0]  # old checkpoints store scalars so
     if value.shape != tensor.shape:
         errors.append(
             f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
@@ -227,10 +227,10 @@ def _fill_one(module: Module, name: str, tensor: Tensor, key: str, value: Any, m
 
 
 class Rebinding:
-    """A tensor that `assign=True` replaces, and every name it had: tied names stay tied, and the last value read is theirs."""
+    """A tensor that `assign=True` replaces, with all names it had: tied names stay tied, and get the last value read."""
 
     def __init__(self, replaced: Tensor) -> None:
-        self.replaced = replaced  # kept alive, so that no other tensor takes its id
+        self.replaced = replaced  # kept alive, so that its id is not reused
         self.places: list[tuple[Module, str]] = []
 
 

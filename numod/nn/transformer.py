@@ -30,7 +30,7 @@ def _activation_of(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: attentions, a feed-forward part, a norm and a dropout for each."""
+    """Base of encoder and decoder layers: attentions and a feed-forward block, with a norm and dropout for each."""
 
     attentions: tuple[str, ...] = ()
 
@@ -54,7 +54,7 @@ class _Layer(Module):
         self.activation = _activation_of(activation)
 
     def _part(self, x: Tensor, number: int, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """x + function(x) with norm `number`, before or after."""
+        """The residual block x + function(x), with norm `number` before or after it."""
         norm, drop = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
         return x + drop(function(norm(x))) if self.norm_first else norm(x + drop(function(x)))
 
@@ -63,7 +63,7 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and a feed-forward part. `norm_first` puts the norms before them."""
+    """Self-attention and a feed-forward block; `norm_first` puts the norms before them (pre-norm)."""
 
     attentions = ("self_attn",)
 
@@ -75,7 +75,7 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to `memory`, and a feed-forward part."""
+    """Self-attention, cross-attention to `memory`, and a feed-forward block."""
 
     attentions = ("self_attn", "multihead_attn")
 

@@ -1,4 +1,4 @@
-"""Image layers: patches in and out, shuffled pixels and channels, resizing."""
+"""Image layers: unfold and fold, pixel and channel shuffling, upsampling."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """Columns added where their patches lie in an image of `output_size`."""
+    """Columns summed at the positions of their patches in an image of `output_size`: the transpose of Unfold."""
 
     def __init__(self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Channels of (N, C, …) dealt round between groups."""
+    """Channels of (N, C, …) interleaved between groups."""
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class ChannelShuffle(Module):
 
 
 class Upsample(Module):
-    """Resized to `size`, or by `scale_factor`."""
+    """Resizing to `size`, or by `scale_factor`; see `nn.functional.interpolate`."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None) -> None:
         super().__init__()
@@ -98,14 +98,14 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """The nearest element."""
+    """Upsampling with mode "nearest"."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Bilinear with corners aligned."""
+    """Upsampling with mode "bilinear" and align_corners=True."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -1,4 +1,4 @@
-"""Functions of layers: what modules compute, on tensors, with PyTorch's names. No kernels: rows and ops come from below."""
+"""The functions that modules compute, with PyTorch's names. They are composed of ops and have no kernels."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
 
 
 def _activation(row: object, *defaults: float, inplace: bool = True) -> Callable:
-    """A row with its defaults as a function with PyTorch's signature: the input, the row's numbers, and `inplace` where there is such a form."""
+    """A row of the table as a function with PyTorch's signature: the input, the row's numbers with defaults, and `inplace` if there is such a form."""
     names = row.inputs[1:]
     required = len(names) - len(defaults)
     numbers = [_parameter(name, Parameter.empty if k < required else defaults[k - required]) for k, name in enumerate(names)]
@@ -55,7 +55,7 @@ def _activation(row: object, *defaults: float, inplace: bool = True) -> Callable
 
 
 def _bound(name: str, signature: Signature, arguments: tuple, named: dict) -> tuple:
-    """All arguments in order. Raises TypeError where one is missing or too much."""
+    """All arguments in order. Raises TypeError for a missing or unexpected one."""
     try:
         bound = signature.bind(*arguments, **named)
     except TypeError as error:
@@ -83,14 +83,14 @@ softsign, tanhshrink, logsigmoid, tanh, sigmoid = (_activation(row, inplace=Fals
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:  # noqa: A002
-    """x moved towards zero by `lambd`, and zero within ±lambd. Raises RuntimeError for a negative one."""
+    """sign(x) max(|x| - lambd, 0). Raises RuntimeError for a negative `lambd`."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be in range [0, {dtypes.finfo(input.dtype).max:g}] for input dtype {input.dtype.short}, but found {lambd}")
     return t.softshrink(input, lambd)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:  # noqa: A002
-    """x kept within [min_val, max_val]; integers stay integers. Raises ValueError where the limits are the wrong way round."""
+    """x clamped to [min_val, max_val]; integers stay integers. Raises ValueError if min_val > max_val."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     if input.dtype is dtypes.bool_:
@@ -108,7 +108,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
 
 
 def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:  # noqa: A002
-    """x times the normal distribution function of x; `approximate="tanh"` its approximation. Hendrycks and Gimpel, 2016."""
+    """x times the standard normal cumulative distribution function of x, or its approximation by tanh. Hendrycks and Gimpel, 2016."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     return (t.gelu if approximate == "none" else t.gelu_tanh)(input)
@@ -130,7 +130,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
 
 
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:  # noqa: A002
-    """leaky_relu with a random slope per element in training, the mean slope otherwise."""
+    """leaky_relu with a random slope per element in training, else with the mean slope."""
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     slope = random.rand(input.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower if training else (lower + upper) / 2
@@ -184,7 +184,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
 
 def _over_input(function: Callable) -> Callable:
-    """The function with its result written over its input."""
+    """The in-place form of the function."""
     parameters = signature_of(function).parameters
 
     def in_place(input: Tensor, *values: object, **named: object) -> Tensor:  # noqa: A002

@@ -1,4 +1,4 @@
-"""Attention: scaled dot products of queries and keys weigh the values; several heads with their projections."""
+"""Attention: scaled dot-product attention, and multi-head attention with its projections."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key^T * scale + mask) @ value for (..., L, E), (..., S, E), (..., S, Ev) -> (..., L, Ev). Vaswani et al., 2017.
 
-    A bool mask (..., L, S) tells who takes part, a floating one is added; rows where nobody takes part give 0. `is_causal`: position i sees 0 to i. `enable_gqa`: keys and
-    values have fewer heads, each for several of the query's. On the CPU the matrix (L, S) is never held, but for a mask that needs a gradient or a gradient of the gradient.
+    A bool mask (..., L, S) is True where a key takes part, a floating one is added to the scores; fully masked rows give 0. `is_causal`: position i attends
+    to 0 .. i. `enable_gqa`: keys and values have fewer heads, each shared by several of the query's. On the CPU the (L, S) scores are never materialised,
+    except for a mask that requires a gradient and for double backward.
     """
     _check(query, key, value, attn_mask, dropout_p, is_causal)
     scale = 1.0 / sqrt(query.shape[-1] or 1) if scale is None else float(scale)
@@ -34,7 +35,7 @@ def scaled_dot_product_attention(
 
 
 def _grouped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:
-    """The heads of queries (..., H, L, E) as (..., Hk, H / Hk, L, E), for one of the Hk heads of keys and values each."""
+    """Queries (..., H, L, E) as (..., Hk, H / Hk, L, E): grouped by the head of keys and values they share."""
     heads, kept = query.shape[-3], max(key.shape[-3], value.shape[-3])
     if any(each.shape[-3] == 0 or heads % each.shape[-3] or kept % each.shape[-3] for each in (key, value)):
         raise RuntimeError("Number of heads in key and value must divide the number of heads in query")
@@ -44,7 +45,7 @@ def _grouped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> 
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, causal: bool, scale: float) -> Tensor:
-    """By blocks, or composed."""
+    """Attention by the blockwise kernel if it applies, else composed of ops."""
     tensors = (query, key, value) if mask is None else (query, key, value, mask)
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         shapes = ", ".join(str(tuple(each.shape)) for each in tensors[:3])
@@ -75,7 +76,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropo
 
 
 def _mask_of(name: str, mask: Tensor | None, like: Tensor) -> Tensor | None:
-    """A mask to be added: -inf where a bool mask is True."""
+    """A mask to be added to the scores: -inf where a bool mask is True."""
     if mask is None or mask.is_floating_point():
         return mask
     if mask.dtype is not dtypes.bool_:
@@ -133,7 +134,7 @@ def multi_head_attention_forward(
         scores = f.matmul(q * (1.0 / sqrt(width)), k.transpose(-2, -1))
         used = dropout(softmax(scores if mask is None else scores + mask, -1), dropout_p, training)
         attended = f.matmul(used, v)
-    else:  # by blocks of keys, and 0 where nobody takes part
+    else:  # the blockwise kernel, which gives 0 for fully masked rows
         attended = scaled_dot_product_attention(q, k, v, mask, dropout_p if training else 0.0)
     result = f.reshape(f.transpose(attended, 0, 1), (length * batch, size))
     result = f.reshape(linear(result, out_proj_weight, out_proj_bias), (length, batch, size))
@@ -146,7 +147,7 @@ def multi_head_attention_forward(
 
 
 def _projected(query: Tensor, key: Tensor, value: Tensor, weight: Tensor | None, bias: Tensor | None, separate: tuple | None) -> list[Tensor]:
-    """Queries, keys and values, by one weight (3 E, E) or one each; one product where all three are the same tensor."""
+    """Projected queries, keys and values, with one weight (3 E, E) or one each; a single product for self-attention."""
     biases = (None,) * 3 if bias is None else f.chunk(bias, 3, 0)
     if separate is None and query is key and key is value:
         return list(f.chunk(linear(query, weight, bias), 3, -1))

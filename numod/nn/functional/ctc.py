@@ -17,7 +17,7 @@ def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int], blank: int = 0, reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """-log of the probability of the targets under log_probs (T, N, C) or (T, C); targets (N, S), or all in a row. The mean is by target length.
+    """-log of the probability of the targets under log_probs (T, N, C) or (T, C); targets (N, S), or concatenated. "mean" divides each loss by its target length first.
 
     Raises RuntimeError for lengths or labels that do not fit. Graves et al., 2006.
     """
@@ -56,7 +56,7 @@ def _lengths(name: str, value: Tensor | Sequence[int], batch: int) -> list[int]:
 
 
 def _padded(targets: Tensor, sizes: list[int], batch: int) -> Tensor:
-    """Targets as (N, S), int64; what lies past a target's length is 0."""
+    """Targets as (N, S), int64, padded with 0."""
     if targets.is_floating_point():
         raise RuntimeError(f"ctc_loss: expected integer targets, got {targets.dtype}")
     targets = targets.to(dtypes.int64)

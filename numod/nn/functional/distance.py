@@ -13,13 +13,13 @@ pdist = f.pdist
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:  # noqa: A002
-    """Divided by its norm along a dimension, or by eps where that is greater."""
+    """x divided by its norm along a dimension, or by eps if that is greater."""
     length = t.clamp_min(f.norm(input, p, dim, True), eps)
     return input / length if out is None else f.div(input, length, out=out)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x1 . x2 / (|x1| |x2|) along a dimension of the two as broadcast, norms not below eps."""
+    """x1 . x2 / (|x1| |x2|) along a dimension after broadcasting, with norms of at least eps."""
     dtype = dtypes.promote_types(x1.dtype, x2.dtype)
     x1, x2 = f.broadcast_tensors(x1.to(dtype), x2.to(dtype))
     return f.sum(x1 * x2, dim) / (t.clamp_min(f.norm(x1, 2, dim), eps) * t.clamp_min(f.norm(x2, 2, dim), eps))

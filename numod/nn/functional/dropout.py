@@ -1,4 +1,4 @@
-"""Dropout: elements, or whole channels, set to 0 (or to what keeps mean and variance) at random in training."""
+"""Dropout: elements, or whole channels, set to 0 at random in training (or to a value that preserves mean and variance)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _check(p: float) -> None:
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
-    """Each element 0 with probability p, else divided by 1 - p; in evaluation unchanged. Srivastava et al., 2014."""
+    """In training each element is zeroed with probability p, else divided by 1 - p; in evaluation unchanged. Srivastava et al., 2014."""
     _check(p)
     if not training or p == 0.0:
         return input
@@ -28,7 +28,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def _kept(input: Tensor, p: float) -> Tensor:  # noqa: A002
-    """1 with probability 1 - p, else 0: one for each of the first two dimensions."""
+    """A mask over the first two dimensions: 1 with probability 1 - p, else 0."""
     shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
     return (random.rand(shape, dtype=input.dtype, device=input.device) >= p).to(input.dtype)
 
@@ -73,7 +73,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def _alpha(input: Tensor, kept: Tensor, p: float, inplace: bool) -> Tensor:  # noqa: A002
-    """Dropped elements become SELU's limit, and all are scaled back to mean 0 and variance 1."""
+    """Dropped elements become SELU's lower limit, and all are rescaled to mean 0 and variance 1."""
     if p == 1.0:
         result = input * 0.0
     else:

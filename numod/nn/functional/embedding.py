@@ -1,4 +1,4 @@
-"""Rows of a table by index, sums of such rows by bag, and the reverse of an index: one-hot vectors."""
+"""Embedding lookup, reductions of embeddings by bag, and one-hot vectors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def embedding(
 ) -> Tensor:
     """Rows of weight (count, size) at indices of any shape -> (..., size). Row `padding_idx` gets no gradient.
 
-    `max_norm` shortens the rows that are read, in place; `scale_grad_by_freq` divides gradients by how often an index occurs. Gradients are
-    dense, also where `sparse` is asked for. Raises IndexError for indices outside.
+    `max_norm` renormalizes the rows that are read, in place; `scale_grad_by_freq` divides gradients by the number of occurrences of an index.
+    Gradients are dense, also with `sparse`. Raises IndexError for indices out of range.
     """
     if not weight.ndim == 2:
         raise RuntimeError("'weight' must be 2-D")
@@ -51,15 +51,15 @@ def _indices(input: Tensor) -> Tensor:  # noqa: A002
 
 @no_grad()
 def _shorten(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
-    """Rows longer than `max_norm` become that long."""
+    """Scale rows with a larger norm than `max_norm` down to it."""
     rows = f.index_select(weight, 0, indices)
     norms = f.norm(rows, norm_type, 1, True)
     scale = f.where(norms > max_norm, max_norm / (norms + 1e-7), norms.new_ones(()))
-    weight.index_copy_(0, indices, rows * scale)  # an index that occurs twice is written twice with the same row
+    weight.index_copy_(0, indices, rows * scale)  # an index that occurs twice writes the same row twice
 
 
 def _by_frequency(rows: Tensor, indices: Tensor, count: int) -> Tensor:
-    """The same rows, whose gradient is divided by how often their index occurs."""
+    """The same rows, with gradients divided by the number of occurrences of their index."""
     counts = rows.new_zeros(count).index_add(0, indices, rows.new_ones(indices.numel()))
     share = rows / f.index_select(counts, 0, indices).unsqueeze(1)
     return share + (rows - share).detach()
@@ -69,9 +69,9 @@ def embedding_bag(
     input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2, scale_grad_by_freq: bool = False,  # noqa: A002
     mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:
-    """The sum, mean or greatest of the rows of each bag -> (bags, size). input (bags, n), or all indices in a row with the `offsets` where bags begin.
+    """The sum, mean or maximum of the rows of each bag -> (bags, size). input is (bags, n), or a vector with the `offsets` where bags begin.
 
-    Indices of `padding_idx` do not count. Raises ValueError for shapes that do not fit.
+    Indices equal to `padding_idx` are ignored. Raises ValueError for shapes that do not fit.
     """
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
@@ -114,7 +114,7 @@ def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, 
 
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, Tensor, int]:  # noqa: A002
-    """The indices in a row, the bag of each, and the number of bags."""
+    """(the indices as a vector, the bag of each, number of bags)."""
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError("If input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type " + type(offsets).__name__)
@@ -134,7 +134,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Te
 
 
 def _last_offset(places: Tensor, length: int, include_last: bool) -> int:
-    """The last offset of those checked: they begin with 0, rise, and end within the input."""
+    """The last offset, after checking that offsets start at 0, ascend, and end within the input."""
     if not places.numel():
         if include_last or length:
             raise RuntimeError(f"offsets: expected at least 1 for {length} indices with include_last_offset={include_last}, got none")

@@ -15,7 +15,7 @@ __all__ = ["linear_cross_entropy"]
 
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
-    """How PyTorch divides the batch to save memory. The loss does not depend on it, and numod computes the scores at once: they are checked and kept, no more."""
+    """How PyTorch splits the batch to save memory. The loss does not depend on it; numod checks and stores the options, and computes all scores at once."""
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None
@@ -41,7 +41,7 @@ def linear_cross_entropy(
 ) -> Tensor:
     """cross_entropy of input (N, in) or (in,) times linear_weight (C, ..., in) with target (N, ...) of classes or (N, C, ...) of probabilities.
 
-    `options` change nothing here. Raises RuntimeError for shapes that do not fit.
+    `options` have no effect. Raises RuntimeError for shapes that do not fit.
     """
     _check(input, linear_weight, linear_bias)
     scores = linear(input, f.reshape(linear_weight, (-1, linear_weight.shape[-1])), None if linear_bias is None else f.reshape(linear_bias, (-1,)))

@@ -1,4 +1,4 @@
-"""Losses: pointwise rows closed by a reduction, and those with class indices."""
+"""Losses: elementwise ones with a reduction, and those with class indices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *numbers: float | Tensor) -> Tensor:  # noqa: A002
-    """A row of input and target, reduced: in one pass where all are dense and of one shape."""
+    """A row of input and target, reduced; in a single pass if all are contiguous and of one shape."""
     own, other = input._layout, target._layout
     if own.shape != other.shape:
         warnings.warn(
@@ -78,7 +78,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 @with_legacy
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:  # noqa: A002
-    """-(target log x + (1 - target) log(1 - x)), logarithms not below -100. Raises ValueError for other shapes, RuntimeError for x outside [0, 1]."""
+    """-(target log x + (1 - target) log(1 - x)), with logarithms clamped to at least -100. Raises ValueError for other shapes, RuntimeError for x outside [0, 1]."""
     if target.shape != input.shape:
         raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size.")
     if not ((input >= 0) & (input <= 1)).all()._observe():
@@ -94,7 +94,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,  # noqa: A002
 ) -> Tensor:
-    """binary_cross_entropy of sigmoid(x), without its rounding; `pos_weight` multiplies the loss of positive targets."""
+    """binary_cross_entropy of sigmoid(x), numerically stable; `pos_weight` multiplies the loss of positive targets."""
     if target.shape != input.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     if not target.dtype.is_floating_point:
@@ -152,7 +152,7 @@ def cross_entropy(
 
 
 def _total_cross_entropy(x: Tensor, target: Tensor, ignored: int, reduction: str) -> Tensor:
-    """The loss and the check of its targets in one pass."""
+    """The loss and the check of its targets in a single pass."""
     x, target = x if x._layout.dense else f.contiguous(x), target if target._layout.dense else f.contiguous(target)
     loss, _, wrong = apply(sm.cross_entropy_total, (x, target), (ignored, reduction == "mean"))
     if wrong._observe():
@@ -161,14 +161,14 @@ def _total_cross_entropy(x: Tensor, target: Tensor, ignored: int, reduction: str
 
 
 def _refuse_classes(target: Tensor, ignored: int, classes: int) -> None:
-    """Raise IndexError for the targets outside [0, classes)."""
+    """Raise IndexError for targets outside [0, classes)."""
     wrong = f.masked_fill(target, target == ignored, 0)
     low, high = wrong.min()._observe(), wrong.max()._observe()
     raise IndexError(f"Target {low if low < 0 else high} is out of bounds for {classes} classes.")
 
 
 def _spread(x: Tensor, weight: Tensor | None, classes: int) -> Tensor:
-    """Mean over classes of the (weighted) negative log-probabilities."""
+    """The label-smoothing term: the mean over classes of the (weighted) negative log-probabilities."""
     weighted = x if weight is None else x * weight.reshape([1, -1] + [1] * (x.ndim - 2))
     return -f.sum(weighted, 1) / classes
 
@@ -176,7 +176,7 @@ def _spread(x: Tensor, weight: Tensor | None, classes: int) -> Tensor:
 def _class_loss(
     x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reduction: str, loss_of: Callable[[Tensor, Tensor], Tensor], uniform: bool = False
 ) -> Tensor:
-    """The shared part of losses with class indices: checks, ignored targets, class weights, reduction."""
+    """Common part of losses with class indices: checks, ignored targets, class weights, reduction."""
     if x.ndim == 0:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if x.ndim == 1:

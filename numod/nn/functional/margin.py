@@ -1,4 +1,4 @@
-"""Losses by margins, by similarity, and by likelihoods of counts and of numbers."""
+"""Margin losses, similarity losses, and Poisson and Gaussian negative log-likelihoods."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False, reduction: str = "mean"
 ) -> Tensor:
-    """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` also looks from the positive. Balntas et al., 2016."""
+    """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` takes the smaller of the negative's distances from anchor and positive. Balntas et al., 2016."""
     return triplet_margin_with_distance_loss(
         anchor, positive, negative, distance_function=lambda a, b: pairwise_distance(a, b, p, eps), margin=margin, swap=swap, reduction=reduction
     )
@@ -120,7 +120,7 @@ def triplet_margin_loss(
 def triplet_margin_with_distance_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable | None = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
 ) -> Tensor:
-    """The same with any distance between tensors."""
+    """Triplet margin loss with any distance function."""
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.ndim == positive.ndim == negative.ndim:
@@ -159,6 +159,6 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
         raise ValueError(reduction + " is not valid")
     if (var < 0).any():
         raise ValueError("var has negative entry/entries")
-    var = var + (t.clamp_min(var, eps) - var).detach()  # the floor takes no part in the gradient
+    var = var + (t.clamp_min(var, eps) - var).detach()  # the gradient ignores the clamping
     loss = 0.5 * (t.log(var) + (input - target) ** 2 / var)
     return reduced(loss + 0.5 * log(2 * pi) if full else loss, reduction)

@@ -24,12 +24,12 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
 
 
 def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """x dense, in this shape."""
+    """x contiguous, in this shape."""
     return f.contiguous(x) if tuple(x.shape) == shape else f.reshape(f.contiguous(x), shape)
 
 
 def _agreeing(x: Tensor, *others: Tensor | None) -> Tensor:
-    """x itself, or a 16-bit x as float32 where the others are. Raises RuntimeError for other mixtures of dtypes."""
+    """x itself, or a 16-bit x as float32 if the others are float32. Raises RuntimeError for other mixtures of dtypes."""
     found = {each.dtype for each in others if each is not None} - {x.dtype}
     if not found:
         return x
@@ -99,7 +99,7 @@ def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None,  # noqa: A002
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:
-    """Channels of (N, C, ...) normalised by their batch's mean and variance in training, which move the running ones; by the running ones else.
+    """Channels of (N, C, ...) normalised by the batch's mean and variance in training, which update the running ones; else by the running ones.
 
     Ioffe and Szegedy, 2015. Raises ValueError for one value per channel in training, RuntimeError for shapes that do not fit.
     """

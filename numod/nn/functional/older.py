@@ -1,4 +1,4 @@
-"""Functions of PyTorch's top namespace whose arguments come in another order, or as numbers, than those of `nn.functional`; nothing is computed here."""
+"""Functions of PyTorch's top namespace with another argument order than in `nn.functional`, or with numeric codes for modes. Only adapters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .dropout import alpha_dropout, dropout, feature_alpha_dropout
 from .embedding import embedding as _embedding, embedding_bag as _embedding_bag
 from .linear import linear
 
-_REDUCTIONS = ("none", "mean", "sum")  # by number; PyTorch's default here is 0, none
+_REDUCTIONS = ("none", "mean", "sum")  # by numeric code; PyTorch's default here is 0, none
 _MODES, _BORDERS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_norm binary_cross_entropy_with_logits constant_pad_nd convolution cosine_embedding_loss
     ctc_loss dropout_ embedding embedding_bag feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler gru_cell instance_norm kl_div lstm_cell
@@ -109,14 +109,14 @@ def convolution(
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> tuple[Tensor, Tensor]:  # noqa: A002
-    """(greatest elements, where they are)."""
+    """(maxima, indices)."""
     return pooling.adaptive_max_pool1d(input, output_size, return_indices=True)
 
 
 def max_pool1d_with_indices(
     input: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int = 1, ceil_mode: bool = False,  # noqa: A002
 ) -> tuple[Tensor, Tensor]:
-    """(greatest elements, where they are)."""
+    """(maxima, indices)."""
     return pooling.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)
 
 

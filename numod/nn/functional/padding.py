@@ -1,4 +1,4 @@
-"""Borders around the last dimensions: constants, reflections, repeated edges, or the other side."""
+"""Padding of the last dimensions: constant, reflected, replicated or circular."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["pad"]
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:  # noqa: A002
-    """Borders of sizes (left, right, top, bottom, ...) from the last dimension on; negative ones crop.
+    """Padded by (left, right, top, bottom, ...) from the last dimension on; negative sizes crop.
 
     Modes: "constant" (of `value`), "reflect", "replicate", "circular". Raises RuntimeError for sizes that do not fit.
     """
@@ -37,7 +37,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         before, after = pad[2 * k], pad[2 * k + 1]
         if before or after:
             dim = input.ndim - 1 - k
-            if mode == "circular":  # what is cropped does not come back on the other side
+            if mode == "circular":  # cropped elements do not reappear on the other side
                 left, right = max(-before, 0), max(-after, 0)
                 result = f.narrow(result, dim, left, max(result.shape[dim] - left - right, 0))
                 before, after = max(before, 0), max(after, 0)
@@ -46,7 +46,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
 
 def _index(mode: str, n: int, before: int, after: int, dim: int) -> Tensor:
-    """Where each element of the padded dimension comes from."""
+    """The source index of each element of the padded dimension."""
     limit = {"reflect": n - 1, "circular": n, "replicate": before + after + n}[mode]
     if before > limit or after > limit:
         raise RuntimeError(

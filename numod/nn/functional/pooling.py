@@ -1,4 +1,4 @@
-"""Pooling over one to three dimensions: greatest, mean, power mean, adaptive, fractional, and the reverse of the first."""
+"""Pooling over one to three dimensions: max, average, power-average, adaptive, fractional, and max unpooling."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _expect_planes(name: str, shape: tuple[int, ...], ndim: int) -> None:
 
 
 def _output_size(n: int, kernel: int, stride: int, pad: int, step: int, ceil_mode: bool) -> int:
-    """Windows along one dimension; with `ceil_mode` also a last one that begins inside the input or its left border."""
+    """The number of windows along one dimension; with `ceil_mode` also a last one that starts inside the input or its left padding."""
     reach = n + 2 * pad - step * (kernel - 1) - 1
     size = (reach + (stride - 1 if ceil_mode else 0)) // stride + 1
     return size - 1 if ceil_mode and (size - 1) * stride >= n + pad else size
@@ -46,7 +46,7 @@ def _short(values: tuple[int, ...]) -> int | tuple[int, ...]:
 
 
 def _windows(name: str, x: Tensor, kernel: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool, ndim: int) -> tuple:
-    """The op's parameters, checked."""
+    """The op's parameters, after checks."""
     return _checked(name, tuple(x.shape), *[each if isinstance(each, int) or each is None else tuple(each) for each in (kernel, stride, padding, dilation)], ceil_mode, ndim)
 
 
@@ -70,7 +70,7 @@ def _checked(name: str, shape: tuple[int, ...], kernel: Size, stride: Size | Non
 
 
 def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], ndim: int) -> tuple:
-    """The op's parameters for windows that divide the input evenly: regular ones where they can be, else with stride 0."""
+    """The op's parameters for adaptive windows: regular ones if the sizes divide, else with stride 0."""
     wanted = (output_size,) * ndim if output_size is None or isinstance(output_size, int) else tuple(output_size)
     if len(wanted) != ndim:
         what = "'output_size' should contain one int" if ndim == 1 else f"internal error: output_size.size() must be {ndim}"
@@ -90,7 +90,7 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
 
 
 def _max(x: Tensor, parameters: tuple, with_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
-    """Indices take time: there are none where neither the caller nor a gradient needs them."""
+    """Max pooling, with indices only if the caller or a gradient needs them, since they take time."""
     x = f.contiguous(x)
     if not with_indices and not (is_grad_enabled() and x.requires_grad):
         return op.greatest.apply((x,), parameters)
@@ -239,7 +239,7 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
 
 
 def _fractional_max(x: Tensor, window: tuple, sizes: tuple, samples: list, ndim: int) -> tuple[Tensor, Tensor]:
-    """Windows of each plane start where its samples say: gathered as (N, C, windows, window elements), then the greatest of each."""
+    """Windows start at random positions given by the samples: they are gathered as (N, C, windows, window elements) and reduced by max."""
     places = [[_places(sample, window, sizes, tuple(x.shape[-ndim:])) for sample in image] for image in samples]
     windows = (*x.shape[:2], *sizes, prod(window))
     index = creation.tensor(places, dtype=dtypes.int64, device=x.device).reshape(*x.shape[:2], prod(windows[2:]))
@@ -250,7 +250,7 @@ def _fractional_max(x: Tensor, window: tuple, sizes: tuple, samples: list, ndim:
 
 
 def _places(sample: list[float], window: tuple, sizes: tuple, plane: tuple) -> list[int]:
-    """Flat places of all elements of all windows of one plane. In two dimensions PyTorch takes the samples from the last on."""
+    """Flat indices of all elements of all windows of a plane. In two dimensions PyTorch uses the samples in reverse order."""
     order = sample[::-1] if len(plane) == 2 else sample
     starts = [_starts(u, n, o, k) for u, n, o, k in zip(order, plane, sizes, window)]
     flat: list[list[int]] = [[0]]

@@ -1,4 +1,4 @@
-"""How losses are reduced: "mean", "sum" or "none", and the older spelling of that, which most losses still take."""
+"""Reduction of losses, "mean", "sum" or "none", and the deprecated arguments for it, which most losses still take."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
-    """What `size_average` and `reduce` mean today, with a warning."""
+    """The `reduction` that the deprecated `size_average` and `reduce` stand for, with a warning."""
     reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
     warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4)
     return reduction
 
 
 def with_legacy(loss: Callable, before: str = "reduction") -> Callable:
-    """A loss that also takes `size_average` and `reduce`, in PyTorch's places: the first stands before parameter `before`, the second before `reduction`."""
+    """Decorator that adds `size_average` and `reduce` at PyTorch's positions: the first precedes parameter `before`, the second `reduction`."""
     parameters = list(inspect.signature(loss).parameters.values())
     for name, place in (("size_average", before), ("reduce", "reduction")):
         at = [each.name for each in parameters].index(place)

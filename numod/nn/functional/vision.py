@@ -1,4 +1,4 @@
-"""Images: patches in and out, shuffled pixels and channels, resizing, and sampling at places of a grid."""
+"""Image functions: unfold and fold, pixel and channel shuffling, resizing, and grid sampling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _pair(value: int | Sequence[int]) -> tuple[int, int]:
 
 
 def _patch_places(sizes: tuple, kernel: tuple, dilation: tuple, padding: tuple, stride: tuple) -> tuple[Tensor, tuple[int, int]]:
-    """Flat places in the padded image of each tap of each patch, (taps, patches), and how many patches there are each way."""
+    """(flat indices into the padded image of each tap of each patch, (taps, patches); number of patches vertically and horizontally)."""
     counts = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(sizes, kernel, dilation, padding, stride))
     if min(counts) <= 0:
         raise RuntimeError(f"given input with spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}: no patch fits")
@@ -52,7 +52,7 @@ def fold(
     input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,  # noqa: A002
     stride: int | Sequence[int] = 1,
 ) -> Tensor:
-    """Columns (N, C * taps, patches) added where the patches lie in (N, C, *output_size): the transpose of `unfold`."""
+    """Columns (N, C * taps, patches) summed at the positions of their patches in (N, C, *output_size): the transpose of `unfold`."""
     if input.ndim not in (2, 3):
         raise RuntimeError(f"Expected 2D or 3D (batch mode) tensor for input to fold, but got {list(input.shape)}")
     x = input if input.ndim == 3 else input.unsqueeze(0)
@@ -100,14 +100,14 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:  # noqa: A0
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:  # noqa: A002
-    """Channels of (N, C, ...) dealt round: (groups, C / groups) transposed. Zhang et al., ShuffleNet, 2018."""
+    """Channels of (N, C, ...) rearranged: (groups, C / groups) transposed. Zhang et al., ShuffleNet, 2018."""
     if groups <= 0 or input.shape[1] % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {input.shape[1]} channels and {groups} groups.")
     split = f.reshape(input, (input.shape[0], groups, input.shape[1] // groups, *input.shape[2:]))
     return f.reshape(f.transpose(split, 1, 2), input.shape)
 
 
-# ---- resizing: along one dimension after the other, each result element a weighted sum of input elements
+# ---- resizing: one dimension after the other; each output element is a weighted sum of input elements
 
 
 def interpolate(
@@ -138,7 +138,7 @@ def interpolate(
 
 
 def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | None, ndim: int) -> tuple[list[int], list[float | None]]:
-    """Sizes of the result, and the scale of each dimension where it was given and is kept."""
+    """(output sizes, scale of each dimension if given and not to be recomputed)."""
     if ndim not in (1, 2, 3):
         raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {x.ndim}D)")
     if (size is None) == (factor is None):
@@ -185,7 +185,7 @@ def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, co
 
 
 def _taps(n: int, size: int, scale: float, corners: bool, mode: str) -> list[list[tuple[int, float]]]:
-    """(place, weight) pairs for each element of the result."""
+    """For each output element the (index, weight) pairs of the input elements it is a sum of."""
     found = []
     for k in range(size):
         if corners:
@@ -204,7 +204,7 @@ def _taps(n: int, size: int, scale: float, corners: bool, mode: str) -> list[lis
 
 
 def cubic(x: float, a: float = -0.75) -> float:
-    """The convolution kernel of Keys, 1981, at distance x."""
+    """The cubic convolution kernel of Keys, 1981, at distance x."""
     x = abs(x)
     if x <= 1:
         return ((a + 2) * x - (a + 3)) * x * x + 1
@@ -212,7 +212,7 @@ def cubic(x: float, a: float = -0.75) -> float:
 
 
 def _antialiased(n: int, size: int, scale: float, corners: bool, mode: str) -> list[list[tuple[int, float]]]:
-    """The same with a kernel as wide as the scale, which a smaller image needs."""
+    """The same with a kernel widened by the scale, for antialiased downsampling."""
     if corners:
         scale = (n - 1) / (size - 1) if size > 1 else 0.0
     reach = (2.0 if mode == "bicubic" else 1.0) * max(scale, 1.0)
@@ -228,28 +228,28 @@ def _antialiased(n: int, size: int, scale: float, corners: bool, mode: str) -> l
 
 
 def upsample(input: Tensor, size: object = None, scale_factor: object = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:  # noqa: A002
-    """`interpolate` under an older name."""
+    """Deprecated name of `interpolate`."""
     warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:  # noqa: A002
-    """The nearest element."""
+    """Deprecated: `interpolate` with mode "nearest"."""
     warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor)
 
 
 def upsample_bilinear(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:  # noqa: A002
-    """Bilinear with corners aligned."""
+    """Deprecated: `interpolate` with mode "bilinear" and align_corners=True."""
     warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
-# ---- sampling at places
+# ---- grid sampling
 
 
 def _corners(align_corners: bool | None) -> bool:
-    """False, with a warning, where it was left open: it is True in code of before PyTorch 1.3."""
+    """`align_corners`, False with a warning if it was not given: code written before PyTorch 1.3 expects True."""
     if align_corners is None:
         warnings.warn(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. "
@@ -259,7 +259,7 @@ def _corners(align_corners: bool | None) -> bool:
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """Places (N, *sizes, ndim) in [-1, 1] of an affine map theta (N, ndim, ndim + 1), for `grid_sample`. Jaderberg et al., 2015."""
+    """Sampling grid (N, *sizes, ndim) in [-1, 1] of an affine map theta (N, ndim, ndim + 1), for `grid_sample`. Jaderberg et al., 2015."""
     align_corners = _corners(align_corners)
     size, ndim = tuple(size), len(size) - 2
     if ndim not in (2, 3):
@@ -283,7 +283,7 @@ def _axis(n: int, corners: bool, like: Tensor) -> Tensor:
 
 
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:  # noqa: A002
-    """input (N, C, *sizes) at places grid (N, *out, ndim) in [-1, 1], x first -> (N, C, *out). Modes "bilinear", "nearest", "bicubic" (2d)."""
+    """input (N, C, *sizes) sampled at grid (N, *out, ndim) in [-1, 1], x first -> (N, C, *out). Modes "bilinear", "nearest", "bicubic" (2d)."""
     ndim = input.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
@@ -319,7 +319,7 @@ def _unnormalized(x: Tensor, n: int, corners: bool) -> Tensor:
 
 
 def _bordered(x: Tensor, n: int, padding_mode: str, corners: bool) -> Tensor:
-    """Places outside brought to the border, or mirrored there."""
+    """Coordinates outside clamped to the border, or reflected at it."""
     if padding_mode == "border":
         return t.clamp(x, 0.0, n - 1.0)
     if padding_mode == "reflection":
@@ -335,7 +335,7 @@ def _bordered(x: Tensor, n: int, padding_mode: str, corners: bool) -> Tensor:
 
 
 def _gathered(x: Tensor, places: list[Tensor]) -> Tensor:
-    """Elements of x (N, C, *sizes) at whole places (N, *out) -> (N, C, *out); 0 outside."""
+    """Elements of x (N, C, *sizes) at integer coordinates (N, *out) -> (N, C, *out); 0 outside."""
     sizes, inside, flat = x.shape[2:], None, None
     for each, n in zip(places, sizes):
         within = (each >= 0) & (each <= n - 1)
@@ -362,7 +362,7 @@ def _bicubic(x: Tensor, places: list[Tensor], padding_mode: str, corners: bool) 
 
 
 def _cubic_weight(offset: Tensor, k: int, a: float = -0.75) -> Tensor:
-    """Keys's kernel at a distance whose side is known: inside for the two middle taps, outside for the others."""
+    """Keys's kernel for tap k of -1 .. 2: the polynomial for |x| <= 1 for the two middle taps, that for 1 < |x| < 2 for the others."""
     x = offset if k <= 0 else -offset
     if k in (0, 1):
         return ((a + 2) * x - (a + 3)) * x * x + 1

@@ -1,4 +1,4 @@
-"""PyTorch's paths to its layers, `nn.modules.linear.Linear` and so on: other names for the files of `nn`, where everything is defined."""
+"""PyTorch's module paths of its layers, `nn.modules.linear.Linear` and so on: aliases of the files of `nn`, where everything is defined."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from . import utils  # noqa: F401  the one file that is only here
 
-_nn = sys.modules[__name__.rpartition(".")[0]]  # complete but for this folder, which it imports last
+_nn = sys.modules[__name__.rpartition(".")[0]]  # complete except for this package, which it imports last
 _ELSEWHERE = {
     "flatten": "linear", "conv": "convolution", "batchnorm": "normalization", "instancenorm": "normalization", "rnn": "recurrent", "sparse": "embedding",
     "pixelshuffle": "vision", "upsampling": "vision", "fold": "vision", "channelshuffle": "vision",
-}  # files of PyTorch's whose layers are in one of another name here
+}  # files of PyTorch that have another name here
 
 _files = {name: file for name, file in vars(_nn).items() if isinstance(file, ModuleType) and not hasattr(file, "__path__")}
 _files |= {name: _files[other] for name, other in _ELSEWHERE.items()}
 for _name, _file in _files.items():
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _file
-for _name, _base, _own in (  # bases that people's code asks `isinstance` of, where they are called otherwise here
+for _name, _base, _own in (  # base classes used in `isinstance` checks, by PyTorch's name and the name here
     ("conv", "_ConvNd", "_Convolution"), ("conv", "_ConvTransposeNd", "_ConvTranspose"), ("batchnorm", "_NormBase", "_Norm"), ("dropout", "_DropoutNd", "_Dropout"),
     ("pooling", "_MaxPoolNd", "_MaxPool"), ("pooling", "_AvgPoolNd", "_AvgPool"), ("pooling", "_AdaptiveAvgPoolNd", "_AdaptiveAvgPool"),
     ("transformer", "_get_clones", "_copies"), ("transformer", "_get_activation_fn", "_activation_of"),
@@ -27,7 +27,7 @@ for _name, _base, _own in (  # bases that people's code asks `isinstance` of, wh
     setattr(_files[_name], _base, getattr(_files[_name], _own))
 
 
-for _name, _home in (("activation", "MultiheadAttention"), ("linear", "NonDynamicallyQuantizableLinear")):  # layers whose file is another one
+for _name, _home in (("activation", "MultiheadAttention"), ("linear", "NonDynamicallyQuantizableLinear")):  # layers that are in another file here
     setattr(_files[_name], _home, getattr(_files["attention"], _home))
 
 

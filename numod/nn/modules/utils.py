@@ -10,7 +10,7 @@ __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple]:
-    """A function that makes `n` of one value, and a tuple of several."""
+    """A function that repeats a single value `n` times, and turns an iterable into a tuple."""
 
     def parse(x: Any) -> tuple:
         return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
@@ -24,12 +24,12 @@ _triple, _quadruple = _ntuple(3, "_triple"), _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple:
-    """Each entry `n` times, the last entry first: from sizes of padding to the order in which `pad` takes them."""
+    """Each entry `n` times, the last entry first: padding per dimension in the order that `pad` takes it."""
     return tuple(each for each in reversed(t) for _ in range(n))
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take `prefix` off the keys that have it, and off those of the metadata, in place."""
+    """Strip `prefix` from the keys that have it, and from those of the metadata, in place."""
     for key in list(state_dict):
         if key.startswith(prefix):
             state_dict[key[len(prefix) :]] = state_dict.pop(key)
