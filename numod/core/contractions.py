@@ -17,7 +17,7 @@ FUNCTIONS = "einsum tensordot chain_matmul"
 IN_PLACE = "addmv addr baddbmm addbmm"
 OUT = "inner vdot kron cross addmv addr baddbmm addbmm ger tensordot"
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # in the order in which a result without a name of its own has them
 
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
@@ -199,7 +199,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
     """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
-    return add_product("addbmm", input, total(bmm(batch1, batch2), 0), beta, alpha)
+    return add_product("addbmm", input, total(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from .triangles import tril, triu
 BOTH = "cholesky=old_cholesky qr=old_qr svd=old_svd geqrf ormqr orgqr=householder_product"
 FUNCTIONS = "lu=old_lu lu_unpack"
 METHODS = "lu=old_lu"
-OUT = "cholesky qr svd geqrf ormqr orgqr"
+OUT = "lu lu_unpack cholesky qr svd geqrf ormqr orgqr"
 
 
 def expect_matrix(name: str, A: Tensor) -> Tensor:

@@ -166,7 +166,9 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
         return op(*inputs)
     if state.grad_enabled and any(isinstance(each, Tensor) and each.requires_grad for each in (*inputs, out)):
         raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
-    if getattr(op, "defaults", ()) and len({each.dtype for each in (*inputs, out) if isinstance(each, Tensor)}) > 1:
+    if op.defaults and len(inputs) < len(op.inputs):
+        inputs += op.defaults[len(inputs) - len(op.inputs) :]
+    if op.defaults and len({each.dtype for each in (*inputs, out) if isinstance(each, Tensor)}) > 1:
         return write_result(op.name, op(*inputs), out)
     _fit(out, broadcast_shapes(op.name, [each.shape for each in inputs if isinstance(each, Tensor)]))
     apply_into(op, inputs, (out,))
@@ -180,10 +182,15 @@ def write_result(name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | t
         return type(result)(filled)
     if state.grad_enabled and (result.requires_grad or out.requires_grad):
         raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
-    if not dtypes.can_cast(result.dtype, out.dtype):
-        raise RuntimeError(f"result type {result.dtype.short} can't be cast to the desired output type {out.dtype.short}")
+    expect_cast(result.dtype, out.dtype)
     _fit(out, result.shape)
     return copy_(out, result)
+
+
+def expect_cast(source: DType, target: DType) -> None:
+    """Raise RuntimeError where results of a dtype must not be written into another."""
+    if not dtypes.can_cast(source, target):
+        raise RuntimeError(f"result type {source.short} can't be cast to the desired output type {target.short}")
 
 
 def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
@@ -226,12 +233,16 @@ def to(
     memory_format: MemoryFormat = preserve_format,
 ) -> Tensor:
     """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
+    flags = 0
     for each in arguments:
         if isinstance(each, (DType, type)):
             dtype = each
         elif isinstance(each, Tensor):
             dtype, device = each.dtype, each.device
-        elif each is not None and not isinstance(each, bool):  # a bool is `non_blocking`, a hint that copies ignore
+        elif isinstance(each, bool):  # the first is `non_blocking`, a hint that copies ignore
+            flags += 1
+            copy = each if flags == 2 else copy
+        elif each is not None:
             device = each
     device = input.device if device is None else Device(device)
     dtype = dtypes.given(dtype) or input.dtype

@@ -117,7 +117,9 @@ def _via_copy(function: Callable) -> Callable:
 
     def method(self: Tensor, *arguments: object, **named: object) -> Tensor:
         source = f.clone(self) if state.grad_enabled and self.requires_grad else self  # values saved for backward must not be overwritten
-        return f.copy_(self, function(source, *arguments, **named))
+        result = function(source, *arguments, **named)
+        f.expect_cast(result.dtype, self.dtype)
+        return f.copy_(self, result)
 
     return method
 

@@ -91,7 +91,9 @@ def cond(A: Tensor, p: float | str | None = None) -> Tensor:
         values = svdvals(A)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     inverse, info = attempt(lambda a: op.inv.apply((expect_square("cond", a),)), False, A)
-    return masked_fill(matrix_norm(A, p) * matrix_norm(inverse, p), info != 0, infinity)
+    inverse = masked_fill(inverse, unsqueeze(unsqueeze(info != 0, -1), -1), infinity if p != "nuc" else 1.0)
+    result = masked_fill(matrix_norm(A, p) * matrix_norm(inverse, p), info != 0, infinity)
+    return masked_fill(result, result.isnan() & ~A.isnan().any(-1).any(-1), infinity)  # infinities in A, as in NumPy
 
 
 def matrix_rank(

@@ -203,7 +203,7 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
     if p == 0.0:
         return sum(masked_fill(t.sign(t.abs(input)), t.isnan(input), 1.0), dim, keepdim)  # a step function: its gradient is zero
     total = sum(t.pow(t.abs(input), p), dim, keepdim)
-    return t.where(total == 0, 0.0, t.pow(t.where(total == 0, 1.0, total), 1.0 / p))  # at zero the gradient is zero too
+    return t.where(total == 0, 0.0 if p > 0.0 else float("inf"), t.pow(t.where(total == 0, 1.0, total), 1.0 / p))  # at zero the gradient is zero too
 
 
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:  # noqa: A002

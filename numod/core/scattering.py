@@ -24,7 +24,7 @@ FUNCTIONS = "index_put_ unravel_index"
 METHODS = "put_ masked_scatter_ fill_diagonal_"
 COPYING = "put masked_scatter"
 IN_PLACE = "scatter_reduce index_reduce"
-OUT = "take take_along_dim gather index_select masked_select nonzero scatter scatter_add scatter_reduce index_add index_copy index_reduce roll"
+OUT = "slice_scatter take take_along_dim gather index_select masked_select nonzero scatter scatter_add scatter_reduce index_add index_copy index_reduce roll"
 
 
 def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:  # noqa: A002
@@ -152,7 +152,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Flat indices converted to a tuple of coordinates in a tensor of `shape`."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    places = []
+    indices, places = indices.to(dtypes.int64), []
     for n in reversed(sizes):
         places.append(indices % n)
         indices = t.floor_divide(indices, n)

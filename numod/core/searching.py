@@ -104,15 +104,15 @@ def _counted(places: Tensor, weights: Tensor, size: int) -> Tensor:
     return counts
 
 
-def _limits(name: str, input: Tensor, low: float, high: float) -> tuple[float, float]:  # noqa: A002
-    """The range of a histogram: as given, else that of the data; widened where it is a single point."""
+def _limits(name: str, input: Tensor, low: float, high: float, around: float) -> tuple[float, float]:  # noqa: A002
+    """The range of a histogram: as given, else that of the data; widened by `around` on both sides where it is a single point."""
     if low == high and input.numel():
         low, high = input.min()._observe(), input.max()._observe()
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
     if low > high:
         raise RuntimeError(f"{name}: max must be larger than min")
-    return (low - 1.0, high + 1.0) if low == high else (low, high)
+    return (low - around, high + around) if low == high else (low, high)
 
 
 def _check_bins(name: str, input: Tensor, bins: int) -> None:  # noqa: A002
@@ -125,7 +125,7 @@ def _check_bins(name: str, input: Tensor, bins: int) -> None:  # noqa: A002
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002
     """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
     _check_bins("histc", input, bins)
-    low, high = _limits("numod.histc", input, min, max)
+    low, high = _limits("numod.histc", input, min, max, around=1.0)
     flat = reshape(input.detach(), -1)
     places = t.clamp_max(to((flat - low) * bins / (high - low), dtypes.int64), bins - 1)
     places = t.where((flat >= low) & (flat <= high), places, bins)  # an extra bin for elements outside
@@ -143,7 +143,7 @@ def histogram(
     if isinstance(bins, Tensor):
         edges = bins
     else:
-        low, high = _limits("numod.histogramdd", flat, *(range or (0.0, 0.0)))
+        low, high = _limits("numod.histogramdd", flat, *(range or (0.0, 0.0)), around=0.5)
         edges = linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
     inside = (flat >= edges[0]) & (flat <= edges[-1])
     bins = edges.numel() - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import functional, init, utils  # noqa: F401  public namespaces
+from . import functional, grad, init, utils  # noqa: F401  public namespaces
 from .activation import *
 from .adaptive import *
 from .attention import *

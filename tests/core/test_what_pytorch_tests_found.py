@@ -158,3 +158,76 @@ def test_integers_and_bools():
     assert x.tolist() == [[0, 1], [2, 3]] and np.isclose(numod.logcumsumexp(numod.zeros(2), axis=0)[1].item(), np.log(2))
     with pytest.raises(RuntimeError, match="dtype of long"):
         numod.tensor_split(numod.ones(3), numod.tensor(1.1))
+
+
+def test_results_of_rows_with_defaults_are_written_out():
+    x = numod.full((2, 2), 3.0)
+    assert numod.addcmul(x, x, x, out=numod.empty(2, 2)).tolist() == [[12, 12], [12, 12]]
+    assert numod.addcdiv(x, x, x, value=2, out=numod.empty(0)).tolist() == [[5, 5], [5, 5]]
+
+
+def test_sums_of_products_of_bytes_stay_bytes():
+    x = numod.ones(2, 3, 3, dtype=numod.uint8)
+    assert numod.addbmm(x[0], x, x).tolist() == [[7] * 3] * 3
+
+
+def test_losses_and_windows_without_a_batch():
+    assert numod.nn.functional.kl_div(numod.tensor(0.5), numod.tensor(1.0), reduction="batchmean").item() == -0.5
+    assert nn.FractionalMaxPool3d(2, output_ratio=0.5, _random_samples=numod.rand(2, 4, 3))(numod.rand(4, 5, 5, 5)).shape == (4, 2, 2, 2)
+
+
+def test_schedules_inside_schedules():
+    sgd = optim.SGD([nn.Parameter(numod.zeros(1))], lr=1.0)
+    schedule = optim.lr_scheduler
+    both = schedule.ChainedScheduler([schedule.ConstantLR(sgd, 0.5, 2), schedule.ExponentialLR(sgd, 0.1)])
+    whole = schedule.SequentialLR(sgd, [schedule.ConstantLR(sgd, 0.25, 9), both], milestones=[2])
+    rates = []
+    for _ in range(5):
+        rates.append(sgd.param_groups[0]["lr"])
+        sgd.step(), whole.step()
+    assert rates == pytest.approx([0.25, 0.25, 0.5, 0.05, 0.01])
+
+
+def test_schedules_copy_the_rates_they_are_given():
+    rate = numod.tensor(0.5)
+    sgd = optim.SGD([nn.Parameter(numod.zeros(1))], lr=1.0)
+    schedule = optim.swa_utils.SWALR(sgd, rate, anneal_epochs=1)
+    rate.fill_(7)
+    sgd.step(), schedule.step()
+    assert sgd.param_groups[0]["swa_lr"].item() == 0.5 and schedule.get_last_lr() == [0.5]
+
+
+def test_copies_asked_for_by_position():
+    x = numod.ones(2)
+    assert x.to("cpu", numod.float32, False, True).data_ptr() != x.data_ptr() and x.to(numod.float32, False) is x
+
+
+def test_letters_of_a_sum_are_ordered_as_its_numbers():
+    a, b = numod.arange(6.0).reshape(2, 3), numod.arange(4.0)
+    assert numod.einsum(a, [30, 2], b, [7]).shape == (3, 4, 2)  # 2, 7, 30
+    assert numod.einsum("bA,a", a, b).shape == (3, 4, 2)
+
+
+def test_infinite_elements_in_norms_and_conditions():
+    inf = float("inf")
+    assert numod.linalg.vector_norm(numod.tensor([inf, -inf]), -1).item() == inf and numod.linalg.vector_norm(numod.tensor([0.0, 1.0]), -2).item() == 0
+    assert numod.linalg.cond(numod.tensor([[1.0, 2.0], [3.0, inf]]), 1).item() == inf and numod.linalg.cond(numod.ones(2, 2), "nuc").item() == inf
+    assert np.isnan(numod.linalg.cond(numod.tensor([[1.0, np.nan], [3.0, 1.0]]), 1).item())
+    assert numod.histogram(numod.tensor(3.0), 1).bin_edges.tolist() == [2.5, 3.5]
+
+
+def test_real_results_are_not_cut_to_integers_in_place():
+    for name in ("logit_", "mvlgamma_", "polygamma_"):
+        with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+            getattr(numod.tensor([1, 2]), name)(*() if name == "logit_" else (1,))
+
+
+def test_results_written_out():
+    F = nn.functional
+    x, w, out = numod.tensor([[-1.0, 2.0]]), numod.eye(2), numod.empty(1, 2)
+    for call in (lambda **o: F.linear(x, w, **o), lambda **o: F.gelu(x, **o), lambda **o: F.softplus(x, **o), lambda **o: F.logsigmoid(x, **o), lambda **o: F.softshrink(x, **o)):
+        assert call(out=out) is out and out.tolist() == call().tolist()
+    pooled = numod.empty(1, 1, 1)
+    assert F.avg_pool2d(x.reshape(1, 1, 2), (1, 2), out=pooled) is pooled and pooled.item() == 0.5
+    assert x.prelu(numod.tensor([0.25])).tolist() == [[-0.25, 2.0]]
+    assert [each.shape for each in numod.unravel_index(numod.tensor([5], dtype=numod.uint8), (2, 3))] == [(1,)] * 2

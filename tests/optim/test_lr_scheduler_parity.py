@@ -19,6 +19,7 @@ CASES = {
     "cyclic": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 13, 21), "cyclic2": lambda s, o: s.CyclicLR(o, [0.01, 0.02], [0.2, 0.3], 10, mode="triangular2"), "cyclic3": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 7, mode="exp_range", gamma=0.99, cycle_momentum=False),
     "cyclic4": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 7, scale_fn=lambda x: 0.9**x, scale_mode="iterations"), "onecycle": lambda s, o: s.OneCycleLR(o, 0.3, total_steps=201), "onecycle3": lambda s, o: s.OneCycleLR(o, [0.3, 0.1], epochs=21, steps_per_epoch=10, three_phase=True, anneal_strategy="linear"),
     "sequential": lambda s, o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 20), s.ExponentialLR(o, 0.95), s.CosineAnnealingLR(o, 25)], [20, 90]), "chained": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 20), s.ExponentialLR(o, 0.95)]),
+    "nested": lambda s, o: s.SequentialLR(o, [s.ChainedScheduler([s.ConstantLR(o, 0.1, 20), s.ExponentialLR(o, 0.99)]), s.CosineAnnealingWarmRestarts(o, 25)], [60]),
     "warmup": lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.01, 1.0, 10), s.CosineAnnealingLR(o, 150)], [10]),
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ from inspect import Parameter, Signature, signature as signature_of
 from ... import dtypes
 from ...core import functions as f, random
 from ...core.apply import apply, apply_into
+from ...core.methods import with_out
 from ...core.tensor import Tensor
 from ...errors import normalize_dim
 from ...ops import table as t
@@ -77,11 +78,11 @@ mish = _activation(t.mish)
 hardswish = _activation(t.hardswish)
 hardsigmoid = _activation(t.hardsigmoid)
 threshold = _activation(t.threshold)
-softplus = _activation(t.softplus, 1.0, 20.0, inplace=False)
-hardshrink = _activation(t.hardshrink, 0.5, inplace=False)
-softsign, tanhshrink, logsigmoid, tanh, sigmoid = (_activation(row, inplace=False) for row in (t.softsign, t.tanhshrink, t.logsigmoid, t.tanh, t.sigmoid))
+softplus, hardshrink, logsigmoid = (with_out(_activation(row, *rest, inplace=False)) for row, *rest in ((t.softplus, 1.0, 20.0), (t.hardshrink, 0.5), (t.logsigmoid,)))
+softsign, tanhshrink, tanh, sigmoid = (_activation(row, inplace=False) for row in (t.softsign, t.tanhshrink, t.tanh, t.sigmoid))
 
 
+@with_out
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:  # noqa: A002
     """sign(x) max(|x| - lambd, 0). Raises RuntimeError for a negative `lambd`."""
     if lambd < 0:
@@ -107,11 +108,12 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
-def gelu(input: Tensor, *, approximate: str = "none") -> Tensor:  # noqa: A002
+def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:  # noqa: A002
     """x times the standard normal cumulative distribution function of x, or its approximation by tanh. Hendrycks and Gimpel, 2016."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    return (t.gelu if approximate == "none" else t.gelu_tanh)(input)
+    row = t.gelu if approximate == "none" else t.gelu_tanh
+    return row(input) if out is None else f.write_out(row, (input,), out)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
@@ -127,6 +129,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
     if input.ndim < 2 or weight.numel() != input.shape[1]:
         raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and channel size = {input.shape[1] if input.ndim > 1 else 1}.")
     return t.prelu(input, weight.reshape([1, -1] + [1] * (input.ndim - 2)))
+
+
+Tensor.prelu = prelu  # PyTorch has the method too
 
 
 def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:  # noqa: A002

@@ -23,7 +23,7 @@ def embedding(
     """
     if not weight.ndim == 2:
         raise RuntimeError("'weight' must be 2-D")
-    padding_idx = _row(padding_idx, weight.shape[0])
+    padding_idx = _row(padding_idx, weight.shape[0], AssertionError("Padding_idx must be within num_embeddings"))
     flat = f.check_bounds("index out of range in self, embedding()", _indices(input), weight.shape[0], 0)
     if max_norm is not None:
         _shorten(weight, flat, max_norm, norm_type)
@@ -34,9 +34,9 @@ def embedding(
     return rows if input.ndim == 1 else f.reshape(rows, (*input.shape, weight.shape[1]))
 
 
-def _row(index: int | None, count: int) -> int | None:
+def _row(index: int | None, count: int, error: Exception) -> int | None:
     if index is not None and not -count <= index < count:
-        raise AssertionError("Padding_idx must be within num_embeddings")
+        raise error
     return None if index is None else index % count
 
 
@@ -83,7 +83,7 @@ def embedding_bag(
     flat, bags, count = _bags(input, offsets, include_last_offset)
     flat = f.check_bounds("embedding_bag()", flat, weight.shape[0], 0, error=RuntimeError)
     shares = None if per_sample_weights is None else f.reshape(per_sample_weights, -1)[: flat.numel()]
-    padding_idx = _row(padding_idx, weight.shape[0])
+    padding_idx = _row(padding_idx, weight.shape[0], RuntimeError("padding_idx must be within the number of embeddings"))
     if max_norm is not None:
         _shorten(weight, flat, max_norm, norm_type)
     if padding_idx is not None:

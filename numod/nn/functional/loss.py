@@ -114,7 +114,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
         warnings.warn("reduction: 'mean' divides by the number of elements; the divergence is divided by the batch size alone, as by 'batchmean'.", stacklevel=3)
     loss = t.exp(target) * (target - input) if log_target else t.xlogy(target, target) - target * input
     if reduction == "batchmean":
-        return f.sum(loss) / input.shape[0]
+        return f.sum(loss) / (input.shape[0] if input.ndim else 1)
     return reduced(loss, reduction)
 
 

@@ -9,6 +9,7 @@ from math import floor, prod
 from ... import dtypes
 from ...autograd import is_grad_enabled
 from ...core import creation, functions as f, random
+from ...core.methods import with_out
 from ...core.tensor import Tensor
 from ...ops import pooling as op, table as t
 
@@ -223,7 +224,7 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
             raise RuntimeError(f"{name}: pool size {window} too large relative to input size {list(input.shape[-ndim:])}")
         x = input if input.ndim == ndim + 2 else f.unsqueeze(input, 0)
         samples = random.rand((x.shape[0], x.shape[1], ndim), dtype=input.dtype) if _random_samples is None else _random_samples
-        values, indices = _fractional_max(x, window, sizes, samples.tolist(), ndim)
+        values, indices = _fractional_max(x, window, sizes, samples[: x.shape[0]].tolist(), ndim)
         return (values, indices) if input.ndim == ndim + 2 else (f.squeeze(values, 0), f.squeeze(indices, 0))
 
     def pool(
@@ -269,7 +270,7 @@ def _starts(sample: float, n: int, out: int, kernel: int) -> list[int]:
 for _ndim in (1, 2, 3):
     globals()[f"max_pool{_ndim}d"], globals()[f"max_pool{_ndim}d_with_indices"] = _max_pool(_ndim)
     globals()[f"adaptive_max_pool{_ndim}d"], globals()[f"adaptive_max_pool{_ndim}d_with_indices"] = _adaptive_max(_ndim)
-    globals()[f"avg_pool{_ndim}d"], globals()[f"lp_pool{_ndim}d"] = _avg_pool(_ndim), _lp_pool(_ndim)
-    globals()[f"adaptive_avg_pool{_ndim}d"], globals()[f"max_unpool{_ndim}d"] = _adaptive_average(_ndim), _max_unpool(_ndim)
+    globals()[f"avg_pool{_ndim}d"], globals()[f"lp_pool{_ndim}d"] = with_out(_avg_pool(_ndim)), _lp_pool(_ndim)
+    globals()[f"adaptive_avg_pool{_ndim}d"], globals()[f"max_unpool{_ndim}d"] = with_out(_adaptive_average(_ndim)), _max_unpool(_ndim)
 fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional(2)
 fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional(3)

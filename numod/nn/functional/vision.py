@@ -130,10 +130,11 @@ def interpolate(
     if weighted and input.dtype is not dtypes.uint8:
         raise NotImplementedError(f'"interpolate" with mode {mode} not implemented for \'{input.dtype.short}\'; convert first, for example with .float()')
     result = input.float() if weighted else input
-    for k, (n, scale) in enumerate(zip(sizes, scales)):
-        result = _resized(result, 2 + k, n, scale, mode, bool(align_corners), antialias)
+    for k in reversed(range(ndim)) if weighted else range(ndim):
+        result = _resized(result, 2 + k, sizes[k], scales[k], mode, bool(align_corners), antialias)
+        result = (result + 0.5).floor().clamp(0, 255) if weighted else result  # PyTorch's bytes (and Pillow's) are rounded after every dimension, the rows first
     if weighted:
-        return result.round().clamp(0, 255).to(dtypes.uint8)
+        return result.to(dtypes.uint8)
     return result if result is not input else f.clone(input)
 
 

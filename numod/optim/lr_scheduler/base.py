@@ -60,11 +60,16 @@ class LRScheduler:
         self._step_count += 1
         if self._step_count == 2:
             self._warn_of_order()
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        """The rates of the next epoch, or of any, without counting a step."""
         if epoch is None:
             self.last_epoch += 1
             rates = self.get_lr()
         else:
-            warnings.warn(EPOCH_WARNING, UserWarning, stacklevel=2)
             self.last_epoch = epoch
             rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
         for group, rate in zip(self.optimizer.param_groups, rates):
@@ -84,7 +89,7 @@ class LRScheduler:
         return [_value_of(group["lr"]) for group in self.optimizer.param_groups]
 
 
-EPOCH_WARNING = (
+EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the scheduler."
 )
 
@@ -99,7 +104,7 @@ def set_rate(group: dict[str, Any], rate: float) -> None:
 
 def rates_of(optimizer: Optimizer) -> list[float]:
     """The groups' rates."""
-    return [each.clone() if isinstance(each, Tensor) else each for each in (group["lr"] for group in optimizer.param_groups)]
+    return per_group("lr", [group["lr"] for group in optimizer.param_groups], optimizer)
 
 
 def _value_of(rate: float | Tensor) -> float:
@@ -123,12 +128,11 @@ def _count_steps(optimizer: Optimizer) -> None:
 
 
 def per_group(name: str, value: Any, optimizer: Optimizer) -> list:
-    """One value for all groups, or a list with one for each. Raises ValueError for another number."""
-    if isinstance(value, (list, tuple)):
-        if len(value) != len(optimizer.param_groups):
-            raise ValueError(f"Expected {len(optimizer.param_groups)} values for {name}, but got {len(value)}")
-        return list(value)
-    return [value] * len(optimizer.param_groups)
+    """One value for all groups, or a list with one for each; tensors are copied. Raises ValueError for another number."""
+    values = value if isinstance(value, (list, tuple)) else [value] * len(optimizer.param_groups)
+    if len(values) != len(optimizer.param_groups):
+        raise ValueError(f"Expected {len(optimizer.param_groups)} values for {name}, but got {len(values)}")
+    return [each.clone() if isinstance(each, Tensor) else each for each in values]
 
 
 class FunctionLR(LRScheduler):

@@ -9,7 +9,7 @@ from typing import Any
 import warnings
 
 from ..optimizer import Optimizer
-from .base import EPOCH_WARNING, LRScheduler, per_group, rates_of, set_rate
+from .base import EPOCH_DEPRECATION_WARNING, LRScheduler, per_group, rates_of, set_rate
 
 
 def _check(schedulers: Sequence[LRScheduler], optimizer: Optimizer | None, kind: str) -> Optimizer:
@@ -55,10 +55,10 @@ class SequentialLR(_Combined):
         self._schedulers, self._milestones, self.last_epoch = schedulers, milestones, last_epoch + 1
         for group in optimizer.param_groups:
             set_rate(group, group["initial_lr"])
-        for each in schedulers:  # each made a first step when it was made: they begin anew
-            each.last_epoch -= 1
-        schedulers[0]._initial_step()
-        self._last_lr = schedulers[0].get_last_lr()
+        _undo_first_steps(schedulers)
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
     def step(self) -> None:
         """The next step of the schedule whose turn it is."""
@@ -66,12 +66,19 @@ class SequentialLR(_Combined):
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]
         if turn and self._milestones[turn - 1] == self.last_epoch:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="The epoch parameter")
-                scheduler.step(0)
+            scheduler._update_lr(0)
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
+
+
+def _undo_first_steps(schedulers: Sequence[LRScheduler]) -> None:
+    """Each made a step when it was made; take it back, so that they begin when it is their turn."""
+    for each in schedulers:
+        if isinstance(each, _Combined):
+            _undo_first_steps(each._schedulers)
+        else:
+            each.last_epoch -= 1
 
 
 class ChainedScheduler(_Combined):
@@ -86,6 +93,16 @@ class ChainedScheduler(_Combined):
         """A step of every schedule."""
         for each in self._schedulers:
             each.step()
+        self._last_lr = rates_of(self.optimizer)
+
+    def _update_lr(self, epoch: int) -> None:
+        """Begin at an epoch, as a later part of a SequentialLR: by the formulas for the next rate, since closed ones would undo each other."""
+        for group in self.optimizer.param_groups:
+            set_rate(group, group["initial_lr"])
+        for each in self._schedulers:
+            each.last_epoch, each._is_initial = epoch - 1, True
+            each._update_lr()
+            each._is_initial = False
         self._last_lr = rates_of(self.optimizer)
 
 
@@ -121,7 +138,7 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warnings.warn(EPOCH_WARNING, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self.last_epoch = epoch
         if self._is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0

@@ -1,0 +1,59 @@
+"""Adam for tables of which a step touches few rows: moments and weights of the other rows stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import sqrt
+from typing import Any
+
+from ..autograd import enable_grad, no_grad
+from ..core import functions as f
+from ..core.tensor import Tensor
+from .optimizer import Optimizer, non_negative, with_gradients
+
+
+class SparseAdam(Optimizer):
+    """Adam on the rows (dimension 0) whose gradient is not all zeros; gradients are dense here, also those of `nn.Embedding(sparse=True)`.
+
+    Raises ValueError for hyper-parameters that are not positive or betas outside [0, 1).
+    """
+
+    def __init__(self, params: Iterable, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, maximize: bool = False) -> None:
+        non_negative(lr=lr)
+        for name, value in (("learning rate", lr), ("epsilon value", eps)):
+            if not 0.0 < value:
+                raise ValueError(f"Invalid {name}: {value}")
+        for k, beta in enumerate(betas):
+            if not 0.0 <= beta < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+
+    @no_grad()
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+        """Update the rows that have a gradient. A closure computes the loss (with gradients) first and its value is returned."""
+        loss = None if closure is None else enable_grad()(closure)()
+        for group in self.param_groups:
+            for each in with_gradients(group):
+                self._step(each, group)
+        return loss
+
+    def _step(self, parameter: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[parameter]
+        if not state:
+            state.update(step=0, exp_avg=parameter.new_zeros(parameter.shape), exp_avg_sq=parameter.new_zeros(parameter.shape))
+        state["step"] += 1
+        weights, gradient, mean, square = (_rows_of(each) for each in (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"]))
+        touched = f.reshape(f.nonzero((gradient != 0).any(1)), -1)
+        g, m, v = (f.index_select(each, 0, touched) for each in (gradient, mean, square))
+        g = -g if group["maximize"] else g
+        beta1, beta2 = group["betas"]
+        m, v = m.lerp(g, 1.0 - beta1), v.lerp(g * g, 1.0 - beta2)
+        mean.index_copy_(0, touched, m)
+        square.index_copy_(0, touched, v)
+        size = float(group["lr"]) * sqrt(1.0 - beta2 ** state["step"]) / (1.0 - beta1 ** state["step"])
+        weights.index_add_(0, touched, m / (v.sqrt() + group["eps"]), alpha=-size)
+
+
+def _rows_of(each: Tensor) -> Tensor:
+    """A view of two dimensions: its rows, each flattened."""
+    return each.view(each.shape[0] if each.ndim else 1, -1)
