@@ -16,6 +16,7 @@ from ..kernel import build, emit
 from .convolution_blocks import block_launcher, fits
 from .convolution_direct import forward_direct, forward_pointwise, geometry, input_direct, launcher, weight_direct
 from .convolution_grid import grid_launcher, turned_launcher
+from .convolution_planes import planes_launcher, suits
 from .finish import Finish
 from .op import Op, Plan, single_device
 from .pointwise import broadcast_strides
@@ -64,6 +65,8 @@ class Convolution(Op):
         if self is convolution and _is_pointwise(weight, *parameters[:3]) and blas.gemm_address(out.storage):
             run = launcher(self.name, forward_pointwise, out, (out.storage.name,) * 3, 1, work, (), finish, build.FAST_POINTWISE)
             return run, (blas.gemm_address(out.storage), *numbers)
+        if suits(self.name, x, weight, out.storage.itemsize):
+            return planes_launcher(self.name, out, x, weight, result, parameters[:4], work, finish), ()
         if self is convolution_input and prod(parameters[0]) == 1 and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS):
             return turned_launcher(out, x, weight, result, parameters[:4], work), ()
         return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, finish), ()

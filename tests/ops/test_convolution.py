@@ -14,6 +14,10 @@ CASES = [  # x, weight, stride, padding, dilation, groups
     ((1, 3, 23, 26), (5, 3, 7, 7), (4, 4), (2, 2), (1, 1), 1),  # a first layer: few channels, phases of four
     ((2, 8, 15, 14), (16, 8, 3, 2), (2, 2), (0, 1), (1, 1), 1),
     ((3, 6, 12, 10), (12, 1, 3, 3), (1, 2), (1, 1), (1, 1), 6),  # depthwise
+    ((2, 20, 7, 7), (20, 1, 3, 3), (1, 1), (1, 1), (1, 1), 20),  # planes side by side, the last of them few
+    ((1, 24, 14, 9), (24, 1, 5, 3), (2, 1), (3, 0), (1, 2), 24),
+    ((3, 8, 3, 5), (8, 1, 2, 4), (3, 2), (2, 4), (2, 3), 8),  # fewer elements than a vector has; strides and dilations that meet seldom
+    ((1, 16, 40, 60), (16, 1, 3, 3), (2, 2), (1, 1), (1, 1), 16),  # several boards for a plane
     ((2, 8, 9, 9), (12, 4, 3, 3), (1, 1), (2, 2), (2, 2), 2),
     ((9, 16, 4, 4), (8, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # several images on a grid
     ((1, 40, 60, 50), (6, 40, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # several grids for an image
