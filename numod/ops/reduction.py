@@ -105,6 +105,7 @@ def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:
 def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: Layout) -> tuple[Callable, tuple]:
     kept_dims = [d for d in range(x.ndim) if d not in dims]
     kept, (kept_steps,) = emit.collapse([x.shape[d] for d in kept_dims], [[x.strides[d] for d in kept_dims]])
+    dims = sorted(dims, key=lambda d: -(x.strides[d] or inf))  # in the order of memory, whichever way the tensor is turned
     length, (walk,) = emit.collapse([x.shape[d] for d in dims], [[x.strides[d] for d in dims]])
     if out.size == 0:
         return (lambda *_: None), ()

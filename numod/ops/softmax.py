@@ -13,6 +13,8 @@ from ..kernel import bind, build
 from . import teams
 from .op import Op, Plan, single_device
 
+_COLUMNS = 128  # neighbouring places that are done together where n is not the last axis,
+_FEWEST = 8  # if there are so many
 
 def softmax_kernel(x, out, outer, n, inner):
     """out = exp(x - max) / sum(exp(x - max)) along n."""
@@ -87,6 +89,66 @@ def cross_entropy_gradient_kernel(g, x, target, kept, out, outer, n, inner, igno
             out[uintp(base + chosen * inner)] -= weight
 
 
+def softmax_columns(x, out, highs, totals, outer, n, inner):
+    """`softmax_kernel` where n is not the last axis: neighbouring places at a time. highs and totals (outer, inner) hold what they need."""
+    tiles = (inner + COLUMNS - 1) // COLUMNS
+    for task in parallel_range(outer * tiles):
+        place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
+        highest_of_columns(x, base, n, inner, width, highs, place)
+        exp_of_columns(x, base, n, inner, width, highs, totals, place, out)
+        for j in range(width):
+            totals[uintp(place + j)] = real(1.0) / totals[uintp(place + j)]
+        scale_columns(out, base, n, inner, width, totals, place)
+
+
+def log_softmax_columns(x, out, highs, totals, outer, n, inner):
+    """`log_softmax_kernel` likewise."""
+    tiles = (inner + COLUMNS - 1) // COLUMNS
+    for task in parallel_range(outer * tiles):
+        place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
+        highest_of_columns(x, base, n, inner, width, highs, place)
+        sum_exp_of_columns(x, base, n, inner, width, highs, totals, place)
+        for j in range(width):
+            totals[uintp(place + j)] = log(totals[uintp(place + j)])
+        for k in range(n):
+            for j in range(width):  # the loops of columns do without the freedom to add in another order, which would lose the digits of the logarithm
+                out[uintp(base + k * inner + j)] = (x[uintp(base + k * inner + j)] - highs[uintp(place + j)]) - totals[uintp(place + j)]
+
+
+def cross_entropy_columns(x, target, out, highs, totals, outer, n, inner, ignored):
+    """`cross_entropy_kernel` likewise."""
+    tiles = (inner + COLUMNS - 1) // COLUMNS
+    for task in parallel_range(outer * tiles):
+        place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
+        highest_of_columns(x, base, n, inner, width, highs, place)
+        sum_exp_of_columns(x, base, n, inner, width, highs, totals, place)
+        for j in range(width):
+            totals[uintp(place + j)] = log(totals[uintp(place + j)])
+        for j in range(width):
+            chosen = target[uintp(place + j)]
+            known = chosen != ignored and chosen >= 0 and chosen < n
+            score = x[uintp(base + (chosen if known else 0) * inner + j)]
+            out[uintp(place + j)] = totals[uintp(place + j)] + (highs[uintp(place + j)] - score) if known else real(0.0)
+
+
+def cross_entropy_gradient_columns(g, x, target, kept, out, highs, totals, outer, n, inner, ignored, g_step, mean):
+    """`cross_entropy_gradient_kernel` likewise."""
+    scale = real(1.0) / real(kept[0]) if mean else real(1.0)
+    tiles = (inner + COLUMNS - 1) // COLUMNS
+    for task in parallel_range(outer * tiles):
+        place, base, width = first_column(int64(task), tiles, n, inner, COLUMNS)
+        highest_of_columns(x, base, n, inner, width, highs, place)
+        exp_of_columns(x, base, n, inner, width, highs, totals, place, out)
+        for j in range(width):
+            weight = g[uintp((place + j) * g_step)] * scale if target[uintp(place + j)] != ignored else real(0.0)
+            highs[uintp(place + j)], totals[uintp(place + j)] = weight, weight / totals[uintp(place + j)]
+        scale_columns(out, base, n, inner, width, totals, place)
+        for j in range(width):
+            chosen = target[uintp(place + j)]
+            if chosen != ignored:
+                out[uintp(base + chosen * inner + j)] -= highs[uintp(place + j)]
+
+
 def softmax_team(x, out, outer, n, inner):
     """`softmax_kernel` by a block of GPU threads for each row; inner is 1. A row is read three times, twice of them from the cache."""
     shared = shared_array(TEAM, real, SHARED)
@@ -144,9 +206,9 @@ class Softmax(Op):
 
     inputs, parameters = ("x",), ("dim",)
 
-    def __init__(self, name: str, kernel: Callable, team: Callable, gradient: Callable) -> None:
+    def __init__(self, name: str, kernels: tuple[Callable, Callable, Callable], gradient: Callable) -> None:
         super().__init__(name)
-        self.kernels, self.gradients = (kernel, team), {"x": gradient}
+        self.kernels, self.gradients = kernels, {"x": gradient}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (dim,) = arguments, parameters
@@ -156,7 +218,7 @@ class Softmax(Op):
             return Plan(out, lambda *_: None)
         outer, n, inner = split(x.shape, dim)
         signature = f"{x.storage.name}[], {x.storage.name}[], int64, int64, int64"
-        return Plan(out, _launcher(x, self.name, *self.kernels, signature, outer, n, inner), (outer, n, inner))
+        return Plan(out, _launcher(x, self.name, self.kernels, signature, outer, n, inner), (outer, n, inner))
 
 
 class CrossEntropy(Op):
@@ -179,7 +241,7 @@ class CrossEntropy(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64, int64, int64, int64"
-        return Plan(out, _launcher(x, self.name, cross_entropy_kernel, cross_entropy_team, signature, *constants[:3]), constants)
+        return Plan(out, _launcher(x, self.name, (cross_entropy_kernel, cross_entropy_columns, cross_entropy_team), signature, *constants[:3]), constants)
 
 
 class CrossEntropyTotal(CrossEntropy):
@@ -191,7 +253,7 @@ class CrossEntropyTotal(CrossEntropy):
     def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
         results = (layout((), x.dtype, x.device), *[layout((), dtypes.int64, x.device)] * 2)
         signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[], int64[]"
-        if 16 * x.size >= threads.THRESHOLD:
+        if 16 * x.size >= threads.THRESHOLD or constants[2] >= _FEWEST:
             return self._plan_in_two(x, out, results, signature, constants)
         source = _source(cross_entropy_total_kernel, x.device, constants[2])
         return Plan(results, bind.launcher(x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_REDUCTION), constants)
@@ -225,18 +287,31 @@ class CrossEntropyGradient(Op):
             return Plan(out, lambda *_: None)
         signature = f"{x.storage.name}[], {x.storage.name}[], int64[], int64[], {x.storage.name}[], int64, int64, int64, int64, int64, int64"
         outer, n, inner = split(x.shape, 1)
-        launch = _launcher(x, self.name, cross_entropy_gradient_kernel, cross_entropy_gradient_team, signature, outer, n, inner)
+        kernels = cross_entropy_gradient_kernel, cross_entropy_gradient_columns, cross_entropy_gradient_team
+        launch = _launcher(x, self.name, kernels, signature, outer, n, inner)
         constants = (outer, n, inner, ignored, int(not isinstance(kept, Layout)), int(mean))
         if isinstance(kept, Layout):
             return Plan(out, launch, constants)
         return Plan(out, lambda g, x, target, out: launch(g, x, target, target, out, *constants))  # what stands for `kept` is not read
 
 
-def _launcher(x: Layout, name: str, kernel: Callable, team: Callable, signature: str, outer: int, n: int, inner: int) -> Callable:
-    """The launcher of a kernel, or of its form for blocks of threads."""
+def _launcher(x: Layout, name: str, kernels: tuple[Callable, Callable, Callable], signature: str, outer: int, n: int, inner: int) -> Callable:
+    """The launcher of a kernel, of its form for neighbouring places, or of that for blocks of threads."""
+    kernel, columns, team = kernels
     if count := teams.sharing(x, n, inner):
         return teams.launcher(x, name, team, signature, outer, count)
-    return bind.launcher(x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
+    if inner < _FEWEST or x.device.backend.FLAT:
+        return bind.launcher(x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
+    real, buffers, places = f"{x.storage.name}[]", signature.count("[]"), outer * inner
+    arrays, numbers = signature.split(", ")[:buffers], signature.split(", ")[buffers:]
+    source = bind.source_of(columns).replace("COLUMNS", str(_COLUMNS))
+    run = bind.launcher(x.device, name, source, ", ".join([*arrays, real, real, *numbers]), x.dtype, 16 * x.size, build.FAST_POINTWISE)
+    empty, storage = x.device.empty, x.storage
+
+    def launch(*given: object) -> None:
+        run(*given[:buffers], empty(places, storage), empty(places, storage), *given[buffers:])
+
+    return launch
 
 
 def _total_gradient(g: object, x: object, target: object, kept: object, ignore_index: int, mean: bool, recording: bool) -> object:
@@ -275,8 +350,8 @@ def _check_float(name: str, x: Layout) -> None:
         raise NotImplementedError(f'\"{name}\" not implemented for \'{x.dtype.short}\'; convert first, for example with .to(numod.float32)')
 
 
-softmax = Softmax("softmax", softmax_kernel, softmax_team, lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)))
-log_softmax = Softmax("log_softmax", log_softmax_kernel, log_softmax_team, lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True))
+softmax = Softmax("softmax", (softmax_kernel, softmax_columns, softmax_team), lambda g, out, dim: out * (g - (g * out).sum(dim, keepdim=True)))
+log_softmax = Softmax("log_softmax", (log_softmax_kernel, log_softmax_columns, log_softmax_team), lambda g, out, dim: g - out.exp() * g.sum(dim, keepdim=True))
 cross_entropy = CrossEntropy("cross_entropy")
 cross_entropy_total = CrossEntropyTotal("cross_entropy_total")
 cross_entropy_gradient = CrossEntropyGradient("cross_entropy_gradient")

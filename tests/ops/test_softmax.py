@@ -39,6 +39,37 @@ def test_values(name, dim, dtype):
     np.testing.assert_allclose(result.numpy(), REFERENCES[name](x.astype(np.float64), dim), rtol=3e-6 if dtype == np.float32 else 1e-12, atol=1e-6 if dtype == np.float32 else 1e-14)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("shape", "dim"), [((3, 5, 140), 1), ((40, 8), 0), ((2, 7, 3, 5), 1)])
+@pytest.mark.parametrize("name", REFERENCES)
+def test_along_an_axis_that_is_not_the_last(name, shape, dim, dtype):
+    x, g = data(*shape, dtype=dtype), data(*shape, dtype=dtype, seed=1)
+    given = numod.tensor(x, requires_grad=True)
+    result = getattr(given, name)(dim)
+    result.backward(numod.tensor(g))
+    wide, tolerance = x.astype(np.float64), 1e-5 if dtype == np.float32 else 1e-12
+    chances = softmax(wide, dim)
+    slope = chances * (g - (g * chances).sum(dim, keepdims=True)) if name == "softmax" else g - chances * g.sum(dim, keepdims=True)
+    np.testing.assert_allclose(result.detach().numpy(), REFERENCES[name](wide, dim), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(given.grad.numpy(), slope, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_cross_entropy_of_maps(reduction):
+    x, target = data(2, 6, 9, 15), np.random.default_rng(1).integers(0, 6, (2, 9, 15))
+    target[0, 3, ::4] = -100
+    given = numod.tensor(x, requires_grad=True)
+    loss = F.cross_entropy(given, numod.tensor(target), reduction=reduction)
+    loss.sum().backward()
+    hot = (np.arange(6)[None, :, None, None] == target[:, None]).astype(float)
+    losses = -(log_softmax(x, 1) * hot).sum(1)
+    kept = hot.sum(1, keepdims=True)
+    share = kept.sum() if reduction == "mean" else 1
+    expected = losses if reduction == "none" else losses.sum() / share
+    np.testing.assert_allclose(loss.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(given.grad.numpy(), kept * (softmax(x, 1) - hot) / share, rtol=1e-12, atol=1e-14)
+
+
 @pytest.mark.parametrize("name", REFERENCES)
 def test_strided(name):
     x = data(6, 5, 8)
