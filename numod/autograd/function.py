@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from ..core.apply import state
 from ..core.tensor import Tensor
@@ -130,13 +131,13 @@ class Function:
     """
 
     @staticmethod
-    def forward(*arguments: object, **named: object) -> object:
+    def forward(*arguments: Any, **named: Any) -> Any:
         """Compute the results. To be overridden."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
-    def backward(ctx: Context, *grads: Tensor) -> object:
-        """Return one gradient (or None) per argument of forward. To be overridden."""
+    def backward(*arguments: Any, **named: Any) -> Any:
+        """Given `(ctx, *grads)`, return one gradient (or None) per argument of forward. To be overridden."""
         raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
 
     vjp = backward  # another name for it: a Function defines one of the two
@@ -151,7 +152,7 @@ class Function:
         return cls.vjp if own else cls.backward
 
     @classmethod
-    def apply(cls, *arguments: object) -> object:
+    def apply(cls, *arguments: Any) -> Any:
         """Run `forward` without recording its operations, and record a single node for it."""
         context = Context()
         edges = tuple(map(edge_to, arguments)) if state.grad_enabled else (None,) * len(arguments)

@@ -49,7 +49,7 @@ class _Mode:
 
         return wrapped
 
-    def __new__(cls, function: Callable | None = None) -> object:
+    def __new__(cls, function: Callable | None = None) -> _Mode:
         self = object.__new__(cls)
         return self(function) if callable(function) else self
 
@@ -111,7 +111,7 @@ class set_grad_enabled(_Mode):  # noqa: N801
 class inference_mode(_Mode):  # noqa: N801
     """Context and decorator without recording, whose results can never take part in a recorded computation."""
 
-    def __new__(cls, mode: bool | Callable = True) -> object:
+    def __new__(cls, mode: bool | Callable = True) -> _Mode:
         self = object.__new__(cls)
         self.mode = True if callable(mode) else bool(mode)
         return self(mode) if callable(mode) else self

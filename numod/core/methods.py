@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 
 from .. import dtypes
+from ..device.device import Device
 from ..ops import special, table as t  # noqa: F401  special adds its rows
 from . import creation, functions as f, transfer  # noqa: F401  transfer adds its methods
 from .apply import apply, apply_into, state
@@ -235,6 +236,9 @@ for _home in f.HOMES:
         functions[_name] = _with_axis(functions[_name])
         setattr(Tensor, _name, _with_axis(getattr(Tensor, _name)))
 
+for _name, _function in list(vars(Tensor).items()):
+    if _name.endswith("_") and not _name.startswith("_") and not _function.__doc__:
+        _function.__doc__ = f"In-place {_name[:-1]}."
 for _name in ("selu", "celu", "hardshrink", "fill", "detach"):
     functions[_name] = row_function(t.rows[_name]) if _name not in ("fill", "detach") else _checked(_name, getattr(Tensor, _name, _functional(_name)))
 Tensor.hardshrink, Tensor.selu_, Tensor.celu_ = functions["hardshrink"], _in_place(t.selu), _in_place(t.celu)
@@ -343,18 +347,47 @@ Tensor.__setattr__ = object.__setattr__
 
 # ---- small conveniences
 
+
+def _conversion(kind: dtypes.dtype) -> Callable:
+    def method(self: Tensor, memory_format: object = None) -> Tensor:
+        return f.to(self, kind)
+
+    method.__doc__ = f"Converted to {kind.name}; the tensor itself if it has that dtype."
+    return method
+
+
 for _name, _kind in {"float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
                      "half": "float16", "bfloat16": "bfloat16"}.items():
-    setattr(Tensor, _name, (lambda kind: lambda self, memory_format=None: f.to(self, kind))(dtypes.ALL[_kind]))
-Tensor.cpu = lambda self: f.to(self, device="cpu")
-Tensor.cuda = lambda self, device=None: f.to(self, device="cuda" if device is None else device)
-Tensor.view_as = lambda self, other: f.view(self, other.shape)
-Tensor.reshape_as = lambda self, other: f.reshape(self, other.shape)
-Tensor.T = property(lambda self: f.permute(self, *range(self.ndim - 1, -1, -1)))
-Tensor.mT = property(lambda self: f.transpose(self, -2, -1))
-Tensor.H = property(lambda self: f.t_(self))
-Tensor.real = property(lambda self: self)
-Tensor.where = lambda self, condition, other: f.where(condition, self, other)
+    setattr(Tensor, _name, _conversion(dtypes.ALL[_kind]))
+Tensor.T = property(lambda self: f.permute(self, *range(self.ndim - 1, -1, -1)), doc="All dimensions in reverse order; a view.")
+Tensor.mT = property(lambda self: f.transpose(self, -2, -1), doc="The last two dimensions swapped; a view.")
+Tensor.H = property(lambda self: f.t_(self), doc="A matrix transposed (the conjugate transpose of real numbers); a view.")
+Tensor.real = property(lambda self: self, doc="The tensor itself: there are no complex dtypes.")
+
+
+def _cpu(self: Tensor) -> Tensor:
+    """The tensor on the CPU; itself if it is there."""
+    return f.to(self, device="cpu")
+
+
+def _cuda(self: Tensor, device: Device | str | int | None = None) -> Tensor:
+    """The tensor on a CUDA device; itself if it is there."""
+    return f.to(self, device="cuda" if device is None else device)
+
+
+def _view_as(self: Tensor, other: Tensor) -> Tensor:
+    """A view with the shape of `other`."""
+    return f.view(self, other.shape)
+
+
+def _reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """Reshaped to the shape of `other`."""
+    return f.reshape(self, other.shape)
+
+
+def _where(self: Tensor, condition: Tensor, other: Tensor | float) -> Tensor:
+    """The tensor where condition is true, else `other`."""
+    return f.where(condition, self, other)
 
 
 def _type(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str | Tensor:
@@ -370,4 +403,4 @@ def _type(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
     return f.to(self, named.get(dtype, dtype) if isinstance(dtype, str) else dtype)
 
 
-Tensor.type = _type
+Tensor.cpu, Tensor.cuda, Tensor.view_as, Tensor.reshape_as, Tensor.where, Tensor.type = _cpu, _cuda, _view_as, _reshape_as, _where, _type

@@ -1,0 +1,1061 @@
+# Written by tests/stubs.py: signatures of what tables add to this module at import.
+from builtins import bool as _bool, float as _float, int as _int
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .device.layout import Size as Size
+from .device.device import Device as _device
+from .dtypes import dtype as _dtype
+from .formats import layout as _layout, memory_format as _memory_format
+from . import amp as amp
+from . import autograd as autograd
+from . import backends as backends
+from .paths import compiler as compiler
+from . import config as config
+from . import core as core
+from .paths import cpu as cpu
+from . import cuda as cuda
+from .paths import distributed as distributed
+from . import distributions as distributions
+from . import dtypes as dtypes
+from . import errors as errors
+from . import formats as formats
+from . import func as func
+from .paths import fx as fx
+from . import graph as graph
+from .paths import hub as hub
+from .paths import jit as jit
+from . import kernel as kernel
+from . import linalg as linalg
+from .paths import multiprocessing as multiprocessing
+from . import nn as nn
+from . import ops as ops
+from . import optim as optim
+from .paths import overrides as overrides
+from . import paths as paths
+from . import profiler as profiler
+from . import random as random
+from .core import return_types as return_types
+from . import serialization as serialization
+from . import special as special
+from . import testing as testing
+from .paths import types as types
+from . import utils as utils
+from . import version as version
+from .core.random import Generator as Generator
+from .amp.scaler import GradScaler as GradScaler
+from .errors import OutOfMemoryError as OutOfMemoryError
+from .device.layout import Size as Size
+from .core.tensor import Tensor as Tensor
+from .amp.autocast import autocast as autocast
+from .device.device import Device as _Device
+from .dtypes import dtype as dtype
+from .autograd.modes import enable_grad as enable_grad
+from .dtypes import finfo as finfo
+from .dtypes import iinfo as iinfo
+from .autograd.modes import inference_mode as inference_mode
+from .formats import layout as layout
+from .formats import memory_format as memory_format
+from .autograd.modes import no_grad as no_grad
+from .autograd.modes import set_grad_enabled as set_grad_enabled
+from .nn.functional.older import adaptive_max_pool1d as adaptive_max_pool1d
+from .nn.functional.older import affine_grid_generator as affine_grid_generator
+from .nn.functional.dropout import alpha_dropout as alpha_dropout
+from .nn.functional.older import alpha_dropout_ as alpha_dropout_
+from .backends.switches import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from .core.creation import as_tensor as as_tensor
+from .core.memory import asarray as asarray
+from .core.arrangement import atleast_1d as atleast_1d
+from .core.arrangement import atleast_2d as atleast_2d
+from .core.arrangement import atleast_3d as atleast_3d
+from .nn.functional.older import batch_norm as batch_norm
+from .core.random import bernoulli as bernoulli
+from .nn.functional.linear import bilinear as bilinear
+from .nn.functional.older import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from .core.arrangement import block_diag as block_diag
+from .core.arrangement import broadcast_shapes as broadcast_shapes
+from .core.arrangement import broadcast_tensors as broadcast_tensors
+from .dtypes import can_cast as can_cast
+from .core.arrangement import cartesian_prod as cartesian_prod
+from .core.distances import cdist as cdist
+from .core.contractions import chain_matmul as chain_matmul
+from .nn.functional.vision import channel_shuffle as channel_shuffle
+from .amp.autocast import clear_autocast_cache as clear_autocast_cache
+from .core.arrangement import combinations as combinations
+from .graph.compile import compile as compile
+from .nn.functional.older import constant_pad_nd as constant_pad_nd
+from .nn.functional.older import convolution as convolution
+from .nn.functional.older import cosine_embedding_loss as cosine_embedding_loss
+from .nn.functional.distance import cosine_similarity as cosine_similarity
+from .nn.functional.older import ctc_loss as ctc_loss
+from .core.cumulative import cumulative_trapezoid as cumulative_trapezoid
+from .nn.functional.dropout import dropout as dropout
+from .nn.functional.older import dropout_ as dropout_
+from .core.contractions import einsum as einsum
+from .nn.functional.older import embedding as embedding
+from .nn.functional.older import embedding_bag as embedding_bag
+from .core.memory import empty_permuted as empty_permuted
+from .core.memory import empty_strided as empty_strided
+from .nn.functional.dropout import feature_alpha_dropout as feature_alpha_dropout
+from .nn.functional.older import feature_alpha_dropout_ as feature_alpha_dropout_
+from .nn.functional.older import feature_dropout as feature_dropout
+from .nn.functional.older import feature_dropout_ as feature_dropout_
+from .core.norms import frobenius_norm as frobenius_norm
+from .core.exchange import from_dlpack as from_dlpack
+from .core.creation import from_numpy as from_numpy
+from .core.memory import frombuffer as frombuffer
+from .amp.autocast import get_autocast_dtype as get_autocast_dtype
+from .dtypes import get_default_dtype as get_default_dtype
+from .backends.switches import get_deterministic_debug_mode as get_deterministic_debug_mode
+from .core.attributes import get_device as get_device
+from .backends.switches import get_float32_matmul_precision as get_float32_matmul_precision
+from .backends.switches import get_num_interop_threads as get_num_interop_threads
+from .device.threads import get_num_threads as get_num_threads
+from .core.printing import get_printoptions as get_printoptions
+from .core.random import get_rng_state as get_rng_state
+from .core.cumulative import gradient as gradient
+from .nn.functional.older import grid_sampler as grid_sampler
+from .nn.functional.normalization import group_norm as group_norm
+from .nn.functional.older import gru_cell as gru_cell
+from .nn.functional.margin import hinge_embedding_loss as hinge_embedding_loss
+from .core.arithmetic import imag as imag
+from .core.indexing import index_put_ as index_put_
+from .core.random import initial_seed as initial_seed
+from .nn.functional.older import instance_norm as instance_norm
+from .autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
+from .autograd.anomaly import is_anomaly_enabled as is_anomaly_enabled
+from .amp.autocast import is_autocast_cache_enabled as is_autocast_cache_enabled
+from .amp.autocast import is_autocast_enabled as is_autocast_enabled
+from .backends.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from .autograd.modes import is_grad_enabled as is_grad_enabled
+from .autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
+from .core.attributes import is_same_size as is_same_size
+from .core.queries import is_storage as is_storage
+from .core.queries import is_tensor as is_tensor
+from .nn.functional.older import kl_div as kl_div
+from .nn.functional.normalization import layer_norm as layer_norm
+from .serialization.checkpoint import load as load
+from .core.low_rank import lobpcg as lobpcg
+from .nn.functional.older import lstm_cell as lstm_cell
+from .core.decompositions import lu_unpack as lu_unpack
+from .core.random import manual_seed as manual_seed
+from .nn.functional.margin import margin_ranking_loss as margin_ranking_loss
+from .nn.functional.older import max_pool1d_with_indices as max_pool1d_with_indices
+from .core.arrangement import meshgrid as meshgrid
+from .core.random import multinomial as multinomial
+from .nn.functional.older import norm_except_dim as norm_except_dim
+from .core.random import normal as normal
+from .core.norms import nuclear_norm as nuclear_norm
+from .nn.functional.distance import pairwise_distance as pairwise_distance
+from .core.low_rank import pca_lowrank as pca_lowrank
+from .core.distances import pdist as pdist
+from .nn.functional.vision import pixel_shuffle as pixel_shuffle
+from .nn.functional.vision import pixel_unshuffle as pixel_unshuffle
+from .core.sampling import poisson as poisson
+from .nn.functional.margin import poisson_nll_loss as poisson_nll_loss
+from .core.special import polygamma as polygamma
+from .core.elementwise import pow as pow
+from .nn.functional.activation import prelu as prelu
+from .dtypes import promote_types as promote_types
+from .core.arithmetic import real as real
+from .core.elementwise import remainder as remainder
+from .core.reshaping import resize_as_ as resize_as_
+from .core.arithmetic import result_type as result_type
+from .nn.functional.normalization import rms_norm as rms_norm
+from .nn.functional.older import rnn_relu_cell as rnn_relu_cell
+from .nn.functional.older import rnn_tanh_cell as rnn_tanh_cell
+from .nn.functional.activation import rrelu as rrelu
+from .nn.functional.older import rrelu_ as rrelu_
+from .serialization.checkpoint import save as save
+from .core.creation import scalar_tensor as scalar_tensor
+from .core.random import seed as seed
+from .autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
+from .amp.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
+from .amp.autocast import set_autocast_dtype as set_autocast_dtype
+from .amp.autocast import set_autocast_enabled as set_autocast_enabled
+from .device.device import set_default_device as set_default_device
+from .dtypes import set_default_dtype as set_default_dtype
+from .backends.switches import set_deterministic_debug_mode as set_deterministic_debug_mode
+from .backends.switches import set_float32_matmul_precision as set_float32_matmul_precision
+from .backends.switches import set_flush_denormal as set_flush_denormal
+from .backends.switches import set_num_interop_threads as set_num_interop_threads
+from .device.threads import set_num_threads as set_num_threads
+from .core.printing import set_printoptions as set_printoptions
+from .core.random import set_rng_state as set_rng_state
+from .core.low_rank import svd_lowrank as svd_lowrank
+from .core.creation import tensor as tensor
+from .core.arithmetic import threshold_ as threshold_
+from .core.exchange import to_dlpack as to_dlpack
+from .core.cumulative import trapezoid as trapezoid
+from .core.triangular import tril_indices as tril_indices
+from .nn.functional.older import triplet_margin_loss as triplet_margin_loss
+from .core.triangular import triu_indices as triu_indices
+from .core.queries import typename as typename
+from .core.scattering import unravel_index as unravel_index
+from .backends.switches import use_deterministic_algorithms as use_deterministic_algorithms
+from .func.batching import vmap as vmap
+
+BFloat16Tensor: type[Tensor]
+BoolTensor: type[Tensor]
+ByteTensor: type[Tensor]
+CharTensor: type[Tensor]
+DoubleTensor: type[Tensor]
+FloatTensor: type[Tensor]
+HalfTensor: type[Tensor]
+IntTensor: type[Tensor]
+LongTensor: type[Tensor]
+ShortTensor: type[Tensor]
+bfloat16: _dtype
+bool: _dtype
+channels_last: _memory_format
+channels_last_3d: _memory_format
+contiguous_format: _memory_format
+default_generator: Generator
+device = _Device
+double: _dtype
+e: _float
+float: _dtype
+float16: _dtype
+float32: _dtype
+float64: _dtype
+half: _dtype
+inf: _float
+int: _dtype
+int16: _dtype
+int32: _dtype
+int64: _dtype
+int8: _dtype
+long: _dtype
+nan: _float
+newaxis: None
+pi: _float
+preserve_format: _memory_format
+short: _dtype
+strided: _layout
+uint8: _dtype
+__version__: str
+
+def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """abs(x), element by element, with broadcasting and type promotion."""
+def abs_(input: Tensor) -> Tensor:
+    """In-place abs."""
+def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """abs(x), element by element, with broadcasting and type promotion."""
+def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """acos(x), element by element, with broadcasting and type promotion."""
+def acos_(input: Tensor) -> Tensor:
+    """In-place acos."""
+def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """acosh(x), element by element, with broadcasting and type promotion."""
+def acosh_(input: Tensor) -> Tensor:
+    """In-place acosh."""
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of windows that divide the input evenly into `output_size`; None keeps a size."""
+def add(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
+    """input + alpha * other."""
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
+def addcdiv(input: Tensor, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1, *, out: Tensor | None = None) -> Tensor:
+    """addcdiv(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
+def addcmul(input: Tensor, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1, *, out: Tensor | None = None) -> Tensor:
+    """addcmul(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """beta * input + alpha * mat1 @ mat2."""
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """beta * input + alpha * mat @ vec."""
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """beta * input + alpha * (the outer product of two vectors)."""
+def adjoint(input: Tensor) -> Tensor:
+    """The last two dimensions transposed (the conjugate transpose of a real tensor)."""
+def all(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+    """Whether all elements are true (not zero)."""
+def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
+    """Whether all elements are close."""
+def amax(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+    """Maximum over dimensions; the gradient is shared evenly between equal ones."""
+def amin(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+    """Minimum over dimensions; the gradient is shared evenly between equal ones."""
+def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.aminmax:
+    """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
+def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """angle(x), element by element, with broadcasting and type promotion."""
+def any(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+    """Whether any element is true (not zero)."""
+def arange(*bounds: _float, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ..., **named: _float) -> Tensor:
+    """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
+def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """acos(x), element by element, with broadcasting and type promotion."""
+def arccos_(input: Tensor) -> Tensor:
+    """In-place acos."""
+def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """acosh(x), element by element, with broadcasting and type promotion."""
+def arccosh_(input: Tensor) -> Tensor:
+    """In-place acosh."""
+def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """asin(x), element by element, with broadcasting and type promotion."""
+def arcsin_(input: Tensor) -> Tensor:
+    """In-place asin."""
+def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """asinh(x), element by element, with broadcasting and type promotion."""
+def arcsinh_(input: Tensor) -> Tensor:
+    """In-place asinh."""
+def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """atan(x), element by element, with broadcasting and type promotion."""
+def arctan2(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """atan2(x, y), element by element, with broadcasting and type promotion."""
+def arctan_(input: Tensor) -> Tensor:
+    """In-place atan."""
+def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """atanh(x), element by element, with broadcasting and type promotion."""
+def arctanh_(input: Tensor) -> Tensor:
+    """In-place atanh."""
+def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
+    """Index of the greatest element along a dimension, or in the flattened tensor."""
+def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
+    """Index of the least element along a dimension, or in the flattened tensor."""
+def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The indices that sort along a dimension."""
+def argwhere(input: Tensor, *, as_tuple: _bool = False) -> Tensor | tuple[Tensor, ...]:
+    """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
+def as_strided(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
+    """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
+def as_strided_(self: Tensor, *arguments: object, **named: object) -> Tensor:
+    """In-place as_strided."""
+def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
+    """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
+def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """asin(x), element by element, with broadcasting and type promotion."""
+def asin_(input: Tensor) -> Tensor:
+    """In-place asin."""
+def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """asinh(x), element by element, with broadcasting and type promotion."""
+def asinh_(input: Tensor) -> Tensor:
+    """In-place asinh."""
+def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """atan(x), element by element, with broadcasting and type promotion."""
+def atan2(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """atan2(x, y), element by element, with broadcasting and type promotion."""
+def atan_(input: Tensor) -> Tensor:
+    """In-place atan."""
+def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """atanh(x), element by element, with broadcasting and type promotion."""
+def atanh_(input: Tensor) -> Tensor:
+    """In-place atanh."""
+def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True, divisor_override: _int | None = None) -> Tensor:
+    """The mean of each window; elements of the border count as 0 unless `count_include_pad` is False."""
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """beta * input + alpha * batch1 @ batch2, batches of matrices."""
+def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """The triangle: 1 - |2 x - 1|."""
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
+    """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
+def bitwise_and(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """bitwise_and(x, y), element by element, with broadcasting and type promotion."""
+def bitwise_left_shift(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """bitwise_left_shift(x, y), element by element, with broadcasting and type promotion."""
+def bitwise_not(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Bits inverted; of a bool, the opposite."""
+def bitwise_or(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """bitwise_or(x, y), element by element, with broadcasting and type promotion."""
+def bitwise_right_shift(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """bitwise_right_shift(x, y), element by element, with broadcasting and type promotion."""
+def bitwise_xor(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """bitwise_xor(x, y), element by element, with broadcasting and type promotion."""
+def blackman_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """Blackman's window: 0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x)."""
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
+def broadcast_to(input: Tensor, size: Sequence[_int]) -> Tensor:
+    """Expanded to `size`."""
+def bucketize(input: Tensor | _float, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The index of the bucket each value falls into, for sorted boundaries; with `right` a value equal to a boundary belongs above it."""
+def cat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
+def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """ceil(x), element by element, with broadcasting and type promotion."""
+def ceil_(input: Tensor) -> Tensor:
+    """In-place ceil."""
+def celu(input: Any, alpha: Any = 1.0, inplace: Any = False) -> Any:
+    """celu of every element; alpha=1.0."""
+def celu_(self: Tensor, *others: object, **named: object) -> Tensor:
+    """In-place celu."""
+def cholesky(input: Tensor, upper: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The Cholesky factor of symmetric positive-definite matrices."""
+def cholesky_inverse(L: Tensor, upper: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The inverse of A, from its Cholesky factor."""
+def cholesky_solve(B: Tensor, L: Tensor, upper: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """X with A X = B, for the Cholesky factor of A."""
+def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` parts of equal size, the last perhaps smaller; views."""
+def clamp(input: Tensor, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
+def clamp_(self: Tensor, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
+    """In-place clamp."""
+def clamp_max(input: Tensor, max: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """clamp_max(x, max), element by element, with broadcasting and type promotion."""
+def clamp_max_(input: Tensor, max: Tensor | _float) -> Tensor:
+    """In-place clamp_max."""
+def clamp_min(input: Tensor, min: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """clamp_min(x, min), element by element, with broadcasting and type promotion."""
+def clamp_min_(input: Tensor, min: Tensor | _float) -> Tensor:
+    """In-place clamp_min."""
+def clip(input: Tensor, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
+def clip_(self: Tensor, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
+    """In-place clamp."""
+def clone(input: Tensor, *, memory_format: _memory_format = ...) -> Tensor:
+    """A copy with memory of its own."""
+def column_stack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Tensors concatenated along dimension 1, scalars and vectors as columns."""
+def concat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
+def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
+def conj(input: Tensor) -> Tensor:
+    """The tensor itself: its numbers are real."""
+def conj_physical(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The tensor itself: its numbers are real."""
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
+    """Cross-correlation of input (N, C, *1 sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid"."""
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
+    """Cross-correlation of input (N, C, *2 sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid"."""
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
+    """Cross-correlation of input (N, C, *3 sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid"."""
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] = 0, output_padding: _int | Sequence[_int] = 0, groups: _int = 1, dilation: _int | Sequence[_int] = 1) -> Tensor:
+    """The transpose of conv1d: input (N, C, *1 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] = 0, output_padding: _int | Sequence[_int] = 0, groups: _int = 1, dilation: _int | Sequence[_int] = 1) -> Tensor:
+    """The transpose of conv2d: input (N, C, *2 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] = 0, output_padding: _int | Sequence[_int] = 0, groups: _int = 1, dilation: _int | Sequence[_int] = 1) -> Tensor:
+    """The transpose of conv3d: input (N, C, *3 sizes), weight (C, O / groups, *kernel) -> (N, O, *sizes)."""
+def copysign(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """copysign(x, y), element by element, with broadcasting and type promotion."""
+def corrcoef(input: Tensor) -> Tensor:
+    """Pearson correlation coefficients of variables (rows) by observations (columns)."""
+def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """cos(x), element by element, with broadcasting and type promotion."""
+def cos_(input: Tensor) -> Tensor:
+    """In-place cos."""
+def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """cosh(x), element by element, with broadcasting and type promotion."""
+def cosh_(input: Tensor) -> Tensor:
+    """In-place cosh."""
+def count_nonzero(input: Tensor, dim: _int | Sequence[_int] | None = None) -> Tensor:
+    """Number of elements that are not zero."""
+def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of observations."""
+def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The cross product along a dimension of size 3; by default the first such."""
+def cummax(input: Tensor, dim: _int) -> return_types.cummax:
+    """(values, indices): the greatest element so far along a dimension, and its last place."""
+def cummin(input: Tensor, dim: _int) -> return_types.cummin:
+    """(values, indices): the least element so far along a dimension, and its last place."""
+def cumprod(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+    """Running product along a dimension; integers and bool give int64."""
+def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+    """Running sum along a dimension; integers and bool give int64."""
+def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """deg2rad(x), element by element, with broadcasting and type promotion."""
+def deg2rad_(input: Tensor) -> Tensor:
+    """In-place deg2rad."""
+def det(A: Tensor) -> Tensor:
+    """Determinants of square matrices."""
+def detach(self) -> Tensor:
+    """A tensor over the same memory, detached from the graph."""
+def detach_(self) -> Tensor:
+    """Detach this tensor itself from the graph."""
+def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """A matrix with a vector on a diagonal, or the diagonal of a matrix."""
+def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
+    """Matrices, in dimensions dim1 and dim2 of the result, with the last dimension of `input` on a diagonal and 0 elsewhere."""
+def diagflat(input: Tensor, offset: _int = 0) -> Tensor:
+    """The matrix with all elements of `input` on a diagonal."""
+def diagonal(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
+    """The diagonal of two dimensions, as the last dimension of a view."""
+def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
+    """A copy of input with a diagonal replaced by src."""
+def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first. Of bool: whether neighbours differ."""
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """digamma(x), element by element, with broadcasting and type promotion."""
+def dist(input: Tensor, other: Tensor, p: _float = 2) -> Tensor:
+    """The p-norm of input - other."""
+def div(input: Tensor, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+def divide(input: Tensor, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Product of two vectors."""
+def dsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
+    """`tensor_split` along dimension 2."""
+def dstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Tensors concatenated along dimension 2."""
+def empty(*size: _int, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """A tensor of uninitialised memory."""
+def empty_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """A tensor with the shape and memory order of `input`. (It is filled with 0, like `zeros_like`, which preserves the order in a single op.)"""
+def eq(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """eq(x, y), element by element, with broadcasting and type promotion."""
+def equal(input: Tensor, other: Tensor) -> _bool:
+    """Whether shapes and all elements agree."""
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """erf(x), element by element, with broadcasting and type promotion."""
+def erf_(input: Tensor) -> Tensor:
+    """In-place erf."""
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """erfc(x), element by element, with broadcasting and type promotion."""
+def erfc_(input: Tensor) -> Tensor:
+    """In-place erfc."""
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """erfinv(x), element by element, with broadcasting and type promotion."""
+def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """exp(x), element by element, with broadcasting and type promotion."""
+def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """exp2(x), element by element, with broadcasting and type promotion."""
+def exp2_(input: Tensor) -> Tensor:
+    """In-place exp2."""
+def exp_(input: Tensor) -> Tensor:
+    """In-place exp."""
+def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """sigmoid(x), element by element, with broadcasting and type promotion."""
+def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """expm1(x), element by element, with broadcasting and type promotion."""
+def expm1_(input: Tensor) -> Tensor:
+    """In-place expm1."""
+def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """The identity matrix, (n, m)."""
+def fill(input: Tensor, *arguments: object, **named: object) -> Tensor:
+    """A copy of `input` after fill_."""
+def fill_(self: Tensor, value: Tensor | _float) -> Tensor:
+    """Fill with `value`."""
+def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """trunc(x), element by element, with broadcasting and type promotion."""
+def fix_(input: Tensor) -> Tensor:
+    """In-place trunc."""
+def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
+    """Dimensions start_dim to end_dim (inclusive) as one."""
+def flip(input: Tensor, *order: _int, dims: Sequence[_int] | _int | None = None) -> Tensor:
+    """Elements in reverse order along dimensions; a copy."""
+def fliplr(input: Tensor) -> Tensor:
+    """Left-right flip: dimension 1 in reverse order."""
+def flipud(input: Tensor) -> Tensor:
+    """Up-down flip: dimension 0 in reverse order."""
+def float_power(input: Tensor | _float, exponent: Tensor | _float, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """input ** exponent in float64."""
+def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """floor(x), element by element, with broadcasting and type promotion."""
+def floor_(input: Tensor) -> Tensor:
+    """In-place floor."""
+def floor_divide(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """Quotient rounded towards minus infinity."""
+def fmax(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """fmax(x, y), element by element, with broadcasting and type promotion."""
+def fmin(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """fmin(x, y), element by element, with broadcasting and type promotion."""
+def fmod(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """Remainder with the sign of `input`."""
+def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """frac(x), element by element, with broadcasting and type promotion."""
+def frac_(input: Tensor) -> Tensor:
+    """In-place frac."""
+def frexp(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.frexp:
+    """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
+def full(size: Sequence[_int], fill_value: _float, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """A tensor filled with `fill_value`, whose type determines the dtype by default."""
+def full_like(input: Tensor, fill_value: _float, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """A tensor filled with `fill_value`, with the shape of `input`."""
+def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
+def gcd(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """gcd(x, y), element by element, with broadcasting and type promotion."""
+def gcd_(input: Tensor, other: Tensor | _float) -> Tensor:
+    """In-place gcd."""
+def ge(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """ge(x, y), element by element, with broadcasting and type promotion."""
+def geqrf(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.geqrf:
+    """(a, tau): R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes Q."""
+def ger(input: Tensor, vec2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """All products of elements of two vectors."""
+def get_default_device() -> _device:
+    """Where tensors are made when no device is named."""
+def greater(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """gt(x, y), element by element, with broadcasting and type promotion."""
+def greater_equal(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """ge(x, y), element by element, with broadcasting and type promotion."""
+def gt(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """gt(x, y), element by element, with broadcasting and type promotion."""
+def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 0.54, beta: _float = 0.46, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """Hamming's window: alpha - beta cos(2 pi x)."""
+def hann_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """Hann's window: (1 - cos(2 pi x)) / 2."""
+def hardshrink(input: Any, lambd: Any = 0.5) -> Any:
+    """hardshrink of every element; lambd=0.5."""
+def heaviside(input: Tensor, values: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """heaviside(x, values), element by element, with broadcasting and type promotion."""
+def histc(input: Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
+def histogram(input: Tensor, bins: _int | Tensor, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.histogram:
+    """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
+def hsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
+    """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
+def hstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Tensors concatenated along dimension 1, vectors along 0."""
+def hypot(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """hypot(x, y), element by element, with broadcasting and type promotion."""
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """i0(x), element by element, with broadcasting and type promotion."""
+def i0_(input: Tensor) -> Tensor:
+    """In-place i0."""
+def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
+def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other). There is no gradient for `input`."""
+def index_add(input: Tensor, *arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> Tensor:
+    """A copy of `input` after index_add_."""
+def index_copy(input: Tensor, *arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> Tensor:
+    """A copy of `input` after index_copy_."""
+def index_fill(input: Tensor, *arguments: object, **named: object) -> Tensor:
+    """A copy of `input` after index_fill_."""
+def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: _bool = False) -> Tensor:
+    """A copy of input with values written (or added) at indices."""
+def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
+def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The slices of a dimension selected by a vector of indices."""
+def inner(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Sums of products over the last dimension of both; a number multiplies."""
+def inverse(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
+def is_complex(self) -> _bool:
+    """False: there are no complex dtypes."""
+def is_conj(input: Tensor) -> _bool:
+    """False: there are no lazily conjugated tensors."""
+def is_floating_point(self) -> _bool:
+    """Whether the dtype is a floating one."""
+def is_inference(self) -> _bool:
+    """Whether it was created in inference mode."""
+def is_neg(input: Tensor) -> _bool:
+    """False: there are no lazily negated tensors."""
+def is_nonzero(input: Tensor) -> _bool:
+    """Whether a tensor of one element is not zero. Raises RuntimeError for others."""
+def is_signed(self) -> _bool:
+    """Whether the dtype has negative numbers."""
+def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
+    """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
+def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """isfinite(x), element by element, with broadcasting and type promotion."""
+def isin(elements: Tensor | _float, test_elements: Tensor | _float, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Whether each element is among `test_elements`."""
+def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """isinf(x), element by element, with broadcasting and type promotion."""
+def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """isnan(x), element by element, with broadcasting and type promotion."""
+def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """isneginf(x), element by element, with broadcasting and type promotion."""
+def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """isposinf(x), element by element, with broadcasting and type promotion."""
+def isreal(input: Tensor) -> Tensor:
+    """True everywhere: there are no complex dtypes."""
+def kaiser_window(window_length: _int, periodic: _bool = True, beta: _float = 12.0, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
+def kron(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The Kronecker product: every element of `input` times all of `other`."""
+def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.kthvalue:
+    """(values, indices) of the k-th smallest element (from 1) along a dimension."""
+def lcm(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """lcm(x, y), element by element, with broadcasting and type promotion."""
+def lcm_(input: Tensor, other: Tensor | _float) -> Tensor:
+    """In-place lcm."""
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """input * 2 ** other."""
+def ldexp_(self: Tensor, other: Tensor) -> Tensor:
+    """In-place ldexp."""
+def le(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """le(x, y), element by element, with broadcasting and type promotion."""
+def lerp(input: Tensor, end: Tensor | _float, weight: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """lerp(x, end, weight), element by element, with broadcasting and type promotion."""
+def less(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """lt(x, y), element by element, with broadcasting and type promotion."""
+def less_equal(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """le(x, y), element by element, with broadcasting and type promotion."""
+def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """lgamma(x), element by element, with broadcasting and type promotion."""
+def linspace(start: _float, end: _float, steps: _int, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
+def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """log(x), element by element, with broadcasting and type promotion."""
+def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """log10(x), element by element, with broadcasting and type promotion."""
+def log10_(input: Tensor) -> Tensor:
+    """In-place log10."""
+def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """log1p(x), element by element, with broadcasting and type promotion."""
+def log1p_(input: Tensor) -> Tensor:
+    """In-place log1p."""
+def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """log2(x), element by element, with broadcasting and type promotion."""
+def log2_(input: Tensor) -> Tensor:
+    """In-place log2."""
+def log_(input: Tensor) -> Tensor:
+    """In-place log."""
+def log_softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """log(softmax(x)) along a dimension, computed directly."""
+def logaddexp(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """logaddexp(x, y), element by element, with broadcasting and type promotion."""
+def logaddexp2(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """logaddexp2(x, y), element by element, with broadcasting and type promotion."""
+def logcumsumexp(input: Tensor, dim: _int) -> Tensor:
+    """Logarithm of the running sum of exponentials along a dimension, without overflow."""
+def logdet(A: Tensor) -> Tensor:
+    """The logarithm of determinants; NaN for negative ones."""
+def logical_and(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """logical_and(x, y), element by element, with broadcasting and type promotion."""
+def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """logical_not(x), element by element, with broadcasting and type promotion."""
+def logical_or(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """logical_or(x, y), element by element, with broadcasting and type promotion."""
+def logical_xor(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """logical_xor(x, y), element by element, with broadcasting and type promotion."""
+def logit(input: Tensor, eps: _float | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
+def logit_(self: Tensor, *arguments: object, **named: object) -> Tensor:
+    """In-place logit."""
+def logspace(start: _float, end: _float, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
+def logsumexp(input: Tensor, dim: _int | Sequence[_int] | None, keepdim: _bool = False) -> Tensor:
+    """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
+def lt(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """lt(x, y), element by element, with broadcasting and type promotion."""
+def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False) -> tuple[Tensor, ...]:
+    """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """X with A X = b, from `lu_factor` of A: the older order of arguments."""
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _float) -> Tensor:
+    """`value` where mask is true, else `input`; the dtype is that of input."""
+def masked_scatter(input: Tensor, *arguments: object, **named: object) -> Tensor:
+    """A copy of `input` after masked_scatter_."""
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The elements where mask is true, in one dimension."""
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Product with PyTorch's broadcasting: (..., M, K) @ (..., K, N) -> (..., M, N); vectors are rows on the left, columns on the right."""
+def matrix_exp(A: Tensor) -> Tensor:
+    """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring. Higham, The scaling and squaring method, 2005."""
+def matrix_power(A: Tensor, n: _int, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """A to the n-th power; of its inverse for negative n."""
+def max(input: Tensor, dim: _int | Tensor | None = None, keepdim: _bool = False, *, other: Tensor | None = None) -> Tensor | return_types.max:
+    """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
+def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    """The greatest element of each window; with `return_indices` also its place in the plane."""
+def max_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    """The greatest element of each window; with `return_indices` also its place in the plane."""
+def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    """The greatest element of each window; with `return_indices` also its place in the plane."""
+def maximum(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """maximum(x, y), element by element, with broadcasting and type promotion."""
+def mean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+    """Mean over dimensions (all by default) of a floating tensor."""
+def median(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor | return_types.median:
+    """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
+def min(input: Tensor, dim: _int | Tensor | None = None, keepdim: _bool = False, *, other: Tensor | None = None) -> Tensor | return_types.min:
+    """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
+def minimum(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """minimum(x, y), element by element, with broadcasting and type promotion."""
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Product of two matrices."""
+def mode(input: Tensor, dim: _int = -1, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.mode:
+    """(values, indices): the most frequent element along a dimension (of several the smallest), and its last position."""
+def moveaxis(input: Tensor, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
+    """Dimensions moved to other positions, the others in their order; a view."""
+def movedim(input: Tensor, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
+    """Dimensions moved to other positions, the others in their order; a view."""
+def msort(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Sorted along the first dimension."""
+def mul(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """mul(x, y), element by element, with broadcasting and type promotion."""
+def multiply(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """mul(x, y), element by element, with broadcasting and type promotion."""
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Matrix times vector."""
+def mvlgamma(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor:
+    """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
+def nan_to_num(input: Tensor, nan: _float = 0.0, posinf: _float | None = None, neginf: _float | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """NaN and infinities replaced; by default 0 and the greatest and least finite numbers."""
+def nan_to_num_(self: Tensor, *arguments: object, **named: object) -> Tensor:
+    """In-place nan_to_num."""
+def nanmean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Mean over dimensions (all by default) of the elements that are not NaN."""
+def nanmedian(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor | return_types.nanmedian:
+    """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
+def nanquantile(input: Tensor, q: _float | Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """`quantile` of the elements that are not NaN."""
+def nansum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Sum over dimensions (all by default) of the elements that are not NaN."""
+def narrow(input: Tensor, dim: _int, start: _int, length: _int) -> Tensor:
+    """`length` elements of a dimension from `start` on."""
+def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """A copy of `length` elements of a dimension from `start` on."""
+def ne(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """ne(x, y), element by element, with broadcasting and type promotion."""
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """neg(x), element by element, with broadcasting and type promotion."""
+def neg_(input: Tensor) -> Tensor:
+    """In-place neg."""
+def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """neg(x), element by element, with broadcasting and type promotion."""
+def negative_(input: Tensor) -> Tensor:
+    """In-place neg."""
+def nextafter(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The next number of the tensor's own dtype towards `other`."""
+def nonzero(input: Tensor, *, as_tuple: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor | tuple[Tensor, ...]:
+    """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
+def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1) -> Tensor:
+    """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
+def norm(input: Tensor, p: _float | str | None = 'fro', dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None) -> Tensor:
+    """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
+def not_equal(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """ne(x, y), element by element, with broadcasting and type promotion."""
+def numel(self) -> _int:
+    """The number of elements."""
+def ones(*size: _int, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """A tensor filled with 1."""
+def ones_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """A tensor of ones with the shape of `input`."""
+def orgqr(A: Tensor, tau: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The first columns of the product of Householder reflections 1 - tau v v^T, with v below the diagonal of A."""
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^T."""
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """All products of elements of two vectors."""
+def permute(input: Tensor, *order: _int, dims: Sequence[_int] | None = None) -> Tensor:
+    """Dimensions in the given order; a view."""
+def pinverse(input: Tensor, rcond: _float = 1e-15, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself."""
+def prod(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+    """Product over a dimension (all by default); integers and bool give int64."""
+def put(input: Tensor, *arguments: object, **named: object) -> Tensor:
+    """A copy of `input` after put_."""
+def qr(input: Tensor, some: _bool = True, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.qr:
+    """(Q, R), reduced where `some`, else complete."""
+def quantile(input: Tensor, q: _float | Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear', out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
+def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """rad2deg(x), element by element, with broadcasting and type promotion."""
+def rad2deg_(input: Tensor) -> Tensor:
+    """In-place rad2deg."""
+def rand(*size: _int, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """Random numbers, uniform in [0, 1)."""
+def rand_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """Random numbers, uniform in [0, 1), shaped like `input`."""
+def randint(*bounds: object, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ..., **named: object) -> Tensor:
+    """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
+def randint_like(input: Tensor, low: _int, high: _int | None = None, *, dtype: _dtype | None = None, device: _device | str | None = None, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """Random integers in [low, high), or [0, low), shaped like `input`."""
+def randn(*size: _int, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """Random numbers with standard normal distribution."""
+def randn_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """Random numbers with standard normal distribution, shaped like `input`."""
+def randperm(n: _int, *, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | None = None, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """A random permutation of 0 .. n-1: the order of n random 64-bit keys."""
+def range(start: _float = 0, end: _float | None = None, step: _float = 1, *, dtype: _dtype | None = None, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ..., **options: object) -> Tensor:
+    """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
+def ravel(input: Tensor) -> Tensor:
+    """All elements in one dimension."""
+def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """reciprocal(x), element by element, with broadcasting and type promotion."""
+def reciprocal_(input: Tensor) -> Tensor:
+    """In-place reciprocal."""
+def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """relu(x), element by element, with broadcasting and type promotion."""
+def relu_(input: Tensor) -> Tensor:
+    """In-place relu."""
+def renorm(input: Tensor, p: _float, dim: _int, maxnorm: _float, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
+def repeat_interleave(input: Tensor, repeats: Tensor | _int | None = None, dim: _int | None = None, *, output_size: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Each element repeated `repeats` times (a number, or one per element) along a dimension, or of the flattened tensor."""
+def reshape(input: Tensor, *sizes: _int, shape: Sequence[_int] | None = None) -> Tensor:
+    """The same elements in another shape; a view where possible. One size may be -1."""
+def resolve_conj(input: Tensor) -> Tensor:
+    """The tensor itself: its numbers are real."""
+def resolve_neg(input: Tensor) -> Tensor:
+    """The tensor itself: its numbers are real."""
+def roll(input: Tensor, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
+def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = ...) -> Tensor:
+    """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
+def round(input: Tensor, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
+    """Nearest integer (or multiple of 10^-decimals), halves to even."""
+def round_(self: Tensor, *, decimals: _int = 0) -> Tensor:
+    """In-place round."""
+def row_stack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Tensors concatenated along dimension 0, vectors as rows."""
+def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """rsqrt(x), element by element, with broadcasting and type promotion."""
+def rsqrt_(input: Tensor) -> Tensor:
+    """In-place rsqrt."""
+def rsub(input: Tensor, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
+    """other - alpha * input."""
+def scatter(input: Tensor, *arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> Tensor:
+    """A copy of `input` after scatter_."""
+def scatter_add(input: Tensor, *arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> Tensor:
+    """A copy of `input` after scatter_add_."""
+def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
+def searchsorted(sorted_sequence: Tensor, input: Tensor | _float, *, out_int32: _bool = False, right: _bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Insertion points in sorted rows: how many elements are less than the value or, with `right`, not greater. `sorter` gives the order of unsorted rows."""
+def select(input: Tensor, dim: _int, index: _int) -> Tensor:
+    """One index of a dimension, which is removed; a view."""
+def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor:
+    """A copy of input with one slice of a dimension replaced by src."""
+def selu(input: Any, inplace: Any = False) -> Any:
+    """selu of every element; no parameters."""
+def selu_(self: Tensor, *others: object, **named: object) -> Tensor:
+    """In-place selu."""
+def set_default_tensor_type(t: object) -> None:
+    """The default dtype by the name or class of an old tensor type, such as `FloatTensor`."""
+def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """sign(x), element by element, with broadcasting and type promotion."""
+def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """sigmoid(x), element by element, with broadcasting and type promotion."""
+def sigmoid_(input: Tensor) -> Tensor:
+    """In-place sigmoid."""
+def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """sign(x), element by element, with broadcasting and type promotion."""
+def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """signbit(x), element by element, with broadcasting and type promotion."""
+def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """sin(x), element by element, with broadcasting and type promotion."""
+def sin_(input: Tensor) -> Tensor:
+    """In-place sin."""
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """sinc(x), element by element, with broadcasting and type promotion."""
+def sinc_(input: Tensor) -> Tensor:
+    """In-place sinc."""
+def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """sinh(x), element by element, with broadcasting and type promotion."""
+def sinh_(input: Tensor) -> Tensor:
+    """In-place sinh."""
+def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
+    """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
+def slogdet(input: Tensor) -> return_types.slogdet:
+    """(sign, logarithm of the absolute value) of determinants."""
+def softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """exp(x) / sum(exp(x)) along a dimension."""
+def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.sort:
+    """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
+def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int] | None = None, dim: _int = 0, *, split_size: _int | Sequence[_int] | None = None) -> tuple[Tensor, ...]:
+    """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
+def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+    """Parts of the given sizes along a dimension; views."""
+def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """sqrt(x), element by element, with broadcasting and type promotion."""
+def sqrt_(input: Tensor) -> Tensor:
+    """In-place sqrt."""
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """square(x), element by element, with broadcasting and type promotion."""
+def square_(input: Tensor) -> Tensor:
+    """In-place square."""
+def squeeze(input: Tensor, dim: _int | Sequence[_int] | None = None) -> Tensor:
+    """Dimensions of size 1 removed, all or the given ones."""
+def stack(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Tensors of equal shape concatenated along a new dimension."""
+def std(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
+    """Square root of `var`."""
+def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
+    """(standard deviation, mean) over dimensions."""
+def sub(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
+    """input - alpha * other."""
+def subtract(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
+    """input - alpha * other."""
+def sum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+    """Sum over dimensions (all by default); integers and bool give int64."""
+def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.svd:
+    """(U, S, V) with input = U diag(S) V^T; V itself, not transposed. `numod.linalg.svd` is the newer form."""
+def swapaxes(input: Tensor, axis0: _int, axis1: _int) -> Tensor:
+    """Two dimensions swapped; a view."""
+def swapdims(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
+    """Two dimensions swapped; a view."""
+def t(input: Tensor) -> Tensor:
+    """A matrix transposed; a vector or scalar itself."""
+def take(input: Tensor, index: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The elements at indices of the flattened tensor; shaped like `index`."""
+def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """As gather, with input and indices broadcast in all other dimensions; without `dim` the flattened tensor is read."""
+def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tan(x), element by element, with broadcasting and type promotion."""
+def tan_(input: Tensor) -> Tensor:
+    """In-place tan."""
+def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """tanh(x), element by element, with broadcasting and type promotion."""
+def tanh_(input: Tensor) -> Tensor:
+    """In-place tanh."""
+def tensor_split(input: Tensor, indices_or_sections: Tensor | _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+    """A number of nearly equal parts along a dimension, or the parts between indices; views."""
+def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] | Tensor = 2, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
+def threshold(input: Any, threshold: Any, value: Any, inplace: Any = False) -> Any:
+    """threshold of every element; no parameters."""
+def tile(input: Tensor, *times: _int, dims: Sequence[_int] | None = None) -> Tensor:
+    """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.topk:
+    """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
+def trace(input: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+def transpose(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
+    """Two dimensions swapped; a view."""
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
+    """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
+def triangular_solve(b: Tensor, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.triangular_solve:
+    """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
+def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Matrices (..., M, N) with 0 above a diagonal."""
+def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Matrices (..., M, N) with 0 below a diagonal."""
+def true_divide(input: Tensor, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """trunc(x), element by element, with broadcasting and type promotion."""
+def trunc_(input: Tensor) -> Tensor:
+    """In-place trunc."""
+def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
+    """The slices along a dimension; views."""
+def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor:
+    """One dimension as several."""
+def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
+    """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
+def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
+    """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
+def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+    """The same as `chunk`."""
+def unsafe_split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int] | None = None, dim: _int = 0, *, split_size: _int | Sequence[_int] | None = None) -> tuple[Tensor, ...]:
+    """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+    """Parts of the given sizes along a dimension; views."""
+def unsqueeze(input: Tensor, dim: _int) -> Tensor:
+    """A dimension of size 1 inserted before `dim`."""
+def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
+    """Powers of each element of a vector (n) -> (n, N), in descending order unless `increasing`."""
+def var(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
+    """Variance over dimensions, divided by n - correction (1 by default); two passes, so that a large mean costs no accuracy."""
+def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
+    """(variance, mean) over dimensions."""
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The dot product of two vectors."""
+def vsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
+    """`tensor_split` into rows: along dimension 0."""
+def vstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """Tensors concatenated along dimension 0, vectors as rows."""
+def where(condition: Tensor, input: Tensor | _float | None = None, other: Tensor | _float | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor | tuple[Tensor, ...]:
+    """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
+def xlogy(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """xlogy(x, y), element by element, with broadcasting and type promotion."""
+def xlogy_(input: Tensor, other: Tensor | _float) -> Tensor:
+    """In-place xlogy."""
+def zero_(self) -> Any:
+    """In-place zero."""
+def zeros(*size: _int, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """A tensor filled with 0."""
+def zeros_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+    """A tensor of zeros with the shape of `input`."""

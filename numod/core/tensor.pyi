@@ -1,0 +1,1226 @@
+# Written by tests/stubs.py: signatures of what tables add to this module at import.
+from builtins import bool as _bool, float as _float, int as _int
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..device.layout import Size as Size
+from ..device.device import Device as _device
+from ..dtypes import dtype as _dtype
+from ..formats import layout as _layout, memory_format as _memory_format
+from . import return_types
+from .random import Generator
+
+class Tensor:
+    """An n-dimensional array of one dtype on one device; operations on it are recorded where a gradient is required."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None: ...
+    @property
+    def H(self) -> Tensor: ...
+    @property
+    def T(self) -> Tensor: ...
+    def abs(self) -> Tensor:
+        """abs of every element."""
+    def abs_(self) -> Tensor:
+        """In-place abs."""
+    def absolute(self) -> Tensor:
+        """abs of every element."""
+    def absolute_(self) -> Tensor:
+        """In-place abs."""
+    def acos(self) -> Tensor:
+        """acos of every element."""
+    def acos_(self) -> Tensor:
+        """In-place acos."""
+    def acosh(self) -> Tensor:
+        """acosh of every element."""
+    def acosh_(self) -> Tensor:
+        """In-place acosh."""
+    def add(self, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
+        """input + alpha * other."""
+    def add_(self, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
+        """In-place add."""
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+        """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+        """In-place addbmm."""
+    def addcdiv(self, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1) -> Tensor:
+        """addcdiv(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
+    def addcdiv_(self, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1) -> Tensor:
+        """In-place addcdiv."""
+    def addcmul(self, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1) -> Tensor:
+        """addcmul(x, tensor1, tensor2, value), element by element, with broadcasting and type promotion."""
+    def addcmul_(self, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1) -> Tensor:
+        """In-place addcmul."""
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+        """beta * input + alpha * mat1 @ mat2."""
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+        """In-place addmm."""
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+        """beta * input + alpha * mat @ vec."""
+    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+        """In-place addmv."""
+    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+        """beta * input + alpha * (the outer product of two vectors)."""
+    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+        """In-place addr."""
+    def adjoint(self) -> Tensor:
+        """The last two dimensions transposed (the conjugate transpose of a real tensor)."""
+    def all(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+        """Whether all elements are true (not zero)."""
+    def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
+        """Whether all elements are close."""
+    def amax(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+        """Maximum over dimensions; the gradient is shared evenly between equal ones."""
+    def amin(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+        """Minimum over dimensions; the gradient is shared evenly between equal ones."""
+    def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False) -> return_types.aminmax:
+        """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
+    def angle(self) -> Tensor:
+        """angle of every element."""
+    def angle_(self) -> Tensor:
+        """In-place angle."""
+    def any(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+        """Whether any element is true (not zero)."""
+    def apply_(self, callable: Callable) -> Tensor:
+        """Replace each element by a Python function of it; slow, and only on the CPU."""
+    def arccos(self) -> Tensor:
+        """acos of every element."""
+    def arccos_(self) -> Tensor:
+        """In-place acos."""
+    def arccosh(self) -> Tensor:
+        """acosh of every element."""
+    def arccosh_(self) -> Tensor:
+        """In-place acosh."""
+    def arcsin(self) -> Tensor:
+        """asin of every element."""
+    def arcsin_(self) -> Tensor:
+        """In-place asin."""
+    def arcsinh(self) -> Tensor:
+        """asinh of every element."""
+    def arcsinh_(self) -> Tensor:
+        """In-place asinh."""
+    def arctan(self) -> Tensor:
+        """atan of every element."""
+    def arctan2(self, other: Tensor | _float) -> Tensor:
+        """atan2(x, y), element by element, with broadcasting and type promotion."""
+    def arctan2_(self, other: Tensor | _float) -> Tensor:
+        """In-place atan2."""
+    def arctan_(self) -> Tensor:
+        """In-place atan."""
+    def arctanh(self) -> Tensor:
+        """atanh of every element."""
+    def arctanh_(self) -> Tensor:
+        """In-place atanh."""
+    def argmax(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
+        """Index of the greatest element along a dimension, or in the flattened tensor."""
+    def argmin(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
+        """Index of the least element along a dimension, or in the flattened tensor."""
+    def argsort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool = False) -> Tensor:
+        """The indices that sort along a dimension."""
+    def argwhere(self, *, as_tuple: _bool = False) -> Tensor | tuple[Tensor, ...]:
+        """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
+    def as_strided(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
+        """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
+    def as_strided_(self, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
+        """In-place as_strided."""
+    def as_strided_scatter(self, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
+        """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
+    def as_subclass(self, cls: type) -> Tensor:
+        """The same tensor as an object of a subclass."""
+    def asin(self) -> Tensor:
+        """asin of every element."""
+    def asin_(self) -> Tensor:
+        """In-place asin."""
+    def asinh(self) -> Tensor:
+        """asinh of every element."""
+    def asinh_(self) -> Tensor:
+        """In-place asinh."""
+    def atan(self) -> Tensor:
+        """atan of every element."""
+    def atan2(self, other: Tensor | _float) -> Tensor:
+        """atan2(x, y), element by element, with broadcasting and type promotion."""
+    def atan2_(self, other: Tensor | _float) -> Tensor:
+        """In-place atan2."""
+    def atan_(self) -> Tensor:
+        """In-place atan."""
+    def atanh(self) -> Tensor:
+        """atanh of every element."""
+    def atanh_(self) -> Tensor:
+        """In-place atanh."""
+    def backward(self, gradient: Tensor | None = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: object = None) -> None:
+        """Add the gradients of this tensor to `.grad` of the leaves it was computed from. See `numod.autograd.backward`."""
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+        """beta * input + alpha * batch1 @ batch2, batches of matrices."""
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
+        """In-place baddbmm."""
+    def bernoulli(self, p: _float | None = None, *, generator: Generator | None = None) -> Tensor:
+        """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
+    def bernoulli_(self, p: _float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
+        """Fill with 1 with probability `p` (a number or a tensor), else 0. Raises RuntimeError for a probability outside [0, 1]."""
+    def bfloat16(self, memory_format: object = None) -> Tensor:
+        """Converted to bfloat16; the tensor itself if it has that dtype."""
+    def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
+        """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
+    def bitwise_and(self, other: Tensor | _float) -> Tensor:
+        """bitwise_and(x, y), element by element, with broadcasting and type promotion."""
+    def bitwise_and_(self, other: Tensor | _float) -> Tensor:
+        """In-place bitwise_and."""
+    def bitwise_left_shift(self, other: Tensor | _float) -> Tensor:
+        """bitwise_left_shift(x, y), element by element, with broadcasting and type promotion."""
+    def bitwise_left_shift_(self, other: Tensor | _float) -> Tensor:
+        """In-place bitwise_left_shift."""
+    def bitwise_not(self) -> Tensor:
+        """Bits inverted; of a bool, the opposite."""
+    def bitwise_not_(self) -> Tensor:
+        """In-place bitwise_not."""
+    def bitwise_or(self, other: Tensor | _float) -> Tensor:
+        """bitwise_or(x, y), element by element, with broadcasting and type promotion."""
+    def bitwise_or_(self, other: Tensor | _float) -> Tensor:
+        """In-place bitwise_or."""
+    def bitwise_right_shift(self, other: Tensor | _float) -> Tensor:
+        """bitwise_right_shift(x, y), element by element, with broadcasting and type promotion."""
+    def bitwise_right_shift_(self, other: Tensor | _float) -> Tensor:
+        """In-place bitwise_right_shift."""
+    def bitwise_xor(self, other: Tensor | _float) -> Tensor:
+        """bitwise_xor(x, y), element by element, with broadcasting and type promotion."""
+    def bitwise_xor_(self, other: Tensor | _float) -> Tensor:
+        """In-place bitwise_xor."""
+    def bmm(self, mat2: Tensor) -> Tensor:
+        """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
+    def bool(self, memory_format: object = None) -> Tensor:
+        """Converted to bool; the tensor itself if it has that dtype."""
+    def broadcast_to(self, size: Sequence[_int]) -> Tensor:
+        """Expanded to `size`."""
+    def byte(self, memory_format: object = None) -> Tensor:
+        """Converted to uint8; the tensor itself if it has that dtype."""
+    def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
+        """Fill with Cauchy distributed numbers."""
+    def ceil(self) -> Tensor:
+        """ceil of every element."""
+    def ceil_(self) -> Tensor:
+        """In-place ceil."""
+    def celu_(self, *others: object, **named: object) -> Tensor:
+        """In-place celu."""
+    def char(self, memory_format: object = None) -> Tensor:
+        """Converted to int8; the tensor itself if it has that dtype."""
+    def cholesky(self, upper: _bool = False) -> Tensor:
+        """The Cholesky factor of symmetric positive-definite matrices."""
+    def cholesky_inverse(self, upper: _bool = False) -> Tensor:
+        """The inverse of A, from its Cholesky factor."""
+    def cholesky_solve(self, L: Tensor, upper: _bool = False) -> Tensor:
+        """X with A X = B, for the Cholesky factor of A."""
+    def chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """At most `chunks` parts of equal size, the last perhaps smaller; views."""
+    def clamp(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
+        """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
+    def clamp_(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
+        """In-place clamp."""
+    def clamp_max(self, max: Tensor | _float) -> Tensor:
+        """clamp_max(x, max), element by element, with broadcasting and type promotion."""
+    def clamp_max_(self, max: Tensor | _float) -> Tensor:
+        """In-place clamp_max."""
+    def clamp_min(self, min: Tensor | _float) -> Tensor:
+        """clamp_min(x, min), element by element, with broadcasting and type promotion."""
+    def clamp_min_(self, min: Tensor | _float) -> Tensor:
+        """In-place clamp_min."""
+    def clip(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
+        """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
+    def clip_(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
+        """In-place clamp."""
+    def clone(self, *, memory_format: _memory_format = ...) -> Tensor:
+        """A copy with memory of its own."""
+    def conj(self) -> Tensor:
+        """The tensor itself: its numbers are real."""
+    def conj_physical(self) -> Tensor:
+        """The tensor itself: its numbers are real."""
+    def conj_physical_(self) -> Tensor:
+        """The tensor itself: its numbers are real."""
+    def contiguous(self, memory_format: _memory_format = ...) -> Tensor:
+        """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
+    def copy_(self, src: Tensor, non_blocking: _bool = False) -> Tensor:
+        """Fill with `src`, which broadcasts and is converted; returns self."""
+    def copysign(self, other: Tensor | _float) -> Tensor:
+        """copysign(x, y), element by element, with broadcasting and type promotion."""
+    def copysign_(self, other: Tensor | _float) -> Tensor:
+        """In-place copysign."""
+    def corrcoef(self) -> Tensor:
+        """Pearson correlation coefficients of variables (rows) by observations (columns)."""
+    def cos(self) -> Tensor:
+        """cos of every element."""
+    def cos_(self) -> Tensor:
+        """In-place cos."""
+    def cosh(self) -> Tensor:
+        """cosh of every element."""
+    def cosh_(self) -> Tensor:
+        """In-place cosh."""
+    def count_nonzero(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
+        """Number of elements that are not zero."""
+    def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+        """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of observations."""
+    def cpu(self) -> Tensor:
+        """The tensor on the CPU; itself if it is there."""
+    def cross(self, other: Tensor, dim: _int | None = None) -> Tensor:
+        """The cross product along a dimension of size 3; by default the first such."""
+    def cuda(self, device: _device | str | _int | None = None) -> Tensor:
+        """The tensor on a CUDA device; itself if it is there."""
+    def cummax(self, dim: _int) -> return_types.cummax:
+        """(values, indices): the greatest element so far along a dimension, and its last place."""
+    def cummin(self, dim: _int) -> return_types.cummin:
+        """(values, indices): the least element so far along a dimension, and its last place."""
+    def cumprod(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+        """Running product along a dimension; integers and bool give int64."""
+    def cumprod_(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+        """In-place cumprod."""
+    def cumsum(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+        """Running sum along a dimension; integers and bool give int64."""
+    def cumsum_(self, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+        """In-place cumsum."""
+    @property
+    def data(self) -> Tensor:
+        """A detached tensor over the same memory. Assigning replaces memory, shape and dtype but keeps the tensor's identity."""
+    @data.setter
+    def data(self, value: Tensor) -> None: ...
+    def data_ptr(self) -> _int:
+        """Address of the first element."""
+    def deg2rad(self) -> Tensor:
+        """deg2rad of every element."""
+    def deg2rad_(self) -> Tensor:
+        """In-place deg2rad."""
+    def dense_dim(self) -> _int:
+        """The number of dimensions."""
+    def det(self) -> Tensor:
+        """Determinants of square matrices."""
+    def detach(self) -> Tensor:
+        """A tensor over the same memory, detached from the graph."""
+    def detach_(self) -> Tensor:
+        """Detach this tensor itself from the graph."""
+    @property
+    def device(self) -> _device:
+        """The device the elements are on."""
+    def diag(self, diagonal: _int = 0) -> Tensor:
+        """A matrix with a vector on a diagonal, or the diagonal of a matrix."""
+    def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
+        """Matrices, in dimensions dim1 and dim2 of the result, with the last dimension of `input` on a diagonal and 0 elsewhere."""
+    def diagflat(self, offset: _int = 0) -> Tensor:
+        """The matrix with all elements of `input` on a diagonal."""
+    def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
+        """The diagonal of two dimensions, as the last dimension of a view."""
+    def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
+        """A copy of input with a diagonal replaced by src."""
+    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+        """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first. Of bool: whether neighbours differ."""
+    def digamma(self) -> Tensor:
+        """digamma of every element."""
+    def digamma_(self) -> Tensor:
+        """In-place digamma."""
+    def dim(self) -> _int:
+        """The number of dimensions."""
+    def dim_order(self) -> tuple[_int, ...]:
+        """The dimensions ordered from the outermost to the innermost in memory."""
+    def dist(self, other: Tensor, p: _float = 2) -> Tensor:
+        """The p-norm of input - other."""
+    def div(self, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    def div_(self, other: Tensor | _float, *, rounding_mode: str | None = None) -> Tensor:
+        """In-place div."""
+    def divide(self, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    def divide_(self, other: Tensor | _float, *, rounding_mode: str | None = None) -> Tensor:
+        """In-place div."""
+    def dot(self, tensor: Tensor) -> Tensor:
+        """Product of two vectors."""
+    def double(self, memory_format: object = None) -> Tensor:
+        """Converted to float64; the tensor itself if it has that dtype."""
+    def dsplit(self, *indices_or_sections: object) -> tuple[Tensor, ...]:
+        """`tensor_split` along dimension 2."""
+    @property
+    def dtype(self) -> _dtype:
+        """The type of the elements."""
+    def element_size(self) -> _int:
+        """Bytes per element."""
+    def eq(self, other: Tensor | _float) -> Tensor:
+        """eq(x, y), element by element, with broadcasting and type promotion."""
+    def eq_(self, other: Tensor | _float) -> Tensor:
+        """In-place eq."""
+    def equal(self, other: Tensor) -> _bool:
+        """Whether shapes and all elements agree."""
+    def erf(self) -> Tensor:
+        """erf of every element."""
+    def erf_(self) -> Tensor:
+        """In-place erf."""
+    def erfc(self) -> Tensor:
+        """erfc of every element."""
+    def erfc_(self) -> Tensor:
+        """In-place erfc."""
+    def erfinv(self) -> Tensor:
+        """erfinv of every element."""
+    def erfinv_(self) -> Tensor:
+        """In-place erfinv."""
+    def exp(self) -> Tensor:
+        """exp of every element."""
+    def exp2(self) -> Tensor:
+        """exp2 of every element."""
+    def exp2_(self) -> Tensor:
+        """In-place exp2."""
+    def exp_(self) -> Tensor:
+        """In-place exp."""
+    def expand(self, *sizes: _int, size: Sequence[_int] | None = None) -> Tensor:
+        """Dimensions of size 1 expanded without copying; -1 keeps a size."""
+    def expand_as(self, other: Tensor) -> Tensor:
+        """Expanded to the shape of `other`."""
+    def expit(self) -> Tensor:
+        """sigmoid of every element."""
+    def expit_(self) -> Tensor:
+        """In-place sigmoid."""
+    def expm1(self) -> Tensor:
+        """expm1 of every element."""
+    def expm1_(self) -> Tensor:
+        """In-place expm1."""
+    def exponential_(self, lambd: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
+        """Fill with exponentially distributed numbers of rate `lambd`."""
+    def fill_(self, value: Tensor | _float) -> Tensor:
+        """Fill with `value`."""
+    def fill_diagonal_(self, fill_value: _float, wrap: _bool = False) -> Tensor:
+        """Write a number on the main diagonal; with `wrap` it restarts below the square part of a tall matrix."""
+    def fix(self) -> Tensor:
+        """trunc of every element."""
+    def fix_(self) -> Tensor:
+        """In-place trunc."""
+    def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
+        """Dimensions start_dim to end_dim (inclusive) as one."""
+    def flip(self, *order: _int, dims: Sequence[_int] | _int | None = None) -> Tensor:
+        """Elements in reverse order along dimensions; a copy."""
+    def fliplr(self) -> Tensor:
+        """Left-right flip: dimension 1 in reverse order."""
+    def flipud(self) -> Tensor:
+        """Up-down flip: dimension 0 in reverse order."""
+    def float(self, memory_format: object = None) -> Tensor:
+        """Converted to float32; the tensor itself if it has that dtype."""
+    def float_power(self, exponent: Tensor | _float) -> Tensor:
+        """input ** exponent in float64."""
+    def float_power_(self, exponent: Tensor | _float) -> Tensor:
+        """In-place float_power, of a float64 tensor."""
+    def floor(self) -> Tensor:
+        """floor of every element."""
+    def floor_(self) -> Tensor:
+        """In-place floor."""
+    def floor_divide(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+        """Quotient rounded towards minus infinity."""
+    def floor_divide_(self, other: Any) -> Tensor:
+        """In-place floor_divide."""
+    def fmax(self, other: Tensor | _float) -> Tensor:
+        """fmax(x, y), element by element, with broadcasting and type promotion."""
+    def fmax_(self, other: Tensor | _float) -> Tensor:
+        """In-place fmax."""
+    def fmin(self, other: Tensor | _float) -> Tensor:
+        """fmin(x, y), element by element, with broadcasting and type promotion."""
+    def fmin_(self, other: Tensor | _float) -> Tensor:
+        """In-place fmin."""
+    def fmod(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+        """Remainder with the sign of `input`."""
+    def fmod_(self, other: Any) -> Tensor:
+        """In-place fmod."""
+    def frac(self) -> Tensor:
+        """frac of every element."""
+    def frac_(self) -> Tensor:
+        """In-place frac."""
+    def frexp(self) -> return_types.frexp:
+        """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
+    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
+        """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
+    def gcd(self, other: Tensor | _float) -> Tensor:
+        """gcd(x, y), element by element, with broadcasting and type promotion."""
+    def gcd_(self, other: Tensor | _float) -> Tensor:
+        """In-place gcd."""
+    def ge(self, other: Tensor | _float) -> Tensor:
+        """ge(x, y), element by element, with broadcasting and type promotion."""
+    def ge_(self, other: Tensor | _float) -> Tensor:
+        """In-place ge."""
+    def geometric_(self, p: _float, *, generator: Generator | None = None) -> Tensor:
+        """Fill with the number of trials until the first success of probability `p`."""
+    def geqrf(self) -> return_types.geqrf:
+        """(a, tau): R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes Q."""
+    def ger(self, vec2: Tensor) -> Tensor:
+        """All products of elements of two vectors."""
+    def get_device(self) -> _int:
+        """Index of the tensor's CUDA device; -1 on the CPU."""
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient of a leaf, or of a tensor with `retain_grad()`. For other tensors it is None, with a warning."""
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None: ...
+    @property
+    def grad_fn(self) -> object | None:
+        """The tape's node that made this tensor; None for leaves."""
+    def greater(self, other: Tensor | _float) -> Tensor:
+        """gt(x, y), element by element, with broadcasting and type promotion."""
+    def greater_(self, other: Tensor | _float) -> Tensor:
+        """In-place greater."""
+    def greater_equal(self, other: Tensor | _float) -> Tensor:
+        """ge(x, y), element by element, with broadcasting and type promotion."""
+    def greater_equal_(self, other: Tensor | _float) -> Tensor:
+        """In-place greater_equal."""
+    def gt(self, other: Tensor | _float) -> Tensor:
+        """gt(x, y), element by element, with broadcasting and type promotion."""
+    def gt_(self, other: Tensor | _float) -> Tensor:
+        """In-place gt."""
+    def half(self, memory_format: object = None) -> Tensor:
+        """Converted to float16; the tensor itself if it has that dtype."""
+    def hardshrink(self, out: Tensor | None = None, **named: object) -> Tensor:
+        """hardshrink(x, lambd), element by element, with broadcasting and type promotion."""
+    def heaviside(self, values: Tensor | _float) -> Tensor:
+        """heaviside(x, values), element by element, with broadcasting and type promotion."""
+    def heaviside_(self, values: Tensor | _float) -> Tensor:
+        """In-place heaviside."""
+    def histc(self, bins: _int = 100, min: _float = 0, max: _float = 0) -> Tensor:
+        """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
+    def histogram(self, bins: _int | Tensor, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogram:
+        """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
+    def hsplit(self, *indices_or_sections: object) -> tuple[Tensor, ...]:
+        """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
+    def hypot(self, other: Tensor | _float) -> Tensor:
+        """hypot(x, y), element by element, with broadcasting and type promotion."""
+    def hypot_(self, other: Tensor | _float) -> Tensor:
+        """In-place hypot."""
+    def i0(self) -> Tensor:
+        """i0 of every element."""
+    def i0_(self) -> Tensor:
+        """In-place i0."""
+    def igamma(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
+    def igamma_(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """In-place igamma."""
+    def igammac(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other). There is no gradient for `input`."""
+    def igammac_(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """In-place igammac."""
+    def index_add(self, *arguments: object, **named: object) -> Tensor:
+        """A copy of `input` after index_add_."""
+    def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float = 1) -> Tensor:
+        """self[index[k]] += alpha * source[k] along a dimension, in order."""
+    def index_copy(self, *arguments: object, **named: object) -> Tensor:
+        """A copy of `input` after index_copy_."""
+    def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+        """self[index[k]] = source[k] along a dimension, in order."""
+    def index_fill(self, *arguments: object, **named: object) -> Tensor:
+        """A copy of `input` after index_fill_."""
+    def index_fill_(self, dim: _int, index: Tensor, value: _float) -> Tensor:
+        """self[index[k]] = value along a dimension."""
+    def index_put(self, indices: tuple, values: Tensor, accumulate: _bool = False) -> Tensor:
+        """A copy of input with values written (or added) at indices."""
+    def index_put_(self, indices: tuple, values: Tensor, accumulate: _bool = False) -> Tensor:
+        """self[indices] = values, or += with `accumulate` (repeated indices add up)."""
+    def index_reduce(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
+        """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
+    def index_reduce_(self, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
+        """In-place index_reduce."""
+    def index_select(self, dim: _int, index: Tensor) -> Tensor:
+        """The slices of a dimension selected by a vector of indices."""
+    def inner(self, other: Tensor) -> Tensor:
+        """Sums of products over the last dimension of both; a number multiplies."""
+    def int(self, memory_format: object = None) -> Tensor:
+        """Converted to int32; the tensor itself if it has that dtype."""
+    def inverse(self) -> Tensor:
+        """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
+    def is_complex(self) -> _bool:
+        """False: there are no complex dtypes."""
+    def is_conj(self) -> _bool:
+        """False: there are no lazily conjugated tensors."""
+    def is_contiguous(self, memory_format: _memory_format = ...) -> _bool:
+        """Whether the elements lie in row-major order, or that of a memory format, without gaps."""
+    @property
+    def is_cpu(self) -> Any: ...
+    @property
+    def is_cuda(self) -> _bool:
+        """Whether it is on a CUDA device."""
+    def is_distributed(self) -> _bool:
+        """False: a tensor lies on one device."""
+    def is_floating_point(self) -> _bool:
+        """Whether the dtype is a floating one."""
+    def is_inference(self) -> _bool:
+        """Whether it was created in inference mode."""
+    @property
+    def is_ipu(self) -> Any: ...
+    @property
+    def is_leaf(self) -> _bool:
+        """Whether it is not the result of a recorded operation."""
+    @property
+    def is_maia(self) -> Any: ...
+    @property
+    def is_meta(self) -> _bool:
+        """Whether it is on the device `meta`: it has a shape and dtype, but no data."""
+    @property
+    def is_mkldnn(self) -> Any: ...
+    @property
+    def is_mps(self) -> Any: ...
+    @property
+    def is_mtia(self) -> Any: ...
+    def is_neg(self) -> _bool:
+        """False: there are no lazily negated tensors."""
+    @property
+    def is_nested(self) -> Any: ...
+    def is_nonzero(self) -> _bool:
+        """Whether a tensor of one element is not zero. Raises RuntimeError for others."""
+    def is_pinned(self, device: object = None) -> _bool:
+        """Whether the tensor lies in page-locked host memory."""
+    @property
+    def is_quantized(self) -> Any: ...
+    def is_same_size(self, other: Tensor) -> _bool:
+        """Whether the shapes are equal."""
+    def is_set_to(self, tensor: Tensor) -> _bool:
+        """Whether both have the same storage, offset, sizes and strides."""
+    def is_shared(self) -> _bool:
+        """Whether the memory is shared with forked processes; always True on CUDA."""
+    def is_signed(self) -> _bool:
+        """Whether the dtype has negative numbers."""
+    @property
+    def is_sparse(self) -> Any: ...
+    @property
+    def is_sparse_csr(self) -> Any: ...
+    @property
+    def is_vulkan(self) -> Any: ...
+    @property
+    def is_xla(self) -> Any: ...
+    @property
+    def is_xpu(self) -> Any: ...
+    def isclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
+        """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
+    def isfinite(self) -> Tensor:
+        """isfinite of every element."""
+    def isinf(self) -> Tensor:
+        """isinf of every element."""
+    def isnan(self) -> Tensor:
+        """isnan of every element."""
+    def isneginf(self) -> Tensor:
+        """isneginf of every element."""
+    def isposinf(self) -> Tensor:
+        """isposinf of every element."""
+    def isreal(self) -> Tensor:
+        """True everywhere: there are no complex dtypes."""
+    def item(self) -> _float | _int | _bool:
+        """The value of a tensor of one element, as a Python number."""
+    @property
+    def itemsize(self) -> _int:
+        """Bytes per element."""
+    def kron(self, other: Tensor) -> Tensor:
+        """The Kronecker product: every element of `input` times all of `other`."""
+    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> return_types.kthvalue:
+        """(values, indices) of the k-th smallest element (from 1) along a dimension."""
+    @property
+    def layout(self) -> Any: ...
+    def lcm(self, other: Tensor | _float) -> Tensor:
+        """lcm(x, y), element by element, with broadcasting and type promotion."""
+    def lcm_(self, other: Tensor | _float) -> Tensor:
+        """In-place lcm."""
+    def ldexp(self, other: Tensor) -> Tensor:
+        """input * 2 ** other."""
+    def ldexp_(self, other: Tensor) -> Tensor:
+        """In-place ldexp."""
+    def le(self, other: Tensor | _float) -> Tensor:
+        """le(x, y), element by element, with broadcasting and type promotion."""
+    def le_(self, other: Tensor | _float) -> Tensor:
+        """In-place le."""
+    def lerp(self, end: Tensor | _float, weight: Tensor | _float) -> Tensor:
+        """lerp(x, end, weight), element by element, with broadcasting and type promotion."""
+    def lerp_(self, end: Tensor | _float, weight: Tensor | _float) -> Tensor:
+        """In-place lerp."""
+    def less(self, other: Tensor | _float) -> Tensor:
+        """lt(x, y), element by element, with broadcasting and type promotion."""
+    def less_(self, other: Tensor | _float) -> Tensor:
+        """In-place less."""
+    def less_equal(self, other: Tensor | _float) -> Tensor:
+        """le(x, y), element by element, with broadcasting and type promotion."""
+    def less_equal_(self, other: Tensor | _float) -> Tensor:
+        """In-place less_equal."""
+    def lgamma(self) -> Tensor:
+        """lgamma of every element."""
+    def lgamma_(self) -> Tensor:
+        """In-place lgamma."""
+    def log(self) -> Tensor:
+        """log of every element."""
+    def log10(self) -> Tensor:
+        """log10 of every element."""
+    def log10_(self) -> Tensor:
+        """In-place log10."""
+    def log1p(self) -> Tensor:
+        """log1p of every element."""
+    def log1p_(self) -> Tensor:
+        """In-place log1p."""
+    def log2(self) -> Tensor:
+        """log2 of every element."""
+    def log2_(self) -> Tensor:
+        """In-place log2."""
+    def log_(self) -> Tensor:
+        """In-place log."""
+    def log_normal_(self, mean: _float = 1.0, std: _float = 2.0, *, generator: Generator | None = None) -> Tensor:
+        """Fill with numbers whose logarithms are normal with this mean and standard deviation."""
+    def log_softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
+        """log(softmax(x)) along a dimension, computed directly."""
+    def logaddexp(self, other: Tensor | _float) -> Tensor:
+        """logaddexp(x, y), element by element, with broadcasting and type promotion."""
+    def logaddexp2(self, other: Tensor | _float) -> Tensor:
+        """logaddexp2(x, y), element by element, with broadcasting and type promotion."""
+    def logaddexp2_(self, other: Tensor | _float) -> Tensor:
+        """In-place logaddexp2."""
+    def logaddexp_(self, other: Tensor | _float) -> Tensor:
+        """In-place logaddexp."""
+    def logcumsumexp(self, dim: _int) -> Tensor:
+        """Logarithm of the running sum of exponentials along a dimension, without overflow."""
+    def logdet(self) -> Tensor:
+        """The logarithm of determinants; NaN for negative ones."""
+    def logical_and(self, other: Tensor | _float) -> Tensor:
+        """logical_and(x, y), element by element, with broadcasting and type promotion."""
+    def logical_and_(self, other: Tensor | _float) -> Tensor:
+        """In-place logical_and."""
+    def logical_not(self) -> Tensor:
+        """logical_not of every element."""
+    def logical_not_(self) -> Tensor:
+        """In-place logical_not."""
+    def logical_or(self, other: Tensor | _float) -> Tensor:
+        """logical_or(x, y), element by element, with broadcasting and type promotion."""
+    def logical_or_(self, other: Tensor | _float) -> Tensor:
+        """In-place logical_or."""
+    def logical_xor(self, other: Tensor | _float) -> Tensor:
+        """logical_xor(x, y), element by element, with broadcasting and type promotion."""
+    def logical_xor_(self, other: Tensor | _float) -> Tensor:
+        """In-place logical_xor."""
+    def logit(self, eps: _float | None = None) -> Tensor:
+        """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
+    def logit_(self, eps: _float | None = None) -> Tensor:
+        """In-place logit."""
+    def logsumexp(self, dim: _int | Sequence[_int] | None, keepdim: _bool = False) -> Tensor:
+        """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
+    def long(self, memory_format: object = None) -> Tensor:
+        """Converted to int64; the tensor itself if it has that dtype."""
+    def lt(self, other: Tensor | _float) -> Tensor:
+        """lt(x, y), element by element, with broadcasting and type promotion."""
+    def lt_(self, other: Tensor | _float) -> Tensor:
+        """In-place lt."""
+    def lu(self, pivot: _bool = True, get_infos: _bool = False) -> tuple[Tensor, ...]:
+        """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
+    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+        """X with A X = b, from `lu_factor` of A: the older order of arguments."""
+    @property
+    def mH(self) -> Tensor: ...
+    @property
+    def mT(self) -> Tensor: ...
+    def map_(self, tensor: Tensor, callable: Callable) -> Tensor:
+        """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
+    def masked_fill(self, mask: Tensor, value: Tensor | _float) -> Tensor:
+        """`value` where mask is true, else `input`; the dtype is that of input."""
+    def masked_fill_(self, mask: Tensor, value: Tensor | _float) -> Tensor:
+        """Write `value` where mask is true."""
+    def masked_scatter(self, *arguments: object, **named: object) -> Tensor:
+        """A copy of `input` after masked_scatter_."""
+    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
+        """Write the elements of source, in order, where mask (which broadcasts) is true."""
+    def masked_select(self, mask: Tensor) -> Tensor:
+        """The elements where mask is true, in one dimension."""
+    def matmul(self, other: Tensor) -> Tensor:
+        """Product with PyTorch's broadcasting: (..., M, K) @ (..., K, N) -> (..., M, N); vectors are rows on the left, columns on the right."""
+    def matrix_exp(self) -> Tensor:
+        """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring. Higham, The scaling and squaring method, 2005."""
+    def matrix_power(self, n: _int) -> Tensor:
+        """A to the n-th power; of its inverse for negative n."""
+    def max(self, dim: _int | Tensor | None = None, keepdim: _bool = False, *, other: Tensor | None = None) -> Tensor | return_types.max:
+        """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
+    def maximum(self, other: Tensor | _float) -> Tensor:
+        """maximum(x, y), element by element, with broadcasting and type promotion."""
+    def maximum_(self, other: Tensor | _float) -> Tensor:
+        """In-place maximum."""
+    def mean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Mean over dimensions (all by default) of a floating tensor."""
+    def median(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor | return_types.median:
+        """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
+    def min(self, dim: _int | Tensor | None = None, keepdim: _bool = False, *, other: Tensor | None = None) -> Tensor | return_types.min:
+        """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
+    def minimum(self, other: Tensor | _float) -> Tensor:
+        """minimum(x, y), element by element, with broadcasting and type promotion."""
+    def minimum_(self, other: Tensor | _float) -> Tensor:
+        """In-place minimum."""
+    def mm(self, mat2: Tensor) -> Tensor:
+        """Product of two matrices."""
+    def mode(self, dim: _int = -1, keepdim: _bool = False) -> return_types.mode:
+        """(values, indices): the most frequent element along a dimension (of several the smallest), and its last position."""
+    def moveaxis(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
+        """Dimensions moved to other positions, the others in their order; a view."""
+    def movedim(self, source: _int | Sequence[_int], destination: _int | Sequence[_int]) -> Tensor:
+        """Dimensions moved to other positions, the others in their order; a view."""
+    def msort(self) -> Tensor:
+        """Sorted along the first dimension."""
+    def mul(self, other: Tensor | _float) -> Tensor:
+        """mul(x, y), element by element, with broadcasting and type promotion."""
+    def mul_(self, other: Tensor | _float) -> Tensor:
+        """In-place mul."""
+    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
+        """Indices drawn with probabilities in proportion to a row of weights: (n,) -> (num_samples,), (m, n) -> (m, num_samples)."""
+    def multiply(self, other: Tensor | _float) -> Tensor:
+        """mul(x, y), element by element, with broadcasting and type promotion."""
+    def multiply_(self, other: Tensor | _float) -> Tensor:
+        """In-place mul."""
+    def mv(self, vec: Tensor) -> Tensor:
+        """Matrix times vector."""
+    def mvlgamma(self, p: _int, *, out: Tensor | None = None) -> Tensor:
+        """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
+    def mvlgamma_(self, p: _int, *, out: Tensor | None = None) -> Tensor:
+        """In-place mvlgamma."""
+    def nan_to_num(self, nan: _float = 0.0, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
+        """NaN and infinities replaced; by default 0 and the greatest and least finite numbers."""
+    def nan_to_num_(self, nan: _float = 0.0, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
+        """In-place nan_to_num."""
+    def nanmean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Mean over dimensions (all by default) of the elements that are not NaN."""
+    def nanmedian(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor | return_types.nanmedian:
+        """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
+    def nanquantile(self, q: _float | Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
+        """`quantile` of the elements that are not NaN."""
+    def nansum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Sum over dimensions (all by default) of the elements that are not NaN."""
+    def narrow(self, dim: _int, start: _int, length: _int) -> Tensor:
+        """`length` elements of a dimension from `start` on."""
+    def narrow_copy(self, dim: _int, start: _int, length: _int) -> Tensor:
+        """A copy of `length` elements of a dimension from `start` on."""
+    @property
+    def nbytes(self) -> _int:
+        """Size of all elements in bytes."""
+    @property
+    def ndim(self) -> _int:
+        """The number of dimensions."""
+    def ndimension(self) -> _int:
+        """The number of dimensions."""
+    def ne(self, other: Tensor | _float) -> Tensor:
+        """ne(x, y), element by element, with broadcasting and type promotion."""
+    def ne_(self, other: Tensor | _float) -> Tensor:
+        """In-place ne."""
+    def neg(self) -> Tensor:
+        """neg of every element."""
+    def neg_(self) -> Tensor:
+        """In-place neg."""
+    def negative(self) -> Tensor:
+        """neg of every element."""
+    def negative_(self) -> Tensor:
+        """In-place neg."""
+    def nelement(self) -> _int:
+        """The number of elements."""
+    def new(self, *arguments: object, device: _device | str | None = None, size: tuple[_int, ...] | None = None) -> Tensor:
+        """PyTorch's old constructor, with this tensor's dtype and device."""
+    def new_arange(self, n: _int) -> Tensor:
+        """0 .. n - 1 on the tensor's device; for gradients."""
+    def new_empty(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+        """As numod.empty, of this tensor's dtype and on its device."""
+    def new_empty_strided(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+        """As numod.empty_strided, of this tensor's dtype and on its device."""
+    def new_full(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+        """As numod.full, of this tensor's dtype and on its device."""
+    def new_identity(self, n: _int) -> Tensor:
+        """The identity as a bool matrix on the tensor's device; for gradients."""
+    def new_ones(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+        """As numod.ones, of this tensor's dtype and on its device."""
+    def new_tensor(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+        """As numod.tensor, of this tensor's dtype and on its device."""
+    def new_zeros(self, *arguments: object, dtype: _dtype | None = None, device: _device | str | None = None, **options: object) -> Tensor:
+        """As numod.zeros, of this tensor's dtype and on its device."""
+    def nextafter(self, other: Tensor) -> Tensor:
+        """The next number of the tensor's own dtype towards `other`."""
+    def nextafter_(self, other: Tensor | _float) -> Tensor:
+        """In-place nextafter."""
+    def nonzero(self, *, as_tuple: _bool = False) -> Tensor | tuple[Tensor, ...]:
+        """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
+    def nonzero_static(self, *, size: _int, fill_value: _int = -1) -> Tensor:
+        """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
+    def norm(self, p: _float | str | None = 'fro', dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None) -> Tensor:
+        """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
+    def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
+        """Fill with normal numbers."""
+    def not_equal(self, other: Tensor | _float) -> Tensor:
+        """ne(x, y), element by element, with broadcasting and type promotion."""
+    def not_equal_(self, other: Tensor | _float) -> Tensor:
+        """In-place not_equal."""
+    def numel(self) -> _int:
+        """The number of elements."""
+    def numpy(self, *, force: _bool = False) -> np.ndarray:
+        """The memory as a NumPy array. Raises RuntimeError for tensors that require gradients and TypeError off the CPU, unless `force` copies."""
+    def orgqr(self, tau: Tensor) -> Tensor:
+        """The first columns of the product of Householder reflections 1 - tau v v^T, with v below the diagonal of A."""
+    def ormqr(self, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
+        """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^T."""
+    def outer(self, vec2: Tensor) -> Tensor:
+        """All products of elements of two vectors."""
+    @property
+    def output_nr(self) -> _int:
+        """The index of this tensor among its node's results."""
+    def permute(self, *order: _int, dims: Sequence[_int] | None = None) -> Tensor:
+        """Dimensions in the given order; a view."""
+    def pin_memory(self, device: object = None) -> Tensor:
+        """A copy in page-locked host memory, from which copies to a CUDA device are asynchronous. Itself if it is pinned already, or if there is no device."""
+    def pinverse(self, rcond: _float = 1e-15) -> Tensor:
+        """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
+    def polygamma(self, n: _int) -> Tensor:
+        """The n-th derivative of digamma, element by element."""
+    def polygamma_(self, n: _int) -> Tensor:
+        """In-place polygamma."""
+    def positive(self) -> Tensor:
+        """The tensor itself."""
+    def pow(self, exponent: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+        """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
+    def pow_(self, exponent: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+        """In-place pow."""
+    def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Product over a dimension (all by default); integers and bool give int64."""
+    def put(self, *arguments: object, **named: object) -> Tensor:
+        """A copy of `input` after put_."""
+    def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
+        """Write (or add) the elements of source at indices of the flattened tensor."""
+    def qr(self, some: _bool = True) -> return_types.qr:
+        """(Q, R), reduced where `some`, else complete."""
+    def quantile(self, q: _float | Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: str = 'linear') -> Tensor:
+        """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
+    def rad2deg(self) -> Tensor:
+        """rad2deg of every element."""
+    def rad2deg_(self) -> Tensor:
+        """In-place rad2deg."""
+    def random_(self, low: _int = 0, high: _int | None = None, *, generator: Generator | None = None) -> Tensor:
+        """Fill with integers in [low, high); `random_(high)` starts at 0; without bounds, up to what the dtype holds exactly."""
+    def ravel(self) -> Tensor:
+        """All elements in one dimension."""
+    @property
+    def real(self) -> Tensor: ...
+    def reciprocal(self) -> Tensor:
+        """reciprocal of every element."""
+    def reciprocal_(self) -> Tensor:
+        """In-place reciprocal."""
+    def record_stream(self, stream: object) -> None:
+        """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is done."""
+    def register_hook(self, hook: Callable) -> Any:
+        """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the gradient."""
+    def register_post_accumulate_grad_hook(self, hook: Callable) -> Any:
+        """Call `hook(self)` when a gradient has been added to this leaf's `.grad`. What it returns is not used."""
+    def relu(self) -> Tensor:
+        """relu of every element."""
+    def relu_(self) -> Tensor:
+        """In-place relu."""
+    def remainder(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+        """Remainder with the sign of `other`."""
+    def remainder_(self, other: Any) -> Tensor:
+        """In-place remainder."""
+    def renorm(self, p: _float, dim: _int, maxnorm: _float) -> Tensor:
+        """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
+    def renorm_(self, p: _float, dim: _int, maxnorm: _float) -> Tensor:
+        """In-place renorm."""
+    def repeat(self, *times: _int, repeats: Sequence[_int] | None = None) -> Tensor:
+        """A copy repeated along each dimension (new ones in front)."""
+    def repeat_interleave(self, repeats: Tensor | _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor:
+        """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
+    @property
+    def requires_grad(self) -> _bool:
+        """Whether gradients are computed for this tensor. Can be set on leaves of floating dtype."""
+    @requires_grad.setter
+    def requires_grad(self, value: _bool) -> None: ...
+    def requires_grad_(self, requires_grad: _bool = True) -> Tensor:
+        """Set `requires_grad` and return self."""
+    def reshape(self, *sizes: _int, shape: Sequence[_int] | None = None) -> Tensor:
+        """The same elements in another shape; a view where possible. One size may be -1."""
+    def reshape_as(self, other: Tensor) -> Tensor:
+        """Reshaped to the shape of `other`."""
+    def resize_(self, *sizes: _int, memory_format: object = None) -> Tensor:
+        """Resize in place, row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+    def resize_as_(self, the_template: Tensor, *, memory_format: object = None) -> Tensor:
+        """`resize_` to the shape of another tensor."""
+    def resolve_conj(self) -> Tensor:
+        """The tensor itself: its numbers are real."""
+    def resolve_neg(self) -> Tensor:
+        """The tensor itself: its numbers are real."""
+    def retain_grad(self) -> None:
+        """Keep the gradient of a computed tensor in `.grad`."""
+    @property
+    def retains_grad(self) -> _bool:
+        """Whether a computed tensor keeps its gradient."""
+    def roll(self, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] | None = None) -> Tensor:
+        """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
+    def rot90(self, k: _int = 1, dims: Sequence[_int] = ...) -> Tensor:
+        """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
+    def round(self, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
+        """Nearest integer (or multiple of 10^-decimals), halves to even."""
+    def round_(self, *, decimals: _int = 0) -> Tensor:
+        """In-place round."""
+    def rsqrt(self) -> Tensor:
+        """rsqrt of every element."""
+    def rsqrt_(self) -> Tensor:
+        """In-place rsqrt."""
+    def rsub(self, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
+        """other - alpha * input."""
+    def scatter(self, *arguments: object, **named: object) -> Tensor:
+        """A copy of `input` after scatter_."""
+    def scatter_(self, dim: _int, index: Tensor, src: Tensor | _float | None = None, *, value: _float | None = None, reduce: str | None = None) -> Tensor:
+        """self[index[i][j]][j] = src[i][j] for dim 0, and so on; `reduce` "add" or "multiply" combines. A number is written everywhere."""
+    def scatter_add(self, *arguments: object, **named: object) -> Tensor:
+        """A copy of `input` after scatter_add_."""
+    def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+        """self[index[i][j]][j] += src[i][j] for dim 0, and so on, in order."""
+    def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
+        """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
+    def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: str, *, include_self: _bool = True) -> Tensor:
+        """In-place scatter_reduce."""
+    def select(self, dim: _int, index: _int) -> Tensor:
+        """One index of a dimension, which is removed; a view."""
+    def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
+        """A copy of input with one slice of a dimension replaced by src."""
+    def selu_(self, *others: object, **named: object) -> Tensor:
+        """In-place selu."""
+    def set_(self, source: Tensor | None = None, storage_offset: _int = 0, size: Sequence[_int] | None = None, stride: Sequence[_int] | None = None) -> Tensor:
+        """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments, to no elements."""
+    def sgn(self) -> Tensor:
+        """sign of every element."""
+    def sgn_(self) -> Tensor:
+        """In-place sign."""
+    @property
+    def shape(self) -> Size:
+        """Sizes of the dimensions."""
+    def share_memory_(self) -> Tensor:
+        """Move the storage, with all views of it, into memory shared with processes forked later. A tensor sent to a process is still copied."""
+    def short(self, memory_format: object = None) -> Tensor:
+        """Converted to int16; the tensor itself if it has that dtype."""
+    def sigmoid(self) -> Tensor:
+        """sigmoid of every element."""
+    def sigmoid_(self) -> Tensor:
+        """In-place sigmoid."""
+    def sign(self) -> Tensor:
+        """sign of every element."""
+    def sign_(self) -> Tensor:
+        """In-place sign."""
+    def signbit(self) -> Tensor:
+        """signbit of every element."""
+    def sin(self) -> Tensor:
+        """sin of every element."""
+    def sin_(self) -> Tensor:
+        """In-place sin."""
+    def sinc(self) -> Tensor:
+        """sinc of every element."""
+    def sinc_(self) -> Tensor:
+        """In-place sinc."""
+    def sinh(self) -> Tensor:
+        """sinh of every element."""
+    def sinh_(self) -> Tensor:
+        """In-place sinh."""
+    def size(self, dim: _int | None = None) -> Size | _int:
+        """All sizes, or the size of one dimension."""
+    def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
+        """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
+    def slogdet(self) -> return_types.slogdet:
+        """(sign, logarithm of the absolute value) of determinants."""
+    def softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
+        """exp(x) / sum(exp(x)) along a dimension."""
+    def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool | None = None) -> return_types.sort:
+        """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
+    def sparse_dim(self) -> _int:
+        """0: all tensors are dense."""
+    def split(self, split_size_or_sections: _int | Sequence[_int] | None = None, dim: _int = 0, *, split_size: _int | Sequence[_int] | None = None) -> tuple[Tensor, ...]:
+        """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
+    def split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+        """Parts of the given sizes along a dimension; views."""
+    def sqrt(self) -> Tensor:
+        """sqrt of every element."""
+    def sqrt_(self) -> Tensor:
+        """In-place sqrt."""
+    def square(self) -> Tensor:
+        """square of every element."""
+    def square_(self) -> Tensor:
+        """In-place square."""
+    def squeeze(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
+        """Dimensions of size 1 removed, all or the given ones."""
+    def squeeze_(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
+        """In-place squeeze."""
+    def std(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
+        """Square root of `var`."""
+    def std_mean(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
+        """(standard deviation, mean) over dimensions."""
+    def storage(self) -> Any:
+        """The storage that the tensor shares with its views, as elements of its dtype."""
+    def storage_offset(self) -> _int:
+        """Offset of the first element in the storage, in elements."""
+    def stride(self, dim: _int | None = None) -> tuple[_int, ...] | _int:
+        """Strides of the dimensions, or of one, in elements."""
+    def sub(self, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
+        """input - alpha * other."""
+    def sub_(self, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
+        """In-place sub."""
+    def subtract(self, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
+        """input - alpha * other."""
+    def subtract_(self, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
+        """In-place subtract."""
+    def sum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """Sum over dimensions (all by default); integers and bool give int64."""
+    def sum_to_size(self, *size: _int) -> Tensor:
+        """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
+    def svd(self, some: _bool = True, compute_uv: _bool = True) -> return_types.svd:
+        """(U, S, V) with input = U diag(S) V^T; V itself, not transposed. `numod.linalg.svd` is the newer form."""
+    def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
+        """Two dimensions swapped; a view."""
+    def swapaxes_(self, axis0: _int, axis1: _int) -> Tensor:
+        """In-place transpose."""
+    def swapdims(self, dim0: _int, dim1: _int) -> Tensor:
+        """Two dimensions swapped; a view."""
+    def swapdims_(self, dim0: _int, dim1: _int) -> Tensor:
+        """In-place transpose."""
+    def t(self) -> Tensor:
+        """A matrix transposed; a vector or scalar itself."""
+    def t_(self) -> Tensor:
+        """In-place t."""
+    def take(self, index: Tensor) -> Tensor:
+        """The elements at indices of the flattened tensor; shaped like `index`."""
+    def take_along_dim(self, indices: Tensor, dim: _int | None = None) -> Tensor:
+        """As gather, with input and indices broadcast in all other dimensions; without `dim` the flattened tensor is read."""
+    def tan(self) -> Tensor:
+        """tan of every element."""
+    def tan_(self) -> Tensor:
+        """In-place tan."""
+    def tanh(self) -> Tensor:
+        """tanh of every element."""
+    def tanh_(self) -> Tensor:
+        """In-place tanh."""
+    def tensor_split(self, indices_or_sections: Tensor | _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+        """A number of nearly equal parts along a dimension, or the parts between indices; views."""
+    def tile(self, *times: _int, dims: Sequence[_int] | None = None) -> Tensor:
+        """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
+    def to(self, *arguments: object, dtype: _dtype | None = None, device: object = None, non_blocking: _bool = False, copy: _bool = False, memory_format: _memory_format = ...) -> Tensor:
+        """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
+    def to_dense(self, dtype: _dtype | None = None) -> Tensor:
+        """The tensor itself: all tensors are dense."""
+    def tolist(self) -> list | _float | _int | _bool:
+        """Nested lists of Python numbers."""
+    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> return_types.topk:
+        """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
+    def trace(self) -> Tensor:
+        """The sum of the diagonal of a matrix."""
+    def transpose(self, dim0: _int, dim1: _int) -> Tensor:
+        """Two dimensions swapped; a view."""
+    def transpose_(self, dim0: _int, dim1: _int) -> Tensor:
+        """In-place transpose."""
+    def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False) -> return_types.triangular_solve:
+        """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
+    def tril(self, diagonal: _int = 0) -> Tensor:
+        """Matrices (..., M, N) with 0 above a diagonal."""
+    def tril_(self, diagonal: _int = 0) -> Tensor:
+        """In-place tril."""
+    def triu(self, diagonal: _int = 0) -> Tensor:
+        """Matrices (..., M, N) with 0 below a diagonal."""
+    def triu_(self, diagonal: _int = 0) -> Tensor:
+        """In-place triu."""
+    def true_divide(self, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+        """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
+    def true_divide_(self, other: Tensor | _float, *, rounding_mode: str | None = None) -> Tensor:
+        """In-place div."""
+    def trunc(self) -> Tensor:
+        """trunc of every element."""
+    def trunc_(self) -> Tensor:
+        """In-place trunc."""
+    def type(self, dtype: object = None, non_blocking: _bool = False) -> str | Tensor:
+        """`type()`: the tensor type's name, such as "numod.FloatTensor". `type(dtype)`: the tensor converted to a dtype or to a type by name."""
+    def type_as(self, other: Tensor) -> Tensor:
+        """In the dtype, and on the device, of another tensor."""
+    def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
+        """The slices along a dimension; views."""
+    def unflatten(self, dim: _int, sizes: Sequence[_int]) -> Tensor:
+        """One dimension as several."""
+    def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
+        """All windows of `size` neighbours along a dimension, every `step`-th; a view with the windows as a last dimension."""
+    def uniform_(self, a: _float = 0.0, b: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
+        """Fill with uniform numbers in [a, b)."""
+    def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
+        """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
+    def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
+        """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
+        """The same as `chunk`."""
+    def unsafe_split(self, split_size_or_sections: _int | Sequence[_int] | None = None, dim: _int = 0, *, split_size: _int | Sequence[_int] | None = None) -> tuple[Tensor, ...]:
+        """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+        """Parts of the given sizes along a dimension; views."""
+    def unsqueeze(self, dim: _int) -> Tensor:
+        """A dimension of size 1 inserted before `dim`."""
+    def unsqueeze_(self, dim: _int) -> Tensor:
+        """In-place unsqueeze."""
+    def untyped_storage(self) -> Any:
+        """The storage that the tensor shares with its views."""
+    def var(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
+        """Variance over dimensions, divided by n - correction (1 by default); two passes, so that a large mean costs no accuracy."""
+    def var_mean(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
+        """(variance, mean) over dimensions."""
+    def vdot(self, other: Tensor) -> Tensor:
+        """The dot product of two vectors."""
+    def view(self, *shape: _int | _dtype, size: Sequence[_int] | None = None, dtype: _dtype | None = None) -> Tensor:
+        """The same memory in another shape, or read as another dtype."""
+    def view_as(self, other: Tensor) -> Tensor:
+        """A view with the shape of `other`."""
+    def vsplit(self, *indices_or_sections: object) -> tuple[Tensor, ...]:
+        """`tensor_split` into rows: along dimension 0."""
+    def where(self, condition: Tensor, other: Tensor | _float) -> Tensor:
+        """The tensor where condition is true, else `other`."""
+    def xlogy(self, other: Tensor | _float) -> Tensor:
+        """xlogy(x, y), element by element, with broadcasting and type promotion."""
+    def xlogy_(self, other: Tensor | _float) -> Tensor:
+        """In-place xlogy."""
+    def zero_(self) -> Tensor:
+        """In-place zero."""
+    def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+    def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+    def __lt__(self, other: Any) -> Tensor: ...
+    def __le__(self, other: Any) -> Tensor: ...
+    def __gt__(self, other: Any) -> Tensor: ...
+    def __ge__(self, other: Any) -> Tensor: ...
+    def __add__(self, other: Any) -> Tensor: ...
+    def __radd__(self, other: Any) -> Tensor: ...
+    def __sub__(self, other: Any) -> Tensor: ...
+    def __rsub__(self, other: Any) -> Tensor: ...
+    def __mul__(self, other: Any) -> Tensor: ...
+    def __rmul__(self, other: Any) -> Tensor: ...
+    def __truediv__(self, other: Any) -> Tensor: ...
+    def __rtruediv__(self, other: Any) -> Tensor: ...
+    def __floordiv__(self, other: Any) -> Tensor: ...
+    def __rfloordiv__(self, other: Any) -> Tensor: ...
+    def __mod__(self, other: Any) -> Tensor: ...
+    def __rmod__(self, other: Any) -> Tensor: ...
+    def __pow__(self, other: Any) -> Tensor: ...
+    def __rpow__(self, other: Any) -> Tensor: ...
+    def __matmul__(self, other: Any) -> Tensor: ...
+    def __rmatmul__(self, other: Any) -> Tensor: ...
+    def __and__(self, other: Any) -> Tensor: ...
+    def __or__(self, other: Any) -> Tensor: ...
+    def __xor__(self, other: Any) -> Tensor: ...
+    def __rand__(self, other: Any) -> Tensor: ...
+    def __ror__(self, other: Any) -> Tensor: ...
+    def __rxor__(self, other: Any) -> Tensor: ...
+    def __lshift__(self, other: Any) -> Tensor: ...
+    def __rshift__(self, other: Any) -> Tensor: ...
+    def __rlshift__(self, other: Any) -> Tensor: ...
+    def __rrshift__(self, other: Any) -> Tensor: ...
+    def __iadd__(self, other: Any) -> Tensor: ...
+    def __isub__(self, other: Any) -> Tensor: ...
+    def __imul__(self, other: Any) -> Tensor: ...
+    def __itruediv__(self, other: Any) -> Tensor: ...
+    def __ifloordiv__(self, other: Any) -> Tensor: ...
+    def __imod__(self, other: Any) -> Tensor: ...
+    def __ipow__(self, other: Any) -> Tensor: ...
+    def __iand__(self, other: Any) -> Tensor: ...
+    def __ior__(self, other: Any) -> Tensor: ...
+    def __ixor__(self, other: Any) -> Tensor: ...
+    def __ilshift__(self, other: Any) -> Tensor: ...
+    def __irshift__(self, other: Any) -> Tensor: ...
+    def __neg__(self) -> Tensor: ...
+    def __abs__(self) -> Tensor: ...
+    def __pos__(self) -> Tensor: ...
+    def __invert__(self) -> Tensor: ...
+    def __len__(self) -> _int: ...
+    def __bool__(self) -> _bool: ...
+    def __int__(self) -> _int: ...
+    def __float__(self) -> _float: ...
+    def __index__(self) -> _int: ...
+    def __hash__(self) -> _int: ...
+    def __iter__(self) -> Iterator[Tensor]: ...
+    def __contains__(self, value: Any) -> _bool: ...
+    def __getitem__(self, index: Any) -> Tensor: ...
+    def __setitem__(self, index: Any, value: Any) -> None: ...
+    def __array__(self, dtype: Any = None, copy: _bool | None = None) -> np.ndarray: ...
+
+def wrap(storage: Any, layout: Any, offset: _int) -> Tensor: ...

@@ -1,0 +1,196 @@
+"""Writes the stubs (`*.pyi`) that tell editors and type checkers of the functions and methods that tables add at import.
+
+    python tests/stubs.py
+
+Signatures are read from the running package. `test_stubs.py` checks that every name in the stubs exists, and not that they are up to date: run this after
+adding public functions or changing their arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numod
+from numod.core import methods, return_types
+from numod.ops import table as t
+
+PACKAGE = Path(numod.__file__).parent
+SHADOWED = ("bool", "float", "int", "dtype", "device", "layout", "memory_format")  # names of types that numod or Tensor has another meaning for
+KNOWN = {"Any", "Callable", "Generator", "None", "Sequence", "Size", "Tensor", "dict", "list", "np.ndarray", "str", "tuple", "type", *SHADOWED}
+RENAMED = {"DType": "dtype", "Device": "device", "Dims": "int | Sequence[int] | None", "MemoryFormat": "memory_format", "Layout": "layout"}
+HEAD = '''# Written by tests/stubs.py: signatures of what tables add to this module at import.
+from builtins import bool as _bool, float as _float, int as _int
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+'''
+TYPES = "from {0}device.layout import Size as Size\nfrom {0}device.device import Device as _device\nfrom {0}dtypes import dtype as _dtype\nfrom {0}formats import layout as _layout, memory_format as _memory_format\n"
+COMPARED = "eq ne lt le gt ge add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul and or xor rand ror rxor lshift rshift rlshift rrshift".split()
+IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift".split()
+
+
+def annotation(text: object, parameter: bool) -> str:
+    """An annotation in names that the stubs know; anything else is Any. `object`, which takes everything, says nothing of what comes back."""
+    if not isinstance(text, str):
+        return "Any" if text is inspect.Parameter.empty else "None" if text is None else getattr(text, "__name__", "Any")
+    text = re.sub(r"[A-Za-z_][\w.]*", lambda found: RENAMED.get(found[0], found[0]), text)
+    words = set(re.findall(r"[A-Za-z_][\w.]*", text))
+    if parameter and "Size" in words:  # a name of several files' own
+        return "Any"
+    if text == "object" or not all(word in KNOWN or word.startswith("return_types.") for word in words - {"object"}):
+        return "object" if parameter and text == "object" else "Any"
+    return re.sub(rf"\b({'|'.join(SHADOWED)})\b", r"_\1", text)
+
+
+def parameters(function: Callable) -> list[str]:
+    """The parameters of a function as text, and what wrappers add to them."""
+    texts, starred = [], False
+    for each in inspect.signature(function).parameters.values():
+        if each.kind is each.KEYWORD_ONLY and not starred:
+            texts, starred = [*texts, "*"], True
+        starred |= each.kind is each.VAR_POSITIONAL
+        mark = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        default = "" if each.default is each.empty else f" = {each.default!r}" if isinstance(each.default, (int, float, str, bool, type(None))) else " = ..."
+        untyped = each.annotation is each.empty and each.name in ("self", "cls")
+        texts.append(f"{mark}{each.name}" + ("" if untyped else f": {annotation(each.annotation, True)}") + default)
+    return texts
+
+
+def with_keywords(texts: list[str], *more: str) -> list[str]:
+    """Parameters with further ones that are given by name."""
+    named = [each.partition(":")[0] for each in texts]
+    end = next((k for k, each in enumerate(texts) if each.startswith("**")), len(texts))
+    starred = any(each.startswith("*") and not each.startswith("**") for each in texts)
+    more = [each for each in more if each.partition(":")[0] not in named]
+    return [*texts[:end], *([] if starred or not more else ["*"]), *more, *texts[end:]]
+
+
+def of_row(row: object, first: str, out: bool) -> list[str]:
+    """The parameters of a pointwise row, as a function or a method."""
+    names = [{"x": "input", "y": "other"}.get(name, name) for name in row.inputs]
+    defaults = [""] * (len(names) - len(row.defaults)) + [f" = {value!r}" for value in row.defaults]
+    texts = [first, *(f"{name}: Tensor | _float{default}" for name, default in list(zip(names, defaults))[1:])]
+    return with_keywords(texts, "out: Tensor | None = None") if out else texts
+
+
+def definition(name: str, function: Callable, first: str, returned: str | None = None, said: Callable | None = None) -> str:
+    """A function of the stubs. `first`: its first parameter, where a row tells the others. `said`: whose docstring it gets, if not its own."""
+    row = t.rows.get((methods.POINTWISE | methods.ALIASES).get(name.removesuffix("_"), ""))
+    inside, code = inspect.unwrap(function), function.__code__.co_name
+    if row is not None and (inside.__code__.co_name == "function" or name.endswith("_") or first == "self" and code == "method"):
+        texts = of_row(row, first, first != "self" and not name.endswith("_"))
+        returned = returned or "Tensor"
+    else:
+        texts = parameters(function)
+        if texts and first == "self":
+            texts[0] = "self"
+    if code == "make":
+        texts = with_keywords(texts, "out: Tensor | None = None", "layout: _layout | None = ...", "pin_memory: _bool | None = False", "memory_format: _memory_format = ...")
+    elif code == "filled":
+        texts = with_keywords(texts, "out: Tensor | tuple[Tensor, ...] | None = None")
+    found = returned or annotation(inspect.signature(function).return_annotation, False)
+    text = (inspect.getdoc(said or function) or "").partition("\n")[0].replace("\\", "\\\\")
+    return f"def {name}({', '.join(texts)}) -> {found}:" + (f'\n    """{text}"""' if text else " ...")
+
+
+def indented(text: str) -> str:
+    """One step to the right."""
+    return "\n".join("    " + line if line else line for line in text.splitlines())
+
+
+def in_place_of(name: str) -> Callable | None:
+    """The function whose arguments an in-place method takes, where its own do not tell."""
+    own = inspect.getattr_static(numod.Tensor, name)
+    varied = any(each.kind is each.VAR_POSITIONAL and each.name in ("arguments", "others") for each in inspect.signature(own).parameters.values())
+    return getattr(numod.Tensor, name.removesuffix("_"), None) if varied and name.endswith("_") else None
+
+
+def members() -> Iterator[str]:
+    """The parts of class Tensor."""
+    for name in sorted(dir(numod.Tensor)):
+        own = inspect.getattr_static(numod.Tensor, name)
+        if name.startswith("_") or isinstance(own, type):
+            continue
+        if isinstance(own, property):
+            found = "Tensor" if name in ("T", "H", "mT", "mH", "real", "data") else annotation(inspect.signature(own.fget).return_annotation, False)
+            yield f"@property\ndef {name}(self) -> {found}:" + (f'\n    """{own.fget.__doc__.partition(chr(10))[0]}"""' if own.fget.__doc__ else " ...")
+            if own.fset is not None:
+                yield f"@{name}.setter\ndef {name}(self, value: {found if name != 'data' else 'Tensor'}) -> None: ..."
+        elif callable(own) and hasattr(own, "__code__"):
+            other = in_place_of(name)
+            yield definition(name, other or own, "self", "Tensor" if name.endswith("_") else None, own)
+    for name in COMPARED:
+        yield f"def __{name}__(self, other: Any) -> Tensor: ..." + ("  # type: ignore[override]" if name in ("eq", "ne") else "")
+    for name in IN_PLACE:
+        yield f"def __{name}__(self, other: Any) -> Tensor: ..."
+    for name, found in {"neg": "Tensor", "abs": "Tensor", "pos": "Tensor", "invert": "Tensor", "len": "_int", "bool": "_bool", "int": "_int", "float": "_float", "index": "_int", "hash": "_int"}.items():
+        yield f"def __{name}__(self) -> {found}: ..."
+    yield "def __iter__(self) -> Iterator[Tensor]: ..."
+    yield "def __contains__(self, value: Any) -> _bool: ..."
+    yield "def __getitem__(self, index: Any) -> Tensor: ..."
+    yield "def __setitem__(self, index: Any, value: Any) -> None: ..."
+    yield "def __array__(self, dtype: Any = None, copy: _bool | None = None) -> np.ndarray: ..."
+
+
+def tensor_stub() -> str:
+    """The text of `core/tensor.pyi`."""
+    parts = [HEAD.replace("Callable, Sequence", "Callable, Iterator, Sequence") + TYPES.format("..") + "from . import return_types\nfrom .random import Generator\n\n"]
+    parts.append("class Tensor:\n" + indented(f'"""{numod.Tensor.__doc__.partition(chr(10))[0]}"""\n\ndef __init__(self, *arguments: Any, **named: Any) -> None: ...\n' + "\n".join(members())) + "\n\n")
+    return "".join(parts) + "def wrap(storage: Any, layout: Any, offset: _int) -> Tensor: ...\n"
+
+
+def named_results_stub() -> str:
+    """The text of `core/return_types.pyi`."""
+    kinds = {name: value for name, value in vars(return_types).items() if isinstance(value, type) and not name.startswith("_")}
+    classes = [f"class {name}(NamedTuple):\n" + "\n".join(f"    {field}: Tensor" for field in kind.__match_args__) for name, kind in sorted(kinds.items())]
+    return HEAD.splitlines()[0] + "\nfrom typing import NamedTuple\n\nfrom .tensor import Tensor\n\n" + "\n\n".join(classes) + "\n"
+
+
+def is_plain(function: Callable) -> bool:
+    """Whether a function can be imported as its file defines it, without options that a wrapper adds."""
+    source = Path(inspect.getfile(inspect.unwrap(function))).read_text()
+    return function.__module__ != "numod" and function.__code__.co_name not in ("make", "filled") and f"\ndef {function.__name__}(" in source
+
+
+def namespace_stub() -> str:
+    """The text of `numod/__init__.pyi`."""
+    modules, values, functions = [], [], []
+    for name in sorted(dir(numod)):
+        value = getattr(numod, name)
+        if name.startswith("_") or name == "annotations":
+            continue
+        if isinstance(value, ModuleType):
+            home, _, own = value.__name__.rpartition(".")
+            modules.append(f"from {home.replace('numod', '.', 1).replace('..', '.')} import {own} as {name}")
+        elif inspect.isclass(value) and value.__module__ != "numod":
+            own = value.__qualname__ if value.__qualname__ == name else f"_{value.__qualname__}"  # another name is not passed on
+            values += [f"from .{value.__module__.removeprefix('numod.')} import {value.__qualname__} as {own}", *([f"{name} = {own}"] if own != name else [])]
+        elif inspect.isfunction(value):
+            functions.append(f"from .{value.__module__.removeprefix('numod.')} import {value.__name__} as {name}" if value.__name__ == name and is_plain(value) else definition(name, value, "input: Tensor"))
+        else:
+            kind = "Tensor" if type(value).__name__ == "_Constructor" else type(value).__name__
+            values.append(f"{name}: type[Tensor]" if kind == "Tensor" else f"{name}: {annotation(kind, False) if kind != 'NoneType' else 'None'}")
+    own = [each for each in values if not each.startswith("from")]
+    imports = [each for each in (*modules, *values, *functions) if each.startswith("from")]
+    defined = [each for each in functions if not each.startswith("from")]
+    return HEAD + TYPES.format(".") + "\n".join(imports) + "\n\n" + "\n".join(own) + "\n__version__: str\n\n" + "\n".join(defined) + "\n"
+
+
+def linear_algebra_stub() -> str:
+    """The text of `numod/linalg.pyi`."""
+    functions = [definition(name, value, "input: Tensor") for name, value in sorted(vars(numod.linalg).items()) if inspect.isfunction(value)]
+    imports = "from .core import return_types\nfrom .core.tensor import Tensor\nfrom .errors import LinAlgError as LinAlgError\n\n"
+    return HEAD + TYPES.format(".") + imports + "\n".join(functions) + "\n"
+
+
+STUBS = {"__init__.pyi": namespace_stub, "linalg.pyi": linear_algebra_stub, "core/tensor.pyi": tensor_stub, "core/return_types.pyi": named_results_stub}
+
+if __name__ == "__main__":
+    for name, text in STUBS.items():
+        (PACKAGE / name).write_text(text())
