@@ -1,4 +1,4 @@
-"""Optimizers: steps over parameters, each an in-place update of `ops.update`. Not the gradients; schedules are in `lr_scheduler`."""
+"""Optimizers: in-place updates of parameters by the ops of `ops.update`. Learning rate schedules are in `lr_scheduler`."""
 
 from __future__ import annotations
 

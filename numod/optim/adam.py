@@ -1,4 +1,4 @@
-"""Adam, and AdamW, whose weight decay stays apart from the gradient."""
+"""Adam, and AdamW with decoupled weight decay."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Adam(Optimizer):
         return [(row, members, partial(self._numbers, group, states)) for members, states in found]
 
     def _numbers(self, group: dict[str, Any], states: list[dict[str, Any]]) -> tuple[float, ...]:
-        """The next step's numbers: kept, weight_decay, gain1, beta2, gain2, step, root, eps (see `ops.update.adam`)."""
+        """The scalars of the next step: kept, weight_decay, gain1, beta2, gain2, step, root, eps (see `ops.update.adam`)."""
         step = next_step(states)
         (beta1, beta2), lr, decay = group["betas"], float(group["lr"]), float(group["weight_decay"])
         kept, penalty = (1.0 - lr * decay, 0.0) if group["decoupled_weight_decay"] else (1.0, decay)
@@ -44,7 +44,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with weight decay apart from the gradient. Loshchilov and Hutter, 2019."""
+    """Adam with decoupled weight decay. Loshchilov and Hutter, 2019."""
 
     def __init__(
         self, params: Iterable, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *,

@@ -1,4 +1,4 @@
-"""Optimizers that scale each element's step by what its gradients were: RMSprop, Adagrad, Adadelta, Adamax, NAdam, RAdam, Rprop, and averaged SGD."""
+"""Optimizers with per-element step sizes: RMSprop, Adagrad, Adadelta, Adamax, NAdam, RAdam, Rprop; and averaged SGD."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def _check_betas(betas: tuple[float, float]) -> None:
 
 
 def _zeros(*names: str) -> Any:
-    """What gives a parameter's first state: zeros of these names."""
+    """The function that creates a parameter's initial state: zeros under these names."""
     return lambda each: {name: each.new_zeros(each.shape) for name in names}
 
 
 class RMSprop(Optimizer):
-    """Steps over the root of a running mean of squares; of the variance where `centered`; with `momentum`. Hinton, Coursera lecture 6e, 2012."""
+    """Gradients divided by the root of a running mean of their squares (of their variance if `centered`), with `momentum`. Hinton, Coursera lecture 6e, 2012."""
 
     def __init__(
         self, params: Iterable, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0, centered: bool = False,
@@ -49,7 +49,7 @@ class RMSprop(Optimizer):
 
 
 class Adagrad(Optimizer):
-    """Steps over the root of the sum of squares. Duchi, Hazan and Singer, 2011."""
+    """Gradients divided by the root of the sum of their squares. Duchi, Hazan and Singer, 2011."""
 
     def __init__(
         self, params: Iterable, lr: float = 1e-2, lr_decay: float = 0, weight_decay: float = 0, initial_accumulator_value: float = 0, eps: float = 1e-10,
@@ -79,7 +79,7 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """Steps in units of past steps. Zeiler, 2012."""
+    """Steps scaled by the ratio of running root mean squares of past steps and gradients. Zeiler, 2012."""
 
     def __init__(
         self, params: Iterable, lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
@@ -101,7 +101,7 @@ class Adadelta(Optimizer):
 
 
 class Adamax(Optimizer):
-    """Adam by the greatest gradient so far. Kingma and Ba, 2015."""
+    """Adam with the infinity norm: an exponentially decayed maximum of gradients. Kingma and Ba, 2015."""
 
     def __init__(
         self, params: Iterable, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *,
@@ -151,7 +151,7 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """Adam that trusts its second moment only once enough steps were seen. Liu et al., 2020."""
+    """Adam with a rectified second moment, which is used only after enough steps. Liu et al., 2020."""
 
     def __init__(
         self, params: Iterable, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -170,7 +170,7 @@ class RAdam(Optimizer):
         step, (beta1, beta2), lr = next_step(states), group["betas"], float(group["lr"])
         kept, penalty = (1.0 - lr * group["weight_decay"], 0.0) if group["decoupled_weight_decay"] else (1.0, float(group["weight_decay"]))
         longest = 2.0 / (1.0 - beta2) - 1.0
-        length = longest - 2.0 * step * beta2**step / (1.0 - beta2**step)  # of the moving average, as if it were a simple one
+        length = longest - 2.0 * step * beta2**step / (1.0 - beta2**step)  # the length of the equivalent simple moving average
         adaptive = length > 5.0
         root = sqrt(1.0 - beta2**step)
         if adaptive:
@@ -179,7 +179,7 @@ class RAdam(Optimizer):
 
 
 class Rprop(Optimizer):
-    """Steps that grow while the gradient keeps its sign and shrink where it turns. Riedmiller and Braun, 1993."""
+    """Steps that grow while the gradient keeps its sign and shrink when it changes. Riedmiller and Braun, 1993."""
 
     def __init__(
         self, params: Iterable, lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
@@ -203,7 +203,7 @@ class Rprop(Optimizer):
 
 
 class ASGD(Optimizer):
-    """SGD that keeps the mean of its parameters in `state[p]["ax"]`. Polyak and Juditsky, 1992."""
+    """SGD that keeps the average of the parameters in `state[p]["ax"]`. Polyak and Juditsky, 1992."""
 
     def __init__(
         self, params: Iterable, lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None,
@@ -219,7 +219,7 @@ class ASGD(Optimizer):
 
     def _numbers(self, group: dict[str, Any], states: list) -> tuple[float, ...]:
         step, (eta, share) = next_step(states), (states[0]["eta"], states[0]["mu"])
-        for state in states:  # what the next step will use
+        for state in states:  # for the next step
             state["eta"] = float(group["lr"]) / (1 + group["lambd"] * float(group["lr"]) * step) ** group["alpha"]
             state["mu"] = 1 / max(1, step - group["t0"])
         return float(group["weight_decay"]), 1.0 - group["lambd"] * eta, eta, share

@@ -1,4 +1,4 @@
-"""Hooks of optimizers: around a step, a state_dict and its loading; of one optimizer, or of all. Not what a step does."""
+"""Hooks of optimizers: around steps, `state_dict` and `load_state_dict`; of one optimizer, or of all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _after_any_step: OrderedDict[int, Callable] = OrderedDict()
 
 
 class Hooked:
-    """The tables of an optimizer's hooks, by PyTorch's names. A subclass's own `step` is wrapped, so that hooks run around it, too."""
+    """An optimizer's hooks, with PyTorch's names. The `step` of a subclass is wrapped, so that hooks run around it."""
 
     def __init__(self) -> None:
         for when in ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"):
@@ -27,7 +27,7 @@ class Hooked:
             cls.step = _around_step(cls.step)
 
     def register_step_pre_hook(self, hook: Callable) -> Handle:
-        """Call `hook(optimizer, args, kwargs)` before each step; it may give other (args, kwargs)."""
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new (args, kwargs)."""
         return Handle.add(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable) -> Handle:
@@ -39,11 +39,11 @@ class Hooked:
         return _add(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
-        """Call `hook(optimizer, state_dict)` on the dict that `state_dict()` gives; it may give another."""
+        """Call `hook(optimizer, state_dict)` with the result of `state_dict()`; it may return a replacement."""
         return _add(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
-        """Call `hook(optimizer, state_dict)` on the dict to load, a shallow copy; it may give another."""
+        """Call `hook(optimizer, state_dict)` with a shallow copy of the dict to load; it may return a replacement."""
         return _add(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
@@ -62,7 +62,7 @@ def register_optimizer_step_post_hook(hook: Callable) -> Handle:
 
 
 def through(hooks: OrderedDict[int, Callable], optimizer: Hooked, given: Any) -> Any:
-    """`given`, or what the last hook gave in its place."""
+    """`given`, or its replacement by the hooks."""
     for hook in hooks.values():
         found = hook(optimizer, given)
         given = given if found is None else found

@@ -12,7 +12,7 @@ from .optimizer import Optimizer, non_negative
 
 
 class LBFGS(Optimizer):
-    """One group of parameters; `step(closure)` calls the closure, which gives the loss and its gradients, up to `max_eval` times.
+    """L-BFGS over one group of parameters; `step(closure)` calls the closure, which computes the loss and its gradients, up to `max_eval` times.
 
     `line_search_fn` is None (steps of `lr`) or "strong_wolfe". Raises ValueError for several groups.
     """
@@ -30,7 +30,7 @@ class LBFGS(Optimizer):
         self._params = self.param_groups[0]["params"]
 
     def _gradient(self) -> Tensor:
-        """All gradients as one vector."""
+        """All gradients as a vector."""
         return f.cat([f.reshape(p.new_zeros(p.numel()) if p._grad is None else p._grad, (-1,)) for p in self._params], 0)
 
     def _move(self, step: float, direction: Tensor) -> None:
@@ -40,7 +40,7 @@ class LBFGS(Optimizer):
             offset += p.numel()
 
     def _evaluate(self, closure: Callable, start: list[Tensor], step: float, direction: Tensor) -> tuple[float, Tensor]:
-        """Loss and gradient at `start` + step * direction; the parameters return to `start`."""
+        """Loss and gradient at `start` + step * direction; the parameters are set back to `start`."""
         self._move(step, direction)
         loss, gradient = float(closure()), self._gradient()
         for p, value in zip(self._params, start):
@@ -105,7 +105,7 @@ class LBFGS(Optimizer):
 
 
 def _two_loops(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, float]], scale: float) -> Tensor:
-    """Minus the gradient times the approximate inverse Hessian."""
+    """The search direction by the two-loop recursion: minus the approximate inverse Hessian times the gradient."""
     q, shares = -gradient, []
     for change, moved, inverse in reversed(pairs):
         shares.append(float(moved @ q) * inverse)
@@ -120,7 +120,7 @@ def strong_wolfe(
     evaluate: Callable[[float], tuple[float, Tensor]], step: float, direction: Tensor, loss: float, gradient: Tensor, slope: float, c1: float = 1e-4, c2: float = 0.9,
     tolerance: float = 1e-9, most: int = 25,
 ) -> tuple[float, Tensor, float, int]:
-    """(loss, gradient, step, evaluations) of a step that lowers the loss and its slope enough; the best one seen where none is found."""
+    """(loss, gradient, step, evaluations) of a step that meets the strong Wolfe conditions, or of the best one found."""
     size = float(direction.abs().max())
     start = (0.0, loss, gradient, slope)
     before, calls, bracket = start, 0, None
@@ -146,7 +146,7 @@ def strong_wolfe(
 def _zoom(
     evaluate: Callable, bracket: list[tuple], direction: Tensor, loss: float, slope: float, size: float, c1: float, c2: float, tolerance: float, calls: int, most: int
 ) -> tuple[float, Tensor, float, int]:
-    """Narrow a bracket of points (step, loss, gradient, slope) down to one that will do."""
+    """Narrow a bracket of points (step, loss, gradient, slope) until one meets the conditions."""
     stuck = False
     low, high = (0, 1) if bracket[0][1] <= bracket[1][1] else (1, 0)
     while calls < most:
@@ -157,7 +157,7 @@ def _zoom(
         least, greatest = min(a, b), max(a, b)
         margin = 0.1 * (greatest - least)
         if min(greatest - step, step - least) < margin:
-            if stuck or step >= greatest or step <= least:  # twice near an end: move away from it
+            if stuck or step >= greatest or step <= least:  # a second time near an end of the bracket: move away from it
                 step, stuck = (greatest - margin if abs(step - greatest) < abs(step - least) else least + margin), False
             else:
                 stuck = True
@@ -181,7 +181,7 @@ def _zoom(
 
 
 def _cubic(x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, low: float | None = None, high: float | None = None) -> float:
-    """The least point of the cubic through two points with slopes, within bounds (those points where none are given)."""
+    """The minimum of the cubic through two points with slopes, within bounds (by default the points themselves)."""
     if low is None:
         low, high = min(x1, x2), max(x1, x2)
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)

@@ -1,4 +1,4 @@
-"""Optimizers that see matrices: Adafactor keeps row and column means of squares, Muon orthogonalises its momentum. Composed of tensor operations."""
+"""Optimizers that work on matrices: Adafactor keeps row and column means of squares, Muon orthogonalises its momentum. Composed of tensor operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .optimizer import Optimizer, gradients_of, non_negative, one_element, with_
 
 
 class _Composed(Optimizer):
-    """An optimizer whose step is tensor operations on one parameter at a time."""
+    """Base of optimizers whose step is composed of tensor operations, one parameter at a time."""
 
     @no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
@@ -34,7 +34,7 @@ class _Composed(Optimizer):
 
 
 class Adafactor(_Composed):
-    """Adam's second moment as an outer product of row and column means, relative steps, clipped updates. Shazeer and Stern, 2018."""
+    """Adafactor: the second moment factored into row and column means, relative step sizes, clipped updates. Shazeer and Stern, 2018."""
 
     def __init__(
         self, params: Iterable, lr: float = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
@@ -81,7 +81,7 @@ class Adafactor(_Composed):
 
 
 class Muon(_Composed):
-    """Momentum whose matrix is made orthogonal by Newton-Schulz steps. Matrices only (ValueError). Jordan et al., 2024."""
+    """Muon: momentum orthogonalised by Newton-Schulz iterations. Raises ValueError for parameters that are not matrices. Jordan et al., 2024."""
 
     def __init__(
         self, params: Iterable, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95, nesterov: bool = True,
@@ -111,7 +111,7 @@ class Muon(_Composed):
 
 
 def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:
-    """A matrix near the orthogonal factor of `matrix`: x becomes a x + (b x x^T + c (x x^T)^2) x, in bfloat16 as the paper has it."""
+    """Approximately the orthogonal factor of `matrix`, by the iteration x <- a x + (b x x^T + c (x x^T)^2) x, in bfloat16 as in the paper."""
     if steps >= 100:
         raise ValueError("Number of steps must be less than 100 for computational efficiency")
     if len(coefficients) != 3:

@@ -1,4 +1,4 @@
-"""Optimizer: parameter groups, state, and their saving. What a step computes is the subclass's."""
+"""Optimizer: parameter groups, state, and state dicts. Subclasses define what a step computes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .hooks import register_optimizer_step_post_hook as register_optimizer_step_
 
 
 class _RequiredParameter:
-    """The default of a hyper-parameter that must be given."""
+    """The default of a required hyper-parameter."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -73,7 +73,7 @@ class Optimizer(Hooked):
         changes.note()
 
     def _check(self, new: dict[str, Any]) -> None:
-        """Raise where a new group's parameters are none, are no leaves, or were given before; warn of one given twice."""
+        """Raise if a new group's parameters are not tensors, not leaves, or already in a group; warn of duplicates."""
         for each in new["params"]:
             if not isinstance(each, Tensor):
                 raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(each).__name__}")
@@ -89,7 +89,7 @@ class Optimizer(Hooked):
                 raise ValueError("some parameters appear in more than one parameter group")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, or set them to zero."""
+        """Set the gradients to None, or to zero with `set_to_none=False`."""
         for group in self.param_groups:
             for each in group["params"]:
                 if set_to_none:
@@ -101,7 +101,7 @@ class Optimizer(Hooked):
                     each._grad.zero_()
 
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
-        """Update all parameters that have a gradient. A closure computes the loss (with gradients) first and its value is returned."""
+        """Update all parameters that have a gradient. A `closure` is called first to compute the loss and gradients; its value is returned."""
         loss = None
         if closure is not None:
             with enable_grad():
@@ -113,11 +113,11 @@ class Optimizer(Hooked):
         return loss
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple[Update, list[tuple[Tensor, ...]], Callable[[], tuple]]]:
-        """What a step does to parameters with gradients: (op, a tuple of tensors per parameter, a function that gives the step's numbers)."""
+        """The updates of a step: (op, a tuple of tensors per parameter, a function that returns the step's scalars)."""
         raise NotImplementedError(f"{type(self).__name__} must define _updates(parameters, group)")
 
     def state_dict(self) -> dict[str, Any]:
-        """State and groups with parameters numbered in order. A copy: later steps do not change it."""
+        """State and groups, with parameters replaced by their numbers. A copy: later steps do not change it."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         numbers = {id(each): k for k, each in enumerate(each for group in self.param_groups for each in group["params"])}
@@ -126,7 +126,7 @@ class Optimizer(Hooked):
         return through(self._optimizer_state_dict_post_hooks, self, {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a copy of `state_dict`. Raises ValueError where the groups do not fit."""
+        """Load a copy of `state_dict`. Raises ValueError if the groups do not match."""
         state_dict = through(self._optimizer_load_state_dict_pre_hooks, self, dict(state_dict))
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
@@ -162,7 +162,7 @@ class Optimizer(Hooked):
 
 
 class State(defaultdict):
-    """The state per parameter. A dict that is put in another's place is a change that recorded programs must see."""
+    """The state per parameter; replacing an entry notifies recorded programs."""
 
     def __setitem__(self, parameter: Tensor, values: dict[str, Any]) -> None:
         changes.note()
@@ -178,7 +178,7 @@ def _check_options(defaults: dict[str, Any]) -> None:
 
 
 def with_gradients(group: dict[str, Any]) -> list[Tensor]:
-    """The parameters of a group to be stepped. Raises where the group's options cannot be had on them."""
+    """The parameters of a group that have gradients. Raises if they do not support the group's options."""
     parameters = [each for each in group["params"] if each._grad is not None]
     if group.get("differentiable") and parameters:
         if any(each.is_leaf and each.requires_grad for each in parameters):
@@ -189,7 +189,7 @@ def with_gradients(group: dict[str, Any]) -> list[Tensor]:
     return parameters
 
 
-_COUNTS = ("step", "mu_product", "eta", "mu")  # state that is a number here and a tensor of one element in a state dict, as PyTorch has it
+_COUNTS = ("step", "mu_product", "eta", "mu")  # state that is a Python number here, and a tensor of one element in PyTorch's state dicts
 
 
 def _saved(name: str, value: Any) -> Any:
@@ -197,7 +197,7 @@ def _saved(name: str, value: Any) -> Any:
 
 
 def _placed(name: str, value: Any, parameter: Tensor) -> Any:
-    """A state value for a parameter: floating tensors take its dtype and device, the step count stays a number."""
+    """A loaded state value: floating tensors are converted to the parameter's dtype and device, step counts to numbers."""
     if not isinstance(value, Tensor):
         return deepcopy(value)
     if name in _COUNTS:
@@ -206,9 +206,9 @@ def _placed(name: str, value: Any, parameter: Tensor) -> Any:
 
 
 def by_step(optimizer: Optimizer, parameters: list[Tensor], group: dict[str, Any], begin: Callable[[Tensor], dict[str, Any]]) -> list[tuple[list, list]]:
-    """Parameters with equal step counts together: (members, their states). A member is a parameter, its gradient and its state's tensors.
+    """Parameters grouped by step count: (members, their states). A member is a parameter, its gradient and its state's tensors.
 
-    `begin(parameter)` gives the state of a parameter's first step.
+    `begin(parameter)` creates the state at a parameter's first step.
     """
     found: dict[int, tuple[list, list]] = {}
     for each, gradient in zip(parameters, gradients_of(parameters, group)):
@@ -222,14 +222,14 @@ def by_step(optimizer: Optimizer, parameters: list[Tensor], group: dict[str, Any
 
 
 def next_step(states: list[dict[str, Any]]) -> int:
-    """Count a step in each state; the number is theirs."""
+    """Increment the step count of all states, which is equal, and return it."""
     for state in states:
         state["step"] += 1
     return states[0]["step"]
 
 
 def gradients_of(parameters: list[Tensor], group: dict[str, Any]) -> list[Tensor]:
-    """The gradients to descend: negated where the group maximizes."""
+    """The gradients, negated if the group maximizes."""
     return [-each._grad.detach() for each in parameters] if group.get("maximize") else [each._grad for each in parameters]
 
 

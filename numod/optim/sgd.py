@@ -40,7 +40,7 @@ class SGD(Optimizer):
                 first.append((each, gradient, buffer))
             else:
                 later.append((each, gradient, buffer))
-        calls = [(update.sgd_momentum, first, lambda: _numbers(group, 1.0))] if first else []  # the first step takes the gradient whole
+        calls = [(update.sgd_momentum, first, lambda: _numbers(group, 1.0))] if first else []  # at the first step the buffer is the gradient itself
         return [*calls, (update.sgd_momentum, later, lambda: _numbers(group, 1.0 - group["dampening"]))] if later else calls
 
 

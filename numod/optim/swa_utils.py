@@ -1,4 +1,4 @@
-"""Averages of models over training: stochastic weight averaging, exponential moving averages, and the schedule that goes with them."""
+"""Averages of model weights over training: stochastic weight averaging, exponential moving averages, and the SWA learning rate schedule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["AveragedModel", "SWALR", "get_ema_avg_fn", "get_ema_multi_avg_fn", "
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable:
-    """Exponential moving average of lists of tensors."""
+    """Function that updates the exponential moving average of lists of tensors."""
     _check_decay(decay)
 
     @no_grad()
@@ -35,7 +35,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable:
 
 
 def get_swa_multi_avg_fn() -> Callable:
-    """The plain average of lists of tensors."""
+    """Function that updates the running average of lists of tensors."""
 
     @no_grad()
     def swa_update(averaged: list[Tensor], current: list[Tensor], num_averaged: Tensor | int) -> None:
@@ -46,13 +46,13 @@ def get_swa_multi_avg_fn() -> Callable:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable:
-    """Exponential moving average of a tensor."""
+    """Function that updates the exponential moving average of a tensor."""
     _check_decay(decay)
     return no_grad()(lambda averaged, current, num_averaged: decay * averaged + (1 - decay) * current)
 
 
 def get_swa_avg_fn() -> Callable:
-    """The plain average of a tensor."""
+    """Function that updates the running average of a tensor."""
     return no_grad()(lambda averaged, current, num_averaged: averaged + (current - averaged) / (num_averaged + 1))
 
 
@@ -82,7 +82,7 @@ class AveragedModel(Module):
 
     @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Take the model's present values into the average."""
+        """Update the average with the model's current values."""
         mine, theirs = self._averaged(self.module), self._averaged(model)
         theirs = [each.detach().to(mean.device) for mean, each in zip(mine, theirs)]
         if (self.n_averaged == 0)._observe():
@@ -103,7 +103,7 @@ class AveragedModel(Module):
 
 @no_grad()
 def update_bn(loader: Iterable, model: Module, device: Any = None) -> None:
-    """Running statistics of the model's batch norms, anew from the inputs that `loader` gives (a batch is its first part)."""
+    """Recompute the running statistics of the model's batch norms over the inputs of `loader` (of tuples or lists the first item)."""
     layers = [each for each in model.modules() if hasattr(each, "running_mean") and hasattr(each, "num_batches_tracked") and each.track_running_stats]
     if not layers:
         return
@@ -121,7 +121,7 @@ def update_bn(loader: Iterable, model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the present rate to `swa_lr` along a cosine or a line of `anneal_epochs`, then constant."""
+    """Anneals the rate from its current value to `swa_lr` over `anneal_epochs` epochs, by a cosine or linearly, then keeps it constant."""
 
     def __init__(
         self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10, anneal_strategy: Literal["cos", "linear"] = "cos", last_epoch: int = -1

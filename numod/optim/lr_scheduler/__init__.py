@@ -1,4 +1,4 @@
-"""Schedules of learning rates: PyTorch's `torch.optim.lr_scheduler`. A step sets each group's `lr`; optimizers read it at their next step."""
+"""Learning rate schedules: PyTorch's `torch.optim.lr_scheduler`. A scheduler's step sets each group's `lr` for the optimizer's next step."""
 
 from __future__ import annotations
 

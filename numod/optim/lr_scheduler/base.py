@@ -1,4 +1,4 @@
-"""What schedulers share: initial rates, counting steps, saving; and schedules that are a formula for the next rate."""
+"""Base classes of schedulers: initial rates, step counts, state dicts; and schedules by functions of the epoch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LRScheduler:
         return self._last_lr
 
     def get_lr(self) -> list[float]:
-        """The next rates, from those of the groups. To be defined by every schedule."""
+        """The next rates of the groups. Defined by every schedule."""
         raise NotImplementedError(f"{type(self).__name__} must define get_lr()")
 
     def step(self, epoch: int | None = None) -> None:
@@ -95,7 +95,7 @@ EPOCH_DEPRECATION_WARNING = (
 
 
 def set_rate(group: dict[str, Any], rate: float) -> None:
-    """A rate that is a tensor is filled, so that whoever holds it sees the change."""
+    """Set a group's rate; a rate that is a tensor is changed in place."""
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(rate)
     else:
@@ -112,7 +112,7 @@ def _value_of(rate: float | Tensor) -> float:
 
 
 def _count_steps(optimizer: Optimizer) -> None:
-    """Note in the optimizer that its `step` was called, so that a wrong order can be told."""
+    """Wrap the optimizer's `step` to record that it was called, for the warning about a wrong order."""
     if hasattr(optimizer.step, "_counts"):
         return
     method, owner = optimizer.step.__func__, ref(optimizer)
@@ -136,7 +136,7 @@ def per_group(name: str, value: Any, optimizer: Optimizer) -> list:
 
 
 class FunctionLR(LRScheduler):
-    """A schedule by functions of the epoch, one per group. Functions are not saved, callable objects are, by their attributes."""
+    """A schedule by functions of the epoch, one per group. State dicts hold the attributes of callable objects, but no functions."""
 
     lr_lambdas: list[Callable[[int], float]]
 

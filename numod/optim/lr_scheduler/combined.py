@@ -1,4 +1,4 @@
-"""Schedules made of schedules, and the one that watches a metric."""
+"""Schedules composed of schedules, and ReduceLROnPlateau."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def _check(schedulers: Sequence[LRScheduler], optimizer: Optimizer | None, kind:
 
 
 class _Combined(LRScheduler):
-    """Saving of a schedule that holds others under `_schedulers`."""
+    """State dicts of a schedule that holds others under `_schedulers`."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, the parts by their own state dicts."""
+        """Everything but the optimizer; the schedulers as their own state dicts."""
         state = {key: value for key, value in self.__dict__.items() if key not in ("optimizer", "_schedulers")}
         return {**state, "_schedulers": [each.state_dict() for each in self._schedulers]}
 
@@ -61,7 +61,7 @@ class SequentialLR(_Combined):
         self._last_lr = first.get_last_lr()
 
     def step(self) -> None:
-        """The next step of the schedule whose turn it is."""
+        """A step of the schedule that is active at the next epoch."""
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]
@@ -107,7 +107,7 @@ class ChainedScheduler(_Combined):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times `factor` where the metric given to `step` has not improved for `patience` epochs."""
+    """Multiplies the rates by `factor` when the metric given to `step` has not improved for `patience` epochs."""
 
     def __init__(
         self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,
@@ -133,7 +133,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = self.num_bad_epochs = 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:
-        """Look at the metric of an epoch."""
+        """Record the metric of an epoch, and reduce the rates if it has stopped improving."""
         current = float(metrics)
         if epoch is None:
             epoch = self.last_epoch + 1
@@ -168,7 +168,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether a reduction was so recent that nothing is counted."""
+        """Whether a reduction was less than `cooldown` epochs ago, in which bad epochs are not counted."""
         return self.cooldown_counter > 0
 
     def _is_better(self, value: float, best: float) -> bool:

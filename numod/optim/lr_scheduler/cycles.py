@@ -1,4 +1,4 @@
-"""Schedules that come back: warm restarts, cycles, and the one cycle, with the momentum that some of them move the other way."""
+"""Cyclic schedules: warm restarts, CyclicLR and OneCycleLR, some of which also cycle the momentum inversely."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .base import LRScheduler, per_group, rates_of, set_rate
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine of T_0 epochs down to `eta_min`, then anew, each time `T_mult` longer; `step` takes fractions of epochs. Loshchilov and Hutter, 2017."""
+    """Cosine annealing over T_0 epochs to `eta_min`, then restarts, each `T_mult` times longer; `step` takes fractional epochs. Loshchilov and Hutter, 2017."""
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
@@ -27,7 +27,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2 for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """The next epoch, or any, whole or in part."""
+        """Advance to the next epoch, or to `epoch`, which may be fractional."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -46,7 +46,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._last_lr = rates_of(self.optimizer)
 
     def _place(self, epoch: float) -> None:
-        """Which cycle an epoch is in, and where."""
+        """The cycle an epoch is in, and the position in it."""
         self.T_cur, self.T_i = epoch, self.T_0
         if epoch >= self.T_0:
             if self.T_mult == 1:
@@ -74,7 +74,7 @@ def _require_momentum(optimizer: Optimizer) -> None:
 
 
 class CyclicLR(LRScheduler):
-    """Between `base_lr` and `max_lr`, up `step_size_up` steps and down `step_size_down`; the momentum the other way. Smith, 2017."""
+    """Cycles between `base_lr` and `max_lr`, `step_size_up` steps up and `step_size_down` down; the momentum inversely. Smith, 2017."""
 
     def __init__(
         self, optimizer: Optimizer, base_lr: float | list[float], max_lr: float | list[float], step_size_up: int = 2000, step_size_down: int | None = None,
@@ -105,7 +105,7 @@ class CyclicLR(LRScheduler):
         self.base_lrs = per_group("base_lr", base_lr, optimizer)
 
     def scale_fn(self, x: float) -> float:
-        """How high a cycle (or step) reaches."""
+        """The amplitude of a cycle (or step)."""
         if self._custom is not None:
             return self._custom(x)
         return {"triangular": lambda: 1.0, "triangular2": lambda: 1 / (2.0 ** (x - 1)), "exp_range": lambda: self.gamma**x}[self.mode]()
@@ -136,7 +136,7 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up from max_lr / div_factor to `max_lr`, then down to a small fraction, in one run of `total_steps`; the momentum the other way. Smith and Topin, 2019."""
+    """One cycle of `total_steps`: from max_lr / div_factor up to `max_lr`, then down to a small fraction; the momentum inversely. Smith and Topin, 2019."""
 
     def __init__(
         self, optimizer: Optimizer, max_lr: float | list[float], total_steps: int | None = None, epochs: int | None = None, steps_per_epoch: int | None = None,

@@ -1,4 +1,4 @@
-"""Schedules that multiply: by a function, at steps, along lines, powers and cosines. Each gives the next rates from the present ones."""
+"""Schedules by a factor: a function, steps, lines, powers and cosines. Each computes the next rates from the current ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MultiplicativeLR(FunctionLR):
 
 
 class StepLR(LRScheduler):
-    """Times `gamma` every `step_size` epochs."""
+    """Multiplies the rate by `gamma` every `step_size` epochs."""
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size, self.gamma = step_size, gamma
@@ -43,7 +43,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times `gamma` at each of the epochs `milestones`."""
+    """Multiplies the rate by `gamma` at each of the epochs `milestones`."""
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
@@ -60,7 +60,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times `factor` for the first `total_iters` epochs."""
+    """Multiplies the rate by `factor` for the first `total_iters` epochs."""
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 <= factor <= 1.0:
@@ -78,7 +78,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """From `start_factor` to `end_factor` of the rate along a line of `total_iters` epochs."""
+    """Multiplies the rate by a factor that changes linearly from `start_factor` to `end_factor` over `total_iters` epochs."""
 
     def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5, last_epoch: int = -1) -> None:
         if not 0 < start_factor <= 1.0:
@@ -102,7 +102,7 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times `gamma` every epoch."""
+    """Multiplies the rate by `gamma` every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -116,7 +116,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """(1 - epoch / total_iters) ** power of the initial rate."""
+    """The initial rate times (1 - epoch / total_iters) ** power."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters, self.power = total_iters, power
