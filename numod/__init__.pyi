@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .device.layout import Size as Size
+from .device.layout import Size as _Size
 from .device.device import Device as _device
 from .dtypes import dtype as _dtype
 from .formats import layout as _layout, memory_format as _memory_format

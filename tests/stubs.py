@@ -19,8 +19,8 @@ from numod.core import methods, return_types
 from numod.ops import table as t
 
 PACKAGE = Path(numod.__file__).parent
-SHADOWED = ("bool", "float", "int", "dtype", "device", "layout", "memory_format")  # names of types that numod or Tensor has another meaning for
-KNOWN = {"Any", "Callable", "Generator", "None", "Sequence", "Size", "Tensor", "dict", "list", "np.ndarray", "str", "tuple", "type", *SHADOWED}
+SHADOWED = ("bool", "float", "int", "dtype", "device", "layout", "memory_format", "Size")  # names of types that numod or Tensor has another meaning for
+KNOWN = {"Any", "Callable", "Generator", "None", "Sequence", "Tensor", "dict", "list", "np.ndarray", "str", "tuple", "type", *SHADOWED}
 RENAMED = {"DType": "dtype", "Device": "device", "Dims": "int | Sequence[int] | None", "MemoryFormat": "memory_format", "Layout": "layout"}
 HEAD = '''# Written by tests/stubs.py: signatures of what tables add to this module at import.
 from builtins import bool as _bool, float as _float, int as _int
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 '''
-TYPES = "from {0}device.layout import Size as Size\nfrom {0}device.device import Device as _device\nfrom {0}dtypes import dtype as _dtype\nfrom {0}formats import layout as _layout, memory_format as _memory_format\n"
+TYPES = "from {0}device.layout import Size as _Size\nfrom {0}device.device import Device as _device\nfrom {0}dtypes import dtype as _dtype\nfrom {0}formats import layout as _layout, memory_format as _memory_format\n"
 COMPARED = "eq ne lt le gt ge add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul and or xor rand ror rxor lshift rshift rlshift rrshift".split()
 IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift".split()
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..device.layout import Size as Size
+from ..device.layout import Size as _Size
 from ..device.device import Device as _device
 from ..dtypes import dtype as _dtype
 from ..formats import layout as _layout, memory_format as _memory_format
@@ -975,7 +975,7 @@ class Tensor:
     def sgn_(self) -> Tensor:
         """In-place sign."""
     @property
-    def shape(self) -> Size:
+    def shape(self) -> _Size:
         """Sizes of the dimensions."""
     def share_memory_(self) -> Tensor:
         """Move the storage, with all views of it, into memory shared with processes forked later. A tensor sent to a process is still copied."""
@@ -1003,7 +1003,7 @@ class Tensor:
         """sinh of every element."""
     def sinh_(self) -> Tensor:
         """In-place sinh."""
-    def size(self, dim: _int | None = None) -> Size | _int:
+    def size(self, dim: _int | None = None) -> _Size | _int:
         """All sizes, or the size of one dimension."""
     def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
         """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
