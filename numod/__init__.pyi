@@ -139,7 +139,6 @@ from .nn.functional.normalization import layer_norm as layer_norm
 from .serialization.checkpoint import load as load
 from .core.low_rank import lobpcg as lobpcg
 from .nn.functional.older import lstm_cell as lstm_cell
-from .core.decompositions import lu_unpack as lu_unpack
 from .core.random import manual_seed as manual_seed
 from .nn.functional.margin import margin_ranking_loss as margin_ranking_loss
 from .nn.functional.older import max_pool1d_with_indices as max_pool1d_with_indices
@@ -251,7 +250,7 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """acosh(x), element by element, with broadcasting and type promotion."""
 def acosh_(input: Tensor) -> Tensor:
     """In-place acosh."""
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool1d(input: Tensor, output_size: Any, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Means of windows that divide the input evenly into `output_size`; None keeps a size."""
 def add(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other."""
@@ -343,7 +342,7 @@ def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """atanh(x), element by element, with broadcasting and type promotion."""
 def atanh_(input: Tensor) -> Tensor:
     """In-place atanh."""
-def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True, divisor_override: _int | None = None) -> Tensor:
+def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True, divisor_override: _int | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The mean of each window; elements of the border count as 0 unless `count_include_pad` is False."""
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """beta * input + alpha * batch1 @ batch2, batches of matrices."""
@@ -589,7 +588,7 @@ def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 
     """Hamming's window: alpha - beta cos(2 pi x)."""
 def hann_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """Hann's window: (1 - cos(2 pi x)) / 2."""
-def hardshrink(input: Any, lambd: Any = 0.5) -> Any:
+def hardshrink(input: Any, lambd: Any = 0.5, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Any:
     """hardshrink of every element; lambd=0.5."""
 def heaviside(input: Tensor, values: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """heaviside(x, values), element by element, with broadcasting and type promotion."""
@@ -727,10 +726,12 @@ def logsumexp(input: Tensor, dim: _int | Sequence[_int] | None, keepdim: _bool =
     """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
 def lt(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """lt(x, y), element by element, with broadcasting and type promotion."""
-def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False) -> tuple[Tensor, ...]:
+def lu(A: Tensor, pivot: _bool = True, get_infos: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> tuple[Tensor, ...]:
     """(L and U in one matrix, pivots), and infos if requested; `numod.linalg.lu_factor_ex` is the newer form."""
-def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """X with A X = b, from `lu_factor` of A: the older order of arguments."""
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.lu_unpack:
+    """(P, L, U) from `lu_factor`; what is not requested is empty."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _float) -> Tensor:
     """`value` where mask is true, else `input`; the dtype is that of input."""
 def masked_scatter(input: Tensor, *arguments: object, **named: object) -> Tensor:
@@ -937,7 +938,7 @@ def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sinh(x), element by element, with broadcasting and type promotion."""
 def sinh_(input: Tensor) -> Tensor:
     """In-place sinh."""
-def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
+def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
 def slogdet(input: Tensor) -> return_types.slogdet:
     """(sign, logarithm of the absolute value) of determinants."""

@@ -866,6 +866,8 @@ class Tensor:
         """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
     def pow_(self, exponent: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
         """In-place pow."""
+    def prelu(self, weight: Tensor) -> Tensor:
+        """x where positive, else weight * x; one weight, or one per channel (dimension 1)."""
     def prod(self, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """Product over a dimension (all by default); integers and bool give int64."""
     def put(self, *arguments: object, **named: object) -> Tensor:
