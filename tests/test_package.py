@@ -55,7 +55,13 @@ def test_import_numod_is_enough_for_its_namespaces() -> None:
 
 def test_version() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", numod.__version__)
-    assert metadata.version("numod") == numod.__version__
+    assert metadata.version("numod") == numod.__version__ == numod.version.__version__
+
+
+def test_model_files_that_ask_for_a_version_mean_pytorchs() -> None:
+    version = numod.__version__
+    assert version >= "1.5.0" and version > (1, 10) and version >= "2.13.0" and version <= "2.13" and version < "3"
+    assert not (version < "2.4.1+cpu" or version > "2.13" or version <= (1, 13, 1) or version >= "2.14.0a0")
 
 
 def test_runtime_dependencies_are_exactly_three() -> None:

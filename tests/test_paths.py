@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import numod
 from numod import nn, paths
+
+ROOT = Path(numod.__file__).parents[1]
 
 
 @pytest.mark.parametrize("path", sorted(paths.HOMES))
@@ -54,6 +58,40 @@ def test_marks_for_compilers_change_nothing() -> None:
     layer = numod.jit.script(Layer())
     assert layer(numod.ones(2)).tolist() == [2, 2] and layer.other() == 1 and layer.third() == 2 and numod.fx.wrap("double") == "double"
     assert numod.jit.isinstance([1], list[int]) and not numod.compiler.is_compiling() and numod.compiler.disable(double) is double
+
+
+def test_what_vision_libraries_import_is_there() -> None:
+    from numod._dynamo.utils import is_compile_supported
+    from numod.hub import HASH_REGEX, _get_torch_home, get_dir
+    from numod.jit.annotations import BroadcastingList2, List
+
+    @numod.jit._script_if_tracing
+    def first(boxes: List[int], size: BroadcastingList2[int] = (1, 2)) -> int:
+        return boxes[0]
+
+    assert first([3]) == 3 and not is_compile_supported("cpu") and not numod.onnx.is_in_onnx_export()
+    assert HASH_REGEX.search("net-0a1b.pth") and get_dir().startswith(_get_torch_home())
+
+
+BACKENDS = """
+class TorchBackend:
+    def __init__(self):
+        raise ImportError("no torch here")
+
+    def is_appropriate_type(self, tensor):
+        return isinstance(tensor, self.torch.Tensor)
+"""
+
+
+@pytest.mark.parametrize("first", ["numod", "einops._backends"])
+def test_einops_has_a_backend_for_tensors(first: str, tmp_path) -> None:
+    (tmp_path / "einops").mkdir()
+    (tmp_path / "einops" / "__init__.py").write_text("")
+    (tmp_path / "einops" / "_backends.py").write_text(BACKENDS)
+    program = f"import {first}, numod; from einops import _backends; own = _backends.TorchBackend.__subclasses__(); " \
+        "print([each.framework_name for each in own], own[0]().is_appropriate_type(numod.ones(1)), own[0]().is_appropriate_type(1))"
+    finished = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}, capture_output=True, text=True)
+    assert finished.stdout == "['numod'] True False\n", finished.stderr
 
 
 def test_there_is_one_process() -> None:

@@ -9,13 +9,15 @@ from types import ModuleType
 
 _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop")
 HOMES = {  # PyTorch's path -> numod's, both below numod
-    **{name: f"paths.{name}" for name in ("compiler", "cpu", "distributed", "fx", "hub", "jit", "multiprocessing", "overrides", "types")},
-    "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub", "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler",
+    **{name: f"paths.{name}" for name in ("compiler", "cpu", "distributed", "fx", "hub", "jit", "multiprocessing", "onnx", "overrides", "types")},
+    "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub", "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",
+    "jit.annotations": "paths.annotations",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor", "return_types": "core.return_types",
     "autograd.grad_mode": "autograd.modes", "autograd.anomaly_mode": "autograd.anomaly", "autograd.profiler": "profiler.legacy", "cuda.nvtx": "profiler.ranges", "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler_util": "profiler.legacy", "amp.grad_scaler": "amp.scaler",
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks", "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
 }  # fmt: skip
+_EINOPS = "einops._backends"
 
 
 class Finder:
@@ -23,7 +25,9 @@ class Finder:
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """How to import `name`, if it is in the table."""
+        """How to import `name`, if it is in the table or is to know of numod."""
+        if name == _EINOPS:
+            return import_module("numod.paths.einops").find_spec(name, path)
         root, _, rest = name.partition(".")
         home = HOMES.get(rest) if root == "numod" else None
         return None if home is None else ModuleSpec(name, _Loader(f"numod.{home}"), is_package=any(each.startswith(f"{rest}.") for each in HOMES))
@@ -48,3 +52,5 @@ class _Loader:
 
 
 sys.meta_path.insert(0, Finder)
+if _EINOPS in sys.modules:
+    import_module("numod.paths.einops").register(sys.modules[_EINOPS])

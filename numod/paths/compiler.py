@@ -17,6 +17,11 @@ def is_compiling() -> bool:
 is_dynamo_compiling = is_compiling
 
 
+def is_compile_supported(device_type: str) -> bool:
+    """False: a library that compiles its own functions where it can leaves them eager. `numod._dynamo.utils` has it."""
+    return False
+
+
 def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str | None = None) -> Callable:
     """The function as it is: its ops are recorded by whoever calls it."""
     return (lambda function: function) if fn is None else fn

@@ -14,16 +14,18 @@ from ..serialization import load
 from ..serialization.atomic import written
 
 __all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
-_HASH = re.compile(r"-([a-f0-9]*)\.")
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _folder: list[str] = []
 
 
+def _get_torch_home() -> str:
+    """$TORCH_HOME, or `torch` in $XDG_CACHE_HOME or ~/.cache."""
+    return os.path.expanduser(os.environ.get("TORCH_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "torch"))
+
+
 def get_dir() -> str:
-    """The folder of downloads: that of `set_dir`, else `hub` in $TORCH_HOME, or in `torch` in $XDG_CACHE_HOME or ~/.cache, so that PyTorch's are found."""
-    if _folder:
-        return _folder[-1]
-    home = os.environ.get("TORCH_HOME") or os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "torch")
-    return os.path.join(os.path.expanduser(home), "hub")
+    """The folder of downloads: that of `set_dir`, else `hub` in PyTorch's home, so that its downloads are found."""
+    return _folder[-1] if _folder else os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike) -> None:
@@ -50,7 +52,7 @@ def load_state_dict_from_url(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (file_name or os.path.basename(urlparse(url).path))
     if not path.exists():
-        found = _HASH.search(path.name) if check_hash else None
+        found = HASH_REGEX.search(path.name) if check_hash else None
         download_url_to_file(url, str(path), found and found.group(1), progress)
     return load(path, map_location=map_location)
 
