@@ -100,13 +100,17 @@ def forget() -> None:
 @functools.cache
 def _answers() -> tuple[tuple[object, str, Callable], ...]:
     """What stands in for functions of Numba's: (owner, name, function). Each gives what the one in its place gives, in less time."""
-    from numba.core import ir, registry, targetconfig
+    from llvmlite.binding import ffi
+    from numba.core import base, ir, postproc, registry, targetconfig
+    from numba.core.types import abstract
     from numba.core.typing import templates
 
-    context, overload = registry.cpu_target.typing_context, templates._OverloadFunctionTemplate
+    context, overload, processor = registry.cpu_target.typing_context, templates._OverloadFunctionTemplate, postproc.PostProcessor
     return (
         (context, "resolve_function_type", _remembered(context)), (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
-        (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)),
+        (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)), (processor, "run", _when_used(processor.run)),
+        (base.BaseContext, "get_abi_sizeof", _known_sizes(base.BaseContext.get_abi_sizeof)), (base, "_has_loc", _takes_place(base._has_loc)),
+        (abstract._TypeMetaclass, "__instancecheck__", type.__instancecheck__), (ffi.lib._lock, "_cblist", []),  # no class is registered; nobody times the lock
     )  # fmt: skip
 
 
@@ -174,6 +178,44 @@ def _variables(ir: object) -> Callable:
         if issubclass(kind, (list, tuple)):
             return lambda value: [each for part in value for each in found(None, part)]
         return lambda value: []
+
+    return found
+
+
+def _when_used(run: Callable) -> Callable:
+    """`PostProcessor.run`, which looks how long variables live where that is asked for, as before lowering: Numba does after every pass."""
+    from numba.core.transforms import canonicalize_cfg
+
+    def post_process(self: object, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+        if emit_dels or self.func_ir.is_generator:
+            run(self, emit_dels, extend_lifetimes)
+        else:
+            self.func_ir.blocks, self.func_ir.generator_info = canonicalize_cfg(self.func_ir.blocks), None
+
+    return post_process
+
+
+def _known_sizes(measure: Callable) -> Callable:
+    """`get_abi_sizeof`, which has LLVM read a module to find out how large a type is, asked once for each type."""
+    known: dict[str, int] = {}
+
+    def sized(self: object, kind: object) -> int:
+        key = str(kind)
+        if key not in known:
+            known[key] = measure(self, kind)
+        return known[key]
+
+    return sized
+
+
+def _takes_place(asked: Callable) -> Callable:
+    """Whether a function has an argument `loc`, read off its code instead of its signature."""
+
+    def found(function: object) -> bool:
+        code = getattr(function, "__code__", None)
+        if code is None or hasattr(function, "__wrapped__"):
+            return asked(function)
+        return "loc" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
     return found
 
