@@ -62,6 +62,19 @@ def test_what_stands_in_for_numba_answers_as_it_does() -> None:
         assert compiler._variables(ir)(each, vars(each)) == usual
 
 
+def test_questions_about_types_and_functions_have_the_usual_answers() -> None:
+    from llvmlite import ir as llvm
+    from numba.core import base, registry
+
+    context, asked = registry.cpu_target.target_context, []
+    sized = compiler._known_sizes(lambda self, kind: (asked.append(kind), kind.get_abi_size(self.target_data))[1])
+    kinds = [llvm.IntType(64), llvm.LiteralStructType([llvm.IntType(8), llvm.FloatType()]), llvm.ArrayType(llvm.DoubleType(), 3)]
+    assert [sized(context, each) for each in kinds * 2] == [8, 8, 24] * 2 and asked == kinds
+    inside = 1
+    functions = [lambda x, loc: x, lambda x, *, loc=None: x, lambda x: (loc := x) and loc, lambda loc_of: inside + loc_of, compiler.quickly, len]
+    assert [compiler._takes_place(base._has_loc)(each) for each in functions] == [base._has_loc(each) for each in functions] == [True, True, False, False, False, False]
+
+
 def test_kernels_and_their_parts_share_helpers() -> None:
     text = "@device_function\ndef of_both(x):\n    return x + 1\n"
     loop = "def {name}(first_turn, last_turn, out):\n    for i in range(first_turn, last_turn):\n        out[i] = of_both(out[i])\n"
