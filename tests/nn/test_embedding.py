@@ -33,6 +33,15 @@ def test_rows(shape: tuple, dtype: numod.dtype) -> None:
     np.testing.assert_array_equal(weight.grad.numpy(), np.bincount(INDEX, minlength=6)[:, None] * np.ones(3))
 
 
+def test_indices_of_any_stride() -> None:
+    columns = numod.from_numpy(np.stack([INDEX, 5 - INDEX], 1))
+    assert np.array_equal(F.embedding(columns[:, 1], tensor(TABLE)), TABLE[5 - INDEX])
+    assert np.array_equal(F.embedding(columns.flatten()[::2], tensor(TABLE)), TABLE[INDEX])
+    weight = table()
+    F.embedding(columns[:, 1], weight).sum().backward()
+    assert np.array_equal(weight.grad[:, 0], np.bincount(5 - INDEX, minlength=6))
+
+
 def test_one_index_and_none() -> None:
     assert F.embedding(tensor(2), table()).tolist() == TABLE[2].tolist()
     assert F.embedding(numod.zeros(0, 2, dtype=numod.int64), table()).shape == (0, 2, 3)

@@ -45,7 +45,7 @@ def _indices(input: Tensor) -> Tensor:  # noqa: A002
         raise TypeError(f"embedding(): argument 'indices' must be Tensor, not {type(input).__name__}")
     if input.dtype not in (dtypes.int64, dtypes.int32):
         raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got numod.{input.dtype.short}Tensor instead")
-    flat = input if input.ndim == 1 else f.reshape(input, -1)
+    flat = f.contiguous(input if input.ndim == 1 else f.reshape(input, -1))
     return flat if flat.dtype is dtypes.int64 else flat.to(dtypes.int64)
 
 
