@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from numpy import ndarray
+
 from .. import dtypes
 from ..device.device import Device
+from ..formats import preserve_format
 from ..ops import special, table as t  # noqa: F401  special adds its rows
 from . import creation, functions as f, transfer  # noqa: F401  transfer adds its methods
 from .apply import apply, apply_into, state
@@ -257,7 +260,7 @@ def _operator(row: object) -> Callable:
         except TypeError:
             if isinstance(other, (Tensor, int, float, bool)) or dtypes_number(other):
                 raise
-            return NotImplemented
+            return apply(row, (self, creation.as_tensor(other))) if isinstance(other, ndarray) else NotImplemented
 
     return method
 
@@ -283,7 +286,12 @@ def _other_way(function: Callable) -> Callable:
 
 
 def _same_way(function: Callable) -> Callable:
-    return lambda self, other: function(self, other) if isinstance(other, Tensor) or dtypes_number(other) else NotImplemented
+    def method(self: Tensor, other: object) -> Tensor:
+        if isinstance(other, Tensor) or dtypes_number(other):
+            return function(self, other)
+        return function(self, creation.as_tensor(other)) if isinstance(other, ndarray) else NotImplemented
+
+    return method
 
 
 for _name, _formula in {
@@ -340,7 +348,7 @@ def _iterate(self: Tensor) -> object:
 
 
 Tensor.__contains__ = _contains
-Tensor.__reversed__ = lambda self: f.flip(self, list(range(self.ndim)))
+Tensor.__reversed__ = lambda self: f.flip(self, 0) if self.ndim else self
 Tensor.__bool__, Tensor.__index__, Tensor.__iter__ = _truth, _index, _iterate
 Tensor.__int__, Tensor.__float__ = lambda self: int(_only(self)), lambda self: float(_only(self))
 Tensor.__setattr__ = object.__setattr__
@@ -349,8 +357,8 @@ Tensor.__setattr__ = object.__setattr__
 
 
 def _conversion(kind: dtypes.dtype) -> Callable:
-    def method(self: Tensor, memory_format: object = None) -> Tensor:
-        return f.to(self, kind)
+    def method(self: Tensor, memory_format: object = preserve_format) -> Tensor:
+        return f.to(self, kind, memory_format=memory_format)
 
     method.__doc__ = f"Converted to {kind.name}; the tensor itself if it has that dtype."
     return method

@@ -15,7 +15,7 @@ from ..ops.op import Op
 from ..ops.view import View
 from . import changes
 from .apply import apply, listeners, state
-from .creation import _from_array
+from .creation import _from_array, from_numpy
 from .tensor import Tensor, wrap
 
 
@@ -113,6 +113,14 @@ def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.nd
     return result.copy() if copy else result
 
 
+def wrap_array(self: Tensor, result: np.ndarray, context: object = None, return_scalar: bool = False) -> Tensor | np.ndarray:
+    """NumPy's `__array_wrap__`: what a ufunc computed from tensors is a tensor again, of the same memory, where there is such a dtype."""
+    try:
+        return from_numpy(np.asarray(result))
+    except TypeError:  # complex numbers, say
+        return result
+
+
 def reduce_ex(self: Tensor, protocol: int) -> tuple:
     """Pickled as values and flags, without history; shared memory is not kept shared."""
     own = {name: value for name, value in self.__dict__.items() if not name.startswith("_") or name == "_grad"}
@@ -166,5 +174,5 @@ def apply_view(self: Tensor, op: View, parameters: tuple) -> Tensor:
 
 Tensor.numpy, Tensor.item, Tensor.tolist, Tensor._view, Tensor._observe = numpy, item, tolist, apply_view, observe
 Tensor.share_memory_, Tensor.is_shared = share_memory_, is_shared
-Tensor.__array__ = array
+Tensor.__array__, Tensor.__array_wrap__ = array, wrap_array
 Tensor.__reduce_ex__, Tensor.__deepcopy__ = reduce_ex, deepcopy

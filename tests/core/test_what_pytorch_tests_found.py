@@ -57,7 +57,7 @@ def test_storages_by_element():
 
 
 def test_the_other_way_round():
-    assert reversed(numod.arange(6).reshape(2, 3)).tolist() == [[5, 4, 3], [2, 1, 0]]
+    assert reversed(numod.arange(6).reshape(2, 3)).tolist() == [[3, 4, 5], [0, 1, 2]] and reversed(numod.tensor(2)).item() == 2
 
 
 def test_old_and_mixed_forms():
@@ -231,3 +231,19 @@ def test_results_written_out():
     assert F.avg_pool2d(x.reshape(1, 1, 2), (1, 2), out=pooled) is pooled and pooled.item() == 0.5
     assert x.prelu(numod.tensor([0.25])).tolist() == [[-0.25, 2.0]]
     assert [each.shape for each in numod.unravel_index(numod.tensor([5], dtype=numod.uint8), (2, 3))] == [(1,)] * 2
+
+
+def test_arrays_on_the_right_of_an_operator_and_functions_of_numpy_give_tensors():
+    x, n = numod.tensor([1.0, 2.0], requires_grad=True), np.array([2.0, 2.0])
+    y = x.detach()
+    assert (y == n).tolist() == [False, True] and (y >= n).tolist() == [False, True] and (y - n).tolist() == [-1, 0] and (y + n).dtype is numod.float64
+    (x * n).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+    for each in (np.exp(y), np.add(y, n), np.isnan(y)):
+        assert isinstance(each, numod.Tensor)
+    assert isinstance(np.multiply(y, 1j), np.ndarray)
+
+
+def test_casts_take_a_memory_format():
+    x = numod.ones(2, 3, 4, 5, dtype=numod.float64)
+    assert x.float(memory_format=numod.channels_last).is_contiguous(memory_format=numod.channels_last)
