@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .core import methods as _methods
+from .core.polynomials import POLYNOMIALS as _POLYNOMIALS, spherical_bessel_j0
 from .core.special import gammainc, gammaincc, mvlgamma as multigammaln, polygamma, zeta
 from .ops import special as _rows
 
@@ -21,6 +22,7 @@ erf, erfc, erfinv, exp2, expit, expm1, i0, log1p, sinc, xlogy = (
     )
 )
 modified_bessel_i0, modified_bessel_i1 = i0, i1
+globals().update(_POLYNOMIALS)
 logit, log_softmax, logsumexp, round, softmax = (  # noqa: A001
     _methods.functions[name] for name in ("logit", "log_softmax", "logsumexp", "round", "softmax")
 )
@@ -29,5 +31,6 @@ __all__ = [
     "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammainc", "gammaincc",
     "gammaln", "i0", "i0e", "i1", "i1e", "log1p", "log_ndtr", "log_softmax", "logit", "logsumexp", "modified_bessel_i0", "modified_bessel_i1",
     "modified_bessel_k0", "modified_bessel_k1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round", "scaled_modified_bessel_k0",
-    "scaled_modified_bessel_k1", "sinc", "softmax", "xlog1py", "xlogy", "zeta",
+    "scaled_modified_bessel_k1", "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",
 ]
+__all__ += _POLYNOMIALS

@@ -9,7 +9,7 @@ from types import ModuleType
 
 _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop")
 HOMES = {  # PyTorch's path -> numod's, both below numod
-    **{name: f"paths.{name}" for name in ("compiler", "cpu", "distributed", "fx", "hub", "jit", "multiprocessing", "onnx", "overrides", "types")},
+    **{name: f"paths.{name}" for name in ("compiler", "cpu", "distributed", "fx", "hub", "jit", "masked", "multiprocessing", "onnx", "overrides", "types")},
     "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub", "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",
     "jit.annotations": "paths.annotations",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor", "return_types": "core.return_types",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 
 import numpy as np
@@ -94,3 +95,31 @@ def test_names():
     for name in special.__all__:
         assert callable(getattr(special, name))
     assert numod.special is special
+
+
+_ANGLE = np.linspace(0.1, 3.0, 7)
+_CHEBYSHEV = {  # of cos t
+    "t": lambda n, t: np.cos(n * t), "u": lambda n, t: np.sin((n + 1) * t) / np.sin(t), "v": lambda n, t: np.cos((n + 0.5) * t) / np.cos(t / 2), "w": lambda n, t: np.sin((n + 0.5) * t) / np.sin(t / 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", "tuvw")
+def test_chebyshev_polynomials_by_angles(kind):
+    x, n = numod.tensor(np.cos(_ANGLE)), numod.arange(8).unsqueeze(1)
+    wanted = _CHEBYSHEV[kind](np.arange(8)[:, None], _ANGLE)
+    np.testing.assert_allclose(getattr(special, f"chebyshev_polynomial_{kind}")(x, n).numpy(), wanted, atol=1e-12)
+    np.testing.assert_allclose(getattr(special, f"shifted_chebyshev_polynomial_{kind}")((x + 1) / 2, n).numpy(), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "module"), [("hermite_polynomial_h", "hermite"), ("hermite_polynomial_he", "hermite_e"), ("laguerre_polynomial_l", "laguerre"), ("legendre_polynomial_p", "legendre")])
+def test_polynomials_beside_numpys(name, module):
+    home = importlib.import_module(f"numpy.polynomial.{module}")
+    value = getattr(home, {"hermite": "hermval", "hermite_e": "hermeval", "laguerre": "lagval", "legendre": "legval"}[module])
+    x = np.linspace(-2, 2, 9)
+    for n in range(6):
+        np.testing.assert_allclose(getattr(special, name)(numod.tensor(x), n).numpy(), value(x, [0] * n + [1]), atol=1e-12)
+    assert getattr(special, name)(numod.tensor([2, 3]), -1).tolist() == [0, 0] and getattr(special, name)(1, numod.tensor([0, 1])).dtype is numod.float32
+
+
+def test_spherical_bessel_function():
+    assert special.spherical_bessel_j0(numod.tensor([0.0, np.inf, np.pi / 2], dtype=numod.float64)).tolist() == pytest.approx([1, 0, 2 / np.pi])
