@@ -33,4 +33,4 @@ __all__ = [
     "modified_bessel_k0", "modified_bessel_k1", "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "round", "scaled_modified_bessel_k0",
     "scaled_modified_bessel_k1", "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy", "zeta",
 ]
-__all__ += _POLYNOMIALS
+__all__ += list(_POLYNOMIALS)
