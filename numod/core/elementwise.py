@@ -239,26 +239,26 @@ def to(
             dtype = each
         elif isinstance(each, Tensor):
             dtype, device = each.dtype, each.device
-        elif isinstance(each, bool):  # the first is `non_blocking`, a hint that copies ignore
+        elif isinstance(each, bool):
             flags += 1
-            copy = each if flags == 2 else copy
+            non_blocking, copy = (each, copy) if flags == 1 else (non_blocking, each)
         elif each is not None:
             device = each
     device = input.device if device is None else Device(device)
     dtype = dtypes.given(dtype) or input.dtype
     if not isinstance(dtype, DType):
         raise TypeError(f"to(): dtype must be a numod dtype, got {dtype!r}")
-    result = input if device is input.device else _moved(input, device)
+    result = input if device is input.device else _moved(input, device, non_blocking)
     if dtype is not input.dtype:
         result = apply(t.copy, (result,), (dtype,))
     result = result if memory_format is preserve_format else in_format(result, memory_format)
     return input.clone() if result is input and copy else result
 
 
-def _moved(input: Tensor, device: object) -> Tensor:  # noqa: A002
+def _moved(input: Tensor, device: object, non_blocking: bool) -> Tensor:  # noqa: A002
     from .transfer import move
 
-    return move(input, device)
+    return move(input, device, non_blocking)
 
 
 def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Tensor:  # noqa: A002
@@ -279,7 +279,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Fill with `src`, which broadcasts and is converted; returns self."""
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'src' must be Tensor, not {type(src).__name__}")
-    src = src if src.device is self.device else src.to(device=self.device)
+    src = src if src.device is self.device else src.to(device=self.device, non_blocking=non_blocking)
     src = src.expand(self.shape) if src.shape != self.shape else src
     apply_into(t.copy, (src,), (self,), (self.dtype,))
     return self

@@ -378,9 +378,9 @@ def _cpu(self: Tensor) -> Tensor:
     return f.to(self, device="cpu")
 
 
-def _cuda(self: Tensor, device: Device | str | int | None = None) -> Tensor:
-    """The tensor on a CUDA device; itself if it is there."""
-    return f.to(self, device="cuda" if device is None else device)
+def _cuda(self: Tensor, device: Device | str | int | None = None, non_blocking: bool = False, **named: object) -> Tensor:
+    """The tensor on a CUDA device; itself if it is there. From pinned memory with `non_blocking` the program does not wait for the copy."""
+    return f.to(self, device="cuda" if device is None else device, non_blocking=non_blocking, **named)
 
 
 def _view_as(self: Tensor, other: Tensor) -> Tensor:

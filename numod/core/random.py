@@ -14,8 +14,8 @@ from ..ops.pointwise import broadcast_shapes
 from .apply import apply_into
 from .creation import _shape, constant, empty_like, factory, tensor
 from .elementwise import write_result
-from .reductions import all_ as all_of
 from .searching import searchsorted
+from .selection import require_all
 from .tensor import Tensor
 
 
@@ -198,13 +198,9 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
     if p is not None:
         return bernoulli_(empty_like(input), p, generator=generator)
-    if input.numel() and not input.is_meta and not _within(input):
-        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but some elements are outside")
+    if input.numel() and not input.is_meta:
+        require_all((input >= 0) & (input <= 1), RuntimeError, "Expected p_in >= 0 && p_in <= 1 to be true, but some elements are outside")
     return t.bernoulli(input, *(generator or default_generator).draw(input.numel()))
-
-
-def _within(chances: Tensor) -> bool:
-    return bool(all_of((chances >= 0) & (chances <= 1))._observe())
 
 
 def _fill(self: Tensor, op: object, numbers: tuple, generator: Generator | None) -> Tensor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .. import dtypes
+from ..device import Storage
+from ..device.layout import layout
 from ..errors import normalize_dim, normalize_dims
 from ..ops import indexing as ix, reduction as r, scan, table as t
 from ..ops.pointwise import broadcast_shapes
@@ -12,25 +14,46 @@ from .apply import apply, apply_into
 from .creation import arange, full, zeros
 from .elementwise import contiguous, copy_, to
 from .shapes import cat, expand, narrow, reshape, stack
-from .tensor import Tensor
+from .tensor import Tensor, wrap
 
 BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"
 METHODS = "index_add_ index_copy_ index_fill_ scatter_ scatter_add_"
+NEVER = -(1 << 62)  # an index that no tensor has
 COPYING = "index_add index_copy index_fill scatter scatter_add"
 
 
 def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool = False, error: type = IndexError) -> Tensor:
-    """`index` with negative indices counted from the front. Raises `error`, before any launch, if one is out of range."""
+    """`index` with negative indices counted from the front. Raises `error`, before any launch, if one is out of range; on a GPU once that is known."""
     if index.dtype.kind not in "iu":
         raise RuntimeError(f"{name}: Expected dtype int64 for index, got {index.dtype}; convert with .long()")
     index = index.to(dtypes.int64) if index.dtype is dtypes.int32 else index
     if not index.numel() or index.is_meta:
         return index
+    if size and index.device.backend.FLAT:
+        return bounded(index, -size if negative else 0, size, error, f"{name}: index {{}} is out of bounds for dimension {dim} with size {size}")
     found = apply(r.closing(t.bounds), (contiguous(index), -size if negative else 0, size), (1,))._observe()
     if found >= 1 << 32:
         low, high = index.min()._observe(), index.max()._observe()
         raise error(f"{name}: index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")
     return t.where(index < 0, index + size, index) if found else index
+
+
+def bounded(index: Tensor, low: int, size: int, error: type, text: str, ignored: int = NEVER) -> Tensor:
+    """A copy of indices on a GPU with those outside [low, size) made 0, of which the host will be told by `error` and `text`, in which {} is such an index."""
+    reports = index.device.backend.reports()
+    report = wrap(Storage(reports.buffer), layout((reports.buffer.size,), dtypes.int64, index.device), 0)
+    result = apply(ix.bounded, (contiguous(index), report), (low, size, ignored, reports.place(error, text)))
+    reports.tell()
+    return result
+
+
+def require_all(condition: Tensor, error: type, text: str) -> None:
+    """Raise `error` with `text` unless all of a bool tensor is true; on a GPU when that is known."""
+    found = condition.all()
+    if found.device.backend.FLAT:
+        bounded(found.to(dtypes.int64), 1, 2, error, text)
+    elif not found._observe():
+        raise error(text)
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:  # noqa: A002

@@ -29,15 +29,19 @@ class Move(Op):
 move_op = Move("to_device")
 
 
-def move(input: Tensor, device: Device) -> Tensor:  # noqa: A002
-    """A contiguous copy of `input` on `device`."""
+def move(input: Tensor, device: Device, non_blocking: bool = False) -> Tensor:  # noqa: A002
+    """A contiguous copy of `input` on `device`. `non_blocking`: pinned memory is read asynchronously, and must not be written meanwhile."""
     from . import apply as waist
 
     source = input.contiguous()
     shape = layout(source.shape, source.dtype, device)
     data = source._storage.data[source._offset : source._offset + shape.size]
-    host = source.device.backend.download(data)
-    result = wrap(Storage(device.backend.upload(host if source.device.type != "cpu" or device.type != "cpu" else host.copy())), shape, 0)
+    if device.type == "cuda" and source.is_pinned():
+        there = device.backend.upload_pinned(data, not non_blocking)
+    else:
+        host = source.device.backend.download(data)
+        there = device.backend.upload(host if source.device.type != "cpu" or device.type != "cpu" else host.copy())
+    result = wrap(Storage(there), shape, 0)
     if state.grad_enabled and input.requires_grad:
         waist.record(move_op, (input,), [input._layout], (device,), result)
     for listener in listeners:

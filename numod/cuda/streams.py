@@ -41,8 +41,9 @@ class Event:
         return self._recorded is None or self._raw.query()
 
     def synchronize(self) -> None:
-        """Wait for the mark."""
+        """Wait for the mark. Raises what kernels reported."""
         self._raw.synchronize()
+        _back_end().reports().tell()
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this mark to another. Raises RuntimeError where one was not recorded, ValueError where one takes no time."""
@@ -72,8 +73,12 @@ class Stream:
         return 0 if self._raw is None else self._raw.handle
 
     def synchronize(self) -> None:
-        """Wait for all work of the stream."""
-        self._raw.synchronize() if self._raw is not None else _back_end().synchronize()
+        """Wait for all work of the stream. Raises what kernels reported."""
+        if self._raw is not None:
+            self._raw.synchronize()
+            _back_end().reports().tell()
+        else:
+            _back_end().synchronize()
 
     def query(self) -> bool:
         """Whether all work of the stream has run."""

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from .. import config
-from . import cuda_driver, cuda_memory
+from . import cuda_driver, cuda_memory, cuda_reports
 from .signature import numba_types
 from .storage import address
 
@@ -31,6 +31,7 @@ _CHUNKS = 1024  # parts of one long row: enough blocks for every multiprocessor,
 _RESIDENT = 1 << 18  # threads that fill the largest devices
 _BLOCK = 256  # threads: 8 warps, few enough that register-heavy kernels keep several blocks on a multiprocessor
 _MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over
+_MOST_STREAMS = 32
 _MOST_TASKS = 1 << 20  # blocks of kernels written for blocks: those that share memory are worth starting anew
 
 
@@ -51,6 +52,8 @@ def driver() -> cuda_driver.Driver | None:
         return cuda_driver.Driver()
     except OSError:
         raise RuntimeError(_NO_DRIVER) from None
+    except AttributeError as error:  # a library older than its functions
+        raise RuntimeError(f"{_NO_DRIVER} (the one that is there is too old: {error})") from None
     except cuda_driver.DriverError as error:
         raise RuntimeError(f"{_NO_DRIVER} ({error})") from None
 
@@ -82,6 +85,11 @@ def empty(count: int, storage_dtype: object) -> object:
     return pool().take(count, storage_dtype, current.stream)
 
 
+def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[object]:
+    """Flat uninitialised buffers, (count, dtype) each, for the time of one launch."""
+    return [empty(*each) for each in parts]
+
+
 def upload(host: np.ndarray) -> object:
     """A device copy of a flat host array."""
     buffer = empty(host.size, host.dtype)
@@ -90,9 +98,35 @@ def upload(host: np.ndarray) -> object:
     return buffer
 
 
+def upload_pinned(host: np.ndarray, wait: bool) -> object:
+    """A device copy of a flat array of `pinned` memory, which the device reads by itself: unless told to `wait`, while the host goes on."""
+    if driver() is None:
+        return upload(host)
+    buffer = empty(host.size, host.dtype)
+    buffer.begin_copy(host, current.stream)
+    mark = pool().source.event(current.stream)
+    if wait:
+        mark.synchronize()
+    else:  # the memory must stay until it was read
+        _flying[:] = [each for each in _flying if not each[0].query()] + [(mark, host)]
+    return buffer
+
+
+_flying: list[tuple] = []  # (event, host array): copies under way
+
+
 def download(buffer: object) -> np.ndarray:
-    """A host copy of a device buffer; waits for the kernels that write it."""
-    return buffer.copy_to_host() if current.stream is None else buffer.copy_to_host(stream=current.stream)
+    """A host copy of a device buffer; waits for the kernels that write it. Raises what they reported."""
+    host = buffer.copy_to_host() if current.stream is None else buffer.copy_to_host(stream=current.stream)
+    reports().tell()
+    return host
+
+
+@functools.cache
+def reports() -> cuda_reports.Reports:
+    """Where kernels write what they find wrong: memory of the host that the device sees under the same address."""
+    words = pinned(cuda_reports.WORDS, np.dtype(np.int64))
+    return cuda_reports.Reports(words, pool().source.adopt(words.ctypes.data, words.size, words.dtype, words))
 
 
 def pinned(count: int, storage_dtype: object) -> np.ndarray:
@@ -106,8 +140,17 @@ def record_stream(buffer: object, stream: object) -> None:
 
 
 def make_stream() -> object:
-    """A new queue of work."""
-    return Simulated() if driver() is None else cuda_driver.Stream(driver())
+    """A queue of work: a new one, and after many the first again, as PyTorch's. Each has free memory of its own, which must not pile up."""
+    if driver() is None:
+        return Simulated()
+    if len(_streams) < _MOST_STREAMS:
+        _streams.append(cuda_driver.Stream(driver()))
+    else:
+        _streams.append(_streams.pop(0))
+    return _streams[-1]
+
+
+_streams: list[cuda_driver.Stream] = []
 
 
 def make_event(timing: bool) -> object:
@@ -139,8 +182,9 @@ def adopt(address: int, count: int, storage_dtype: np.dtype, owner: object) -> o
 
 
 def synchronize() -> None:
-    """Wait for all kernels."""
+    """Wait for all kernels. Raises what they reported."""
     pool().source.synchronize()
+    reports().tell()
 
 
 def properties() -> dict[str, object]:

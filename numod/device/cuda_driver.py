@@ -62,12 +62,12 @@ class Driver:
         self.library = library or _open()
         self._functions = {name: _function(self.library, name, types) for name, types in _FUNCTIONS.items()}
         self.here, self.forked = _Here(), False
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._enter_child)
         self.call("cuInit", 0)
         if not self.read(c_int, "cuDeviceGetCount"):
             raise DriverError(100, "CUDA error: no CUDA-capable device is detected")
         self.device = self.read(c_int, "cuDeviceGet", 0)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._enter_child)
 
     def call(self, name: str, *arguments: object) -> None:
         """Call a function. Raises DriverError for whatever it refuses."""
@@ -189,13 +189,17 @@ class Buffer:
     def __cuda_array_interface__(self) -> dict[str, object]:
         return {"shape": (self.size,), "typestr": self.dtype.str, "strides": None, "data": (self.address, False), "version": 3}
 
-    def copy_to_device(self, host: np.ndarray, stream: Stream | None = None) -> None:
-        """Overwrite with a dense host array of as many elements; the caller may then change it, unless it is pinned and a stream was named."""
+    def copy_to_device(self, host: np.ndarray) -> None:
+        """Overwrite with a dense host array of as many elements, which the caller may then change."""
         self.driver.activate()
-        if self.size and stream is None:
+        if self.size:
             self.driver.call("cuMemcpyHtoD_v2", self.address, host.ctypes.data, self.nbytes)
-        elif self.size:
-            self.driver.call("cuMemcpyHtoDAsync_v2", self.address, host.ctypes.data, self.nbytes, stream.handle)
+
+    def begin_copy(self, host: np.ndarray, stream: Stream | None) -> None:
+        """The same from pinned memory, which is read when the stream comes to it."""
+        self.driver.activate()
+        if self.size:
+            self.driver.call("cuMemcpyHtoDAsync_v2", self.address, host.ctypes.data, self.nbytes, None if stream is None else stream.handle)
 
     def copy_to_host(self, stream: Stream | None = None) -> np.ndarray:
         """A host copy, after what the stream was told before."""

@@ -97,6 +97,34 @@ def nonzero_kernel(mask, before, out, n):
             out[uintp(before[uintp(i)] - 1)] = i
 
 
+def bounded_kernel(index, report, out, total, low, size, ignored, place):
+    """out = index (total), negative ones counted from the end. What lies outside [low, size) and is not `ignored` becomes 0, and is written to report[place]."""
+    for task in parallel_range(total):
+        element = int64(task)
+        k = index[uintp(element)]
+        outside = ((k < low) | (k >= size)) & (k != ignored)
+        if outside:
+            report[uintp(place)] = k
+            cuda.threadfence_system()  # the host may look at any time
+            report[0] = place
+        out[uintp(element)] = 0 if outside else k + size if (k < 0) & (k != ignored) else k
+
+
+class Bounded(Op):
+    """Indices that lie within bounds, of dense int64 ones that may not: for GPUs, where nobody waits to be told (`device.cuda_reports`).
+
+    Parameters: the least index that is allowed, the size, an index that is left as it is, and the place of the check in `report`.
+    """
+
+    inputs, parameters, gradients, differentiable = ("index", "report"), ("low", "size", "ignored", "place"), {}, False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        index, _ = arguments
+        out = layout(index.shape, dtypes.int64, index.device)
+        launch = bind.launcher(index.device, self.name, bind.source_of(bounded_kernel), "int64[], int64[], int64[]" + 5 * ", int64", dtypes.float64, index.size)
+        return Plan(out, launch, (index.size, *parameters))
+
+
 class Read(Op):
     """Elements of a dense x at int64 indices along parameter `dim`."""
 
@@ -183,3 +211,4 @@ index_copy = Write("index_copy", index_copy_kernel, lambda g, index, dim: g.inde
 scatter = Write("scatter", scatter_kernel, lambda g, index, dim: g.scatter(dim, index, 0), lambda g, index, dim: g.gather(dim, index))
 scatter_add = Write("scatter_add", scatter_add_kernel, lambda g: g, lambda g, index, dim: g.gather(dim, index))
 nonzero = Nonzero("nonzero")
+bounded = Bounded("bounded")

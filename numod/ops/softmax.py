@@ -76,6 +76,25 @@ def total_kernel(losses, target, loss, kept, wrong, places, n, ignored, mean):
     loss[0] = total / counted if mean else total
 
 
+def total_team(losses, target, loss, kept, wrong, places, n, ignored, mean):
+    """`total_kernel` by one block of GPU threads."""
+    shared = shared_array(TEAM, float64, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    total, counted, outside = float64(0), float64(0), float64(0)
+    for place in range(thread, places, TEAM):
+        chosen = target[uintp(place)]
+        within = (chosen >= 0) & (chosen < n)
+        total += float64(losses[uintp(place)])
+        counted += float64(1) if (chosen != ignored) & within else float64(0)
+        outside += float64(0) if (chosen == ignored) | within else float64(1)
+    total = team_sum(total, shared, thread, TEAM)
+    counted = team_sum(counted, shared, thread, TEAM)
+    outside = team_sum(outside, shared, thread, TEAM)
+    if thread == 0:
+        kept[0], wrong[0] = int64(counted), int64(outside)
+        loss[0] = total / counted if mean else total
+
+
 def cross_entropy_gradient_kernel(g, x, target, kept, out, outer, n, inner, ignored, g_step, mean):
     """out (outer, n, inner) = g (one for each target, or one for all) * (softmax(x) - one_hot(target)) along n; 0 where target is `ignored`."""
     scale = real(1.0) / real(kept[0]) if mean else real(1.0)
@@ -253,19 +272,26 @@ class CrossEntropyTotal(CrossEntropy):
     def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
         results = (layout((), x.dtype, x.device), *[layout((), dtypes.int64, x.device)] * 2)
         signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[], int64[]"
+<<<<<<< HEAD
         if 16 * x.size >= threads.THRESHOLD or constants[2] >= _FEWEST:
+=======
+        if x.device.backend.FLAT or 16 * x.size >= threads.THRESHOLD:
+>>>>>>> 376b791 (CUDA: indices are checked without waiting for the GPU, pinned memory is copied while the host goes on, streams come round)
             return self._plan_in_two(x, out, results, signature, constants)
         source = _source(cross_entropy_total_kernel, x.device, constants[2])
         return Plan(results, bind.launcher(x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_REDUCTION), constants)
 
     def _plan_in_two(self, x: Layout, out: Layout, results: tuple, signature: str, constants: tuple) -> Plan:
         """Each target's loss, which threads share out, then their total."""
-        each, scratch = super()._plan(x, out, constants[:-1]), x.device.backend.scratch
-        add = bind.launcher(x.device, self.name, bind.source_of(total_kernel), signature + 4 * ", int64", x.dtype, out.size, build.FAST_REDUCTION)
+        each, backend, signature = super()._plan(x, out, constants[:-1]), x.device.backend, signature + 4 * ", int64"
+        if backend.FLAT:
+            add = teams.launcher(x, self.name, total_team, signature, 1, backend.team(out.size, 512))
+        else:
+            add = bind.launcher(x.device, self.name, bind.source_of(total_kernel), signature, x.dtype, out.size, build.FAST_REDUCTION)
         (_, n, _, ignored, mean), room = constants, ((out.size, x.storage),)
 
         def launch(given: object, target: object, *made: object) -> None:
-            (losses,) = scratch(room)
+            (losses,) = backend.scratch(room)
             each.launch(given, target, losses, *each.constants)
             add(losses, target, *made, out.size, n, ignored, mean)
 

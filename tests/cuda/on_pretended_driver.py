@@ -48,10 +48,29 @@ c = a @ b
 words, grid = last_launch()
 assert grid == [3 * 4, 256] and words[:21] == [*array(a), *array(b), *array(c)] and words[28:] == [1, 130, 200, 70, 0, 70, 1, 0, 200, 1], (words, grid)
 
-model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(18, 3)).cuda()
-optimizer = optim.Adam(model.parameters())
-nn.functional.mse_loss(model(numod.zeros(2, 1, 5, 5).cuda()), numod.zeros(2, 3).cuda()).backward()
-optimizer.step()
+model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Dropout(), nn.Flatten(), nn.Linear(18, 3)).cuda()
+words_of = nn.Embedding(5, 25).cuda()
+optimizer = optim.Adam([*model.parameters(), *words_of.parameters()])
+scaler = numod.amp.GradScaler("cuda", enabled=False)
+target, text = numod.tensor([0, 2]).cuda(), numod.tensor([4, 0]).cuda()
+
+
+def step() -> numod.Tensor:
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(words_of(text).reshape(2, 1, 5, 5)), target) + nn.functional.nll_loss(model(x[:1].expand(2, 1, 5, 5)), target)
+    scaler.scale(loss).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    return loss
+
+
+losses, waits = [step()], LIBRARY.pretend_waits()
+losses += [step(), step()]
+batch = numod.ones(3).pin_memory()
+there = batch.to("cuda", non_blocking=True)
+assert LIBRARY.pretend_waits() == waits  # nothing in a step waits for the GPU, and no copy of pinned memory that need not
+assert there.cpu().tolist() == [1, 1, 1] and batch.cuda(non_blocking=False).shape == (3,) and LIBRARY.pretend_waits() == waits + 2
+assert len(x.device.backend._flying) == 1  # the pinned memory stays for as long as the device may read it
 
 stream, event = cuda.Stream(), cuda.Event(enable_timing=True)
 with cuda.stream(stream):
@@ -62,6 +81,8 @@ stream.wait_stream(cuda.default_stream())
 event.synchronize()
 assert event.elapsed_time(event) == 1.5 and not event.query()
 cuda.synchronize()
+
+assert len({cuda.Stream().cuda_stream for _ in range(70)}) <= 32 and len(x.device.backend._streams) == 32
 
 reader = numod.ones(2, device="cuda")
 reader.record_stream(stream)
@@ -102,6 +123,14 @@ thread = threading.Thread(target=cuda.empty_cache)  # a thread that did nothing 
 thread.start()
 thread.join()
 assert LIBRARY.pretend_freed() > freed
+
+wrong = numod.device("cuda").backend.reports()
+wrong.words[:2] = 1, 9  # as a kernel would write
+try:
+    x.cpu()
+    raise AssertionError("what a kernel reported is told")
+except (IndexError, RuntimeError) as error:
+    assert "CUDA_LAUNCH_BLOCKING" in str(error)
 
 nothing = numod.zeros(0, 3).cuda()
 assert (nothing + 1).cpu().shape == (0, 3) and (nothing @ numod.zeros(3, 2).cuda()).shape == (0, 2) and nothing.sum().shape == ()

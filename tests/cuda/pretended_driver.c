@@ -19,7 +19,8 @@ int cuDeviceGetAttribute(int*v,int a,int d){*v= a==75?9: a==76?0: a==16?132:32;r
 int cuDevicePrimaryCtxRetain(void**c,int d){*c=(void*)0x123456789abcull;return OK;}
 static __thread void*current=0;
 int cuCtxSetCurrent(void*c){current=c;return OK;}
-int cuCtxSynchronize(void){return broken?broken:current?OK:201;}
+static int waits=0; int pretend_waits(void){return waits;} /* calls in which a real driver waits for the device */
+int cuCtxSynchronize(void){waits++; return broken?broken:current?OK:201;}
 static size_t used=0;
 int cuMemAlloc_v2(uint64_t*p,size_t n){ if(!current) return 201; if(n>(1ull<<28)) return 2; *p=(uint64_t)malloc(n); used+=n; return OK;}
 static int freed=0; int pretend_freed(void){return freed;}
@@ -27,19 +28,19 @@ int cuMemFree_v2(uint64_t p){if(!current) return 201; free((void*)p); freed++; r
 int cuMemGetInfo_v2(size_t*f,size_t*t){*t=1ull<<30;*f=*t-used;return OK;}
 int cuMemHostAlloc(void**p,size_t n,unsigned f){*p=malloc(n);return OK;}
 int cuMemFreeHost(void*p){free(p);return OK;}
-int cuMemcpyHtoD_v2(uint64_t d,const void*s,size_t n){if(!current) return 201; memcpy((void*)d,s,n);return OK;}
-int cuMemcpyDtoH_v2(void*d,uint64_t s,size_t n){if(!current) return 201; memcpy(d,(void*)s,n);return OK;}
-int cuMemcpyHtoDAsync_v2(uint64_t d,const void*s,size_t n,void*q){return cuMemcpyHtoD_v2(d,s,n);}
-int cuMemcpyDtoHAsync_v2(void*d,uint64_t s,size_t n,void*q){return cuMemcpyDtoH_v2(d,s,n);}
+int cuMemcpyHtoD_v2(uint64_t d,const void*s,size_t n){waits++; if(!current) return 201; memcpy((void*)d,s,n);return OK;}
+int cuMemcpyDtoH_v2(void*d,uint64_t s,size_t n){waits++; if(!current) return 201; memcpy(d,(void*)s,n);return OK;}
+int cuMemcpyHtoDAsync_v2(uint64_t d,const void*s,size_t n,void*q){if(!current) return 201; memcpy((void*)d,s,n);return OK;}
+int cuMemcpyDtoHAsync_v2(void*d,uint64_t s,size_t n,void*q){if(!current) return 201; memcpy(d,(void*)s,n);return OK;}
 int cuStreamCreate(void**s,unsigned f){*s=(void*)0x7f0011223344ull;return OK;}
 int cuStreamDestroy_v2(void*s){return OK;}
-int cuStreamSynchronize(void*s){return OK;}
+int cuStreamSynchronize(void*s){waits++; return OK;}
 int cuStreamWaitEvent(void*s,void*e,unsigned f){return OK;}
 int cuEventCreate(void**e,unsigned f){*e=(void*)0x7f5566778899ull;return OK;}
 int cuEventDestroy_v2(void*e){return OK;}
 int cuEventRecord(void*e,void*s){return OK;}
 int cuEventQuery(void*e){return 600;}
-int cuEventSynchronize(void*e){return OK;}
+int cuEventSynchronize(void*e){waits++; return OK;}
 int cuEventElapsedTime(float*f,void*a,void*b){*f=1.5f;return OK;}
 int cuModuleLoadDataEx(void**m,const char*t,unsigned n,int*o,void**v){ *m=(void*)strdup(t); return OK;}
 int cuModuleGetFunction(void**f,void*m,const char*name){ char entry[4200]; snprintf(entry,sizeof entry,".entry %s(",name); if(!strstr((char*)m,entry)) return 500; int k=0; char*p=(char*)m; while((p=strstr(p,".param .")) ){k++;p++;} *f=(void*)(uint64_t)(0x100000000ull+k); return OK;}

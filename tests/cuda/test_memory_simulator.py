@@ -133,3 +133,25 @@ def test_one_stream_of_random_numbers():
     first = numod.rand(5, device="cuda").cpu().numpy()
     cuda.set_rng_state(state)
     np.testing.assert_array_equal(numod.rand(5).numpy(), first)
+
+
+def test_what_kernels_find_wrong_is_told_and_the_device_can_be_used_on(monkeypatch):
+    reports, x = numod.device("cuda").backend.reports(), numod.arange(12.0, device="cuda").reshape(4, 3)
+    monkeypatch.setattr(reports, "tell", lambda: None)  # as on a GPU, where the launch returns before the kernel runs
+    rows = x[numod.tensor([1, 7, -1], device="cuda")]
+    loss = numod.nn.functional.cross_entropy(x, numod.tensor([0, 1, -100, 2], device="cuda"))
+    monkeypatch.undo()
+    with pytest.raises(IndexError, match="index 7 is out of bounds for dimension 0 with size 4.*CUDA_LAUNCH_BLOCKING"):
+        rows.cpu()
+    assert rows.tolist() == x[[1, 0, -1]].tolist() and loss.isfinite()
+    for use, error, words in [
+        (lambda: numod.nn.functional.cross_entropy(x, numod.tensor([0, 3, 1, 1], device="cuda")), IndexError, "Target 3 is out of bounds for 3 classes"),
+        (lambda: numod.nn.functional.nll_loss(x, numod.tensor([0, -1, 1, 1], device="cuda"), x[0]), IndexError, "Target -1 is out of bounds"),
+        (lambda: numod.nn.functional.embedding(numod.tensor([-1], device="cuda"), x), IndexError, "index -1 is out of bounds"),
+        (lambda: x.gather(1, numod.tensor([[3]], device="cuda")), RuntimeError, "index 3 is out of bounds"),
+        (lambda: numod.nn.functional.binary_cross_entropy(x, x), RuntimeError, "between 0 and 1"),
+        (lambda: numod.bernoulli(x), RuntimeError, "p_in"),
+    ]:
+        with pytest.raises(error, match=words):
+            use()
+            cuda.synchronize()

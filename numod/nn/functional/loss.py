@@ -81,8 +81,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     """-(target log x + (1 - target) log(1 - x)), with logarithms clamped to at least -100. Raises ValueError for other shapes, RuntimeError for x outside [0, 1]."""
     if target.shape != input.shape:
         raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size.")
-    if not ((input >= 0) & (input <= 1)).all()._observe():
-        raise RuntimeError("all elements of input should be between 0 and 1; for logits use binary_cross_entropy_with_logits")
+    f.require_all((input >= 0) & (input <= 1), RuntimeError, "all elements of input should be between 0 and 1; for logits use binary_cross_entropy_with_logits")
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {target.dtype.short} but expected {input.dtype.short}; convert the target with .to(input.dtype)")
     if weight is None:
@@ -141,7 +140,7 @@ def cross_entropy(
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     if label_smoothing <= 0.0:
-        if weight is None and input.ndim > 1 and reduction in ("mean", "sum") and input.device.type == "cpu":
+        if weight is None and input.ndim > 1 and reduction in ("mean", "sum") and not input.is_meta and (input.device.type == "cpu" or target.numel()):
             return _total_cross_entropy(input, _checked_classes(input, target, None), ignore_index, reduction)
         return _class_loss(input, target, weight, ignore_index, reduction, lambda x, safe: apply(sm.cross_entropy, (f.contiguous(x), f.contiguous(safe)), (-(1 << 62),)))
     logits = log_softmax(input, 1 if input.ndim > 1 else 0)
@@ -154,10 +153,16 @@ def cross_entropy(
 def _total_cross_entropy(x: Tensor, target: Tensor, ignored: int, reduction: str) -> Tensor:
     """The loss and the check of its targets in a single pass."""
     x, target = x if x._layout.dense else f.contiguous(x), target if target._layout.dense else f.contiguous(target)
-    loss, _, wrong = apply(sm.cross_entropy_total, (x, target), (ignored, reduction == "mean"))
-    if wrong._observe():
+    flat = x.device.backend.FLAT
+    loss, _, wrong = apply(sm.cross_entropy_total, (x, _classes_within(target, ignored, x.shape[1]) if flat else target), (ignored, reduction == "mean"))
+    if not flat and wrong._observe():
         _refuse_classes(target, ignored, x.shape[1])
     return loss
+
+
+def _classes_within(target: Tensor, ignored: int, classes: int) -> Tensor:
+    """The targets on a GPU, 0 in the place of those outside [0, classes), of which the host will be told."""
+    return f.bounded(target, 0, classes, IndexError, f"Target {{}} is out of bounds for {classes} classes.", ignored)
 
 
 def _refuse_classes(target: Tensor, ignored: int, classes: int) -> None:
@@ -184,10 +189,14 @@ def _class_loss(
             raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.numel()}")
         return _reduced_one(_class_loss(x.unsqueeze(0), target.reshape(1), weight, ignored, reduction, loss_of, uniform), reduction)
     target = _checked_classes(x, target, weight)
-    found = apply(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))._observe() if target.numel() and not target.is_meta else 0
-    if found >= 1 << 32:
-        _refuse_classes(target, ignored, x.shape[1])
-    ignores = found > 0
+    ignores = bool(target.numel() and not target.is_meta)
+    if ignores and target.device.backend.FLAT:
+        target = _classes_within(target, ignored, x.shape[1])
+    elif ignores:
+        found = apply(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))._observe()
+        if found >= 1 << 32:
+            _refuse_classes(target, ignored, x.shape[1])
+        ignores = found > 0
     safe = f.masked_fill(target, target == ignored, 0) if ignores else target
     loss = loss_of(x, safe)
     if weight is None and not ignores:
