@@ -1,4 +1,4 @@
-"""Running sums, products and extrema along one dimension of a dense tensor seen as (outer, n, inner)."""
+"""Running sums, products and extrema along one dimension of a dense tensor seen as (outer, n, inner). Rows on a GPU are `scan_team`'s."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from . import scan_team, teams
 from .op import Op, Plan
 from .softmax import split
 
@@ -77,16 +78,22 @@ class Running(Op):
 
     inputs, parameters = ("x",), ("dim",)
 
-    def __init__(self, name: str, kernel: Callable, gradient: Callable) -> None:
+    def __init__(self, name: str, kernel: Callable, gradient: Callable, join: Callable, identity: str) -> None:
         super().__init__(name)
-        self.kernel, self.gradients = kernel, {"x": gradient}
+        self.kernel, self.gradients, self.join, self.identity = kernel, {"x": gradient}, join, identity
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (dim,) = arguments, parameters
         result = x.dtype if x.dtype.is_floating_point else dtypes.int64
-        wide = "float64" if result.is_floating_point else "int64"
-        source = bind.source_of(self.kernel).replace("wide(", f"{wide}(")
-        return _plan(self.name, source, x, x.shape, result, dim)
+        wide = dtypes.float64 if result.is_floating_point else dtypes.int64
+        out, (outer, n, inner) = layout(x.shape, result, x.device), split(x.shape, dim)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        if teams.sharing(x, n, inner):
+            return Plan(out, scan_team.running(x, self.name, self.join, self.identity, wide.storage, out.storage, n))
+        source = bind.source_of(self.kernel).replace("wide(", f"{wide.name}(")
+        launch = bind.launcher(x.device, self.name, source, f"{x.storage.name}[], {out.storage.name}[], int64, int64, int64", x.dtype, _work(x, dim))
+        return Plan(out, launch, (outer, n, inner))
 
 
 class RunningExtremum(Op):
@@ -104,23 +111,18 @@ class RunningExtremum(Op):
         results = layout(x.shape, x.dtype, x.device), layout(x.shape, dtypes.int64, x.device)
         if x.size == 0:
             return Plan(results, lambda *_: None)
+        outer, n, inner = split(x.shape, dim)
+        if teams.sharing(x, n, inner):
+            return Plan(results, scan_team.extremes(x, self.name, self.least, n))
         array = f"{x.storage.name}[]"
         launch = bind.launcher(x.device, self.name, turned(self.kernel, self.least), f"{array}, {array}, int64[], int64, int64, int64", x.dtype, _work(x, dim))
-        return Plan(results, launch, split(x.shape, dim))
+        return Plan(results, launch, (outer, n, inner))
 
 
 def turned(kernel: Callable, least: bool) -> str:
     """The kernel's text, for the least with its comparisons reversed."""
     text = bind.source_of(kernel)
     return text.replace(" > ", " < ").replace("greatest", "least") if least else text
-
-
-def _plan(name: str, source: str, x: Layout, shape: tuple, result: object, dim: int) -> Plan:
-    out = layout(tuple(shape), result, x.device)
-    if out.size == 0:
-        return Plan(out, lambda *_: None)
-    launch = bind.launcher(x.device, name, source, f"{x.storage.name}[], {out.storage.name}[], int64, int64, int64", x.dtype, _work(x, dim))
-    return Plan(out, launch, split(x.shape, dim))
 
 
 def _work(x: Layout, dim: int) -> int:
@@ -153,7 +155,7 @@ def _logcumsumexp_gradient(g: object, x: object, out: object, dim: int) -> objec
     return parts[0] - parts[1]
 
 
-cumsum = Running("cumsum", cumsum_kernel, lambda g, dim: _backwards(g, dim))
-cumprod = Running("cumprod", cumprod_kernel, _cumprod_gradient)
-logcumsumexp = Running("logcumsumexp", logcumsumexp_kernel, _logcumsumexp_gradient)
+cumsum = Running("cumsum", cumsum_kernel, lambda g, dim: _backwards(g, dim), scan_team.join_sum, "0")
+cumprod = Running("cumprod", cumprod_kernel, _cumprod_gradient, scan_team.join_product, "1")
+logcumsumexp = Running("logcumsumexp", logcumsumexp_kernel, _logcumsumexp_gradient, scan_team.join_exponentials, "-1e999")
 cummax, cummin = RunningExtremum("cummax", cummax_kernel, False), RunningExtremum("cummin", cummax_kernel, True)

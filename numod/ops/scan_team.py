@@ -1,0 +1,159 @@
+"""Running totals and extremes of rows that blocks of GPU threads share: the kernels of `scan` for elements that lie together. No single thread walks a row.
+
+A block takes a tile of a row: every thread four neighbouring elements, whose totals it keeps; then the threads' totals are joined in shared memory,
+each with that of the thread 1, 2, 4 ... before it; what came before the tile is added to all. Of few long rows blocks take parts: first they only
+tell the parts' totals, then each begins with those of the parts before its own. All in an order that depends on the sizes alone, so every run gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..device import Layout
+from ..kernel import bind
+from ..kernel.scalar import scalar
+from . import teams
+
+_MOST_PARTS = 256  # of a row: every thread joins the totals before its own part
+
+
+@scalar
+def join_sum(a, b):
+    """The total of two neighbouring runs, for sums."""
+    return a + b
+
+
+@scalar
+def join_product(a, b):
+    """For products."""
+    return a * b
+
+
+@scalar
+def join_exponentials(a, b):
+    """For logarithms of sums of exponentials: the greater, plus what the smaller adds to it."""
+    high = b if b > a or b != b else a
+    low = a if b > a or b != b else b
+    return high if high == low and high - high != 0 else high + log1p(exp(low - high))
+
+
+def running_team(x, totals, out, rows, n, chunk, chunks, writing):
+    """out (rows, n) = the running total of x (rows, n). Unless `writing`, only totals (rows, chunks) are told: those of `chunk` elements each."""
+    shared = shared_array(TEAM, WIDE, SHARED)
+    held = cuda.local.array(4, WIDE)
+    thread = int64(cuda.threadIdx.x)
+    for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
+        row, part = task // chunks, task % chunks
+        total, stop = IDENTITY, min((part + 1) * chunk, n)
+        for k in range(part if writing != 0 else 0):
+            total = JOIN(total, totals[uintp(row * chunks + k)])
+        for low in range(part * chunk, stop, 4 * TEAM):
+            first, own = low + 4 * thread, IDENTITY
+            for k in range(4):
+                if first + k < stop:
+                    own = JOIN(own, WIDE(x[uintp(row * n + first + k)]))
+                held[k] = own
+            shared[uintp(thread)] = own
+            cuda.syncthreads()
+            width = 1
+            while width < TEAM:
+                own = JOIN(shared[uintp(thread - width)], own) if thread >= width else own
+                cuda.syncthreads()
+                shared[uintp(thread)] = own
+                cuda.syncthreads()
+                width = width * 2
+            before = JOIN(total, shared[uintp(thread - 1)]) if thread != 0 else total
+            total = JOIN(total, shared[TEAM - 1])
+            for k in range(4):
+                if (writing != 0) & (first + k < stop):
+                    out[uintp(row * n + first + k)] = JOIN(before, held[k])
+            cuda.syncthreads()
+        if (thread == 0) & (writing == 0):
+            totals[uintp(task)] = total
+
+
+def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, writing):
+    """values, indices (rows, n) = the greatest so far of x (rows, n) and its last place; highs, places (rows, chunks) as `totals` above. Once NaN, always NaN."""
+    shared = shared_array(TEAM, NUMBER, SHARED)
+    shared_places = shared_array(TEAM, int64, SHARED)
+    held = cuda.local.array(4, NUMBER)
+    held_places = cuda.local.array(4, int64)
+    thread = int64(cuda.threadIdx.x)
+    for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
+        row, part = task // chunks, task % chunks
+        stop = min((part + 1) * chunk, n)
+        total, where = x[uintp(row * n)], int64(-1)  # no place: nothing came before
+        for k in range(part if writing != 0 else 0):
+            total, where = later(total, where, highs[uintp(row * chunks + k)], places[uintp(row * chunks + k)])
+        for low in range(part * chunk, stop, 4 * TEAM):
+            first = low + 4 * thread
+            own, place = x[uintp(row * n)], int64(-1)
+            for k in range(4):
+                if first + k < stop:
+                    own, place = later(own, place, x[uintp(row * n + first + k)], first + k)
+                held[k], held_places[k] = own, place
+            shared[uintp(thread)], shared_places[uintp(thread)] = own, place
+            cuda.syncthreads()
+            width = 1
+            while width < TEAM:
+                if thread >= width:
+                    own, place = later(shared[uintp(thread - width)], shared_places[uintp(thread - width)], own, place)
+                cuda.syncthreads()
+                shared[uintp(thread)], shared_places[uintp(thread)] = own, place
+                cuda.syncthreads()
+                width = width * 2
+            before, before_place = total, where
+            if thread != 0:
+                before, before_place = later(total, where, shared[uintp(thread - 1)], shared_places[uintp(thread - 1)])
+            total, where = later(total, where, shared[TEAM - 1], shared_places[TEAM - 1])
+            for k in range(4):
+                if (writing != 0) & (first + k < stop):
+                    values[uintp(row * n + first + k)], indices[uintp(row * n + first + k)] = later(before, before_place, held[k], held_places[k])
+            cuda.syncthreads()
+        if (thread == 0) & (writing == 0):
+            highs[uintp(task)], places[uintp(task)] = total, where
+
+
+@scalar
+def later_of_greatest(a, a_place, b, b_place):
+    """Of the greatest of two neighbouring runs, with their places, the greater; of equal ones the later. A place of -1: the run is empty."""
+    behind = (b_place >= 0) & ((a_place < 0) | (not a > b) & ((a == a) | (b != b)))
+    return (b if behind else a), (b_place if behind else a_place)
+
+
+@scalar
+def later_of_least(a, a_place, b, b_place):
+    """The same of the least."""
+    behind = (b_place >= 0) & ((a_place < 0) | (not b > a) & ((a == a) | (b != b)))
+    return (b if behind else a), (b_place if behind else a_place)
+
+
+def running(x: Layout, name: str, join: Callable, identity: str, wide: np.dtype, result: np.dtype, n: int) -> Callable:
+    """The launch of a running total of rows of n elements, joined by a function of `kernel.scalar` from `identity` on in the type `wide`."""
+    text = bind.source_of(running_team).replace("JOIN", join.__name__).replace("IDENTITY", f"{wide.name}({identity})").replace("WIDE", wide.name)
+    return _in_parts(x, name, text, (wide,), f"{wide.name}[], {result.name}[]", n)
+
+
+def extremes(x: Layout, name: str, least: bool, n: int) -> Callable:
+    """The launch of running extremes and their places."""
+    text = bind.source_of(greatest_team).replace("later(", "later_of_least(" if least else "later_of_greatest(").replace("NUMBER", x.storage.name)
+    number, place = x.storage, np.dtype(np.int64)
+    return _in_parts(x, name, text, (number, place), f"{number.name}[], int64[], {number.name}[], int64[]", n)
+
+
+def _in_parts(x: Layout, name: str, text: str, told: tuple[np.dtype, ...], arrays: str, n: int) -> Callable:
+    rows, threads, empty = x.size // n, teams.sharing(x, n), x.device.empty
+    tile = 4 * threads
+    chunk = -(-n // min(x.device.backend.chunks(rows, n, True), _MOST_PARTS))
+    chunk = -(-chunk // tile) * tile
+    chunks = -(-n // chunk)
+    run = teams.launcher(x, name, text, f"{x.storage.name}[], {arrays}" + 5 * ", int64", rows * chunks, threads)
+
+    def launch(x_data: object, *results: object) -> None:
+        parts = [empty(rows * chunks, each) for each in told]
+        for writing in (0, 1) if chunks > 1 else (1,):
+            run(x_data, *parts, *results, rows, n, chunk, chunks, writing)
+
+    return launch
