@@ -79,6 +79,9 @@ def _expect_elements(name: str, n: int, dim: int) -> None:
 
 def _selected(input: Tensor, dim: int, keepdim: bool, rank: int, aim: int) -> tuple[Tensor, Tensor]:  # noqa: A002
     """One element of each row."""
+    if aim == sl.RANK and input.ndim and input.device.backend.FLAT:  # blocks of threads sort a row sooner than one thread selects from it
+        found = tuple([narrow(each, dim, rank, 1) for each in sort(input, dim)])
+        return found if keepdim else tuple([squeeze(each, dim) for each in found])
     if not input.ndim:
         found = _along(sl.select, reshape(input, 1), 0, (1, 0, False, aim))
         return tuple([reshape(each, ()) for each in found])

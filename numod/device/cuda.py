@@ -355,6 +355,11 @@ def team(n: int, most: int = 256) -> int:
     return 4 if config.cuda_simulator() else min(most, max(32, 1 << max(n // 16 - 1, 0).bit_length()))
 
 
+def sorted_together() -> int:
+    """How many elements a block sorts in its shared memory, 24 KiB of them. 16 in the simulator."""
+    return 16 if config.cuda_simulator() else 2048
+
+
 def chunks(outs: int, n: int, together: bool) -> int:
     """In how many parts to reduce n elements for each of `outs` results: blocks take parts of rows that lie `together`, threads parts of columns."""
     if config.cuda_simulator():

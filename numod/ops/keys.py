@@ -59,11 +59,17 @@ def key_of_int64(x):
     return uint64(int64(x)) ^ uint64(0x8000000000000000)
 
 
-def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int, descending: bool = False) -> Callable:
-    """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype. `descending` turns its comparisons `>=`."""
+def keyed(x: Layout, kernel: Callable) -> str:
+    """A kernel's text with the keys of x's dtype."""
     source = bind.source_of(kernel)
     for name in ("key_of", "value_of"):
         source = source.replace(f"{name}(", f"{name}_{_name_of_key(x.dtype)}(")
+    return source
+
+
+def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers: int, work: int, descending: bool = False) -> Callable:
+    """The launcher of a kernel over `arrays` (a signature) and so many integers, with the keys of x's dtype. `descending` turns its comparisons `>=`."""
+    source = keyed(x, kernel)
     source = source.replace(">=", "<=") if descending else source
     return bind.launcher(x.device, name, source, arrays + ", int64" * numbers, x.dtype, work)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
-from . import teams
+from . import channel_norm_team, teams
 from .op import Op, Plan, single_device
 
 
@@ -177,7 +177,7 @@ def row_norm_gradient_team(g, x, weight, mean, rstd, out, partial, rows, n, scal
                     partial[uintp(mine + n + k)] = other + given
 
 
-def channel_norm_team(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps):
+def channel_norm_block(x, weight, bias, out, mean, var, images, channels, n, scaled, shifted, eps):
     """`channel_norm_kernel` by a block of GPU threads for each channel, whose elements they take in the order of memory."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -206,7 +206,7 @@ def channel_norm_team(x, weight, bias, out, mean, var, images, channels, n, scal
             out[uintp(at)] = (x[uintp(at)] - middle) * scale + shift
 
 
-def channel_norm_gradient_team(g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps):
+def channel_norm_gradient_block(g, x, weight, mean, var, out, d_weight, d_bias, images, channels, n, scaled, eps):
     """`channel_norm_gradient_kernel` likewise."""
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
@@ -236,7 +236,8 @@ def channel_norm_gradient_team(g, x, weight, mean, var, out, d_weight, d_bias, i
 
 
 _TEAMS = {row_norm_kernel: row_norm_team, row_norm_gradient_kernel: row_norm_gradient_team}
-_TEAMS |= {channel_norm_kernel: channel_norm_team, channel_norm_gradient_kernel: channel_norm_gradient_team}
+_TEAMS |= {channel_norm_kernel: channel_norm_block, channel_norm_gradient_kernel: channel_norm_gradient_block}
+_PARTED = channel_norm_kernel, channel_norm_gradient_kernel
 
 
 class _Norm(Op):
@@ -250,7 +251,10 @@ class _Norm(Op):
         tail = () if eps is None else (float(eps),)
         signature = ", ".join([array] * (len(arguments) + len(results)) + ["int64"] * len(numbers) + ["float64"] * len(tail))
         threads = teams.sharing(x, n, most=512) if n < 1 << 31 else 0
-        if threads:
+        shared = channel_norm_team.in_parts(x, self.name, kernel is channel_norm_gradient_kernel, numbers[3:], tail[0]) if threads and kernel in _PARTED else None
+        if shared:
+            numbers, tail, run = (), (), shared
+        elif threads:
             run = teams.launcher(x, self.name, _TEAMS[kernel], signature, rows, threads)
         else:
             run = bind.launcher(x.device, self.name, bind.source_of(kernel), signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)

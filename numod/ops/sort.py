@@ -14,7 +14,8 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel.scalar import scalar
-from .keys import TASKS, digits, key_storage, keyed_launcher, scatter_back
+from . import teams
+from .keys import TASKS, digits, key_storage, keyed, keyed_launcher, scatter_back
 from .op import Op, Plan
 
 _SHORT = 64  # elements up to which rows are sorted by insertion
@@ -231,12 +232,44 @@ def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
     return source
 
 
-def keys_kernel(x, keys, places, total, n, flip):
-    """keys, places (rows, n) of x (rows, n) as they stand."""
-    for task in parallel_range(total):
-        element = int64(task)
-        keys[uintp(element)] = key_of(x[uintp(element)]) ^ (uint64(0) - uint64(flip))
-        places[uintp(element)] = element % n
+def sort_team(x, values, indices, keys, places, rows, n, runs, flip):
+    """Each of `runs` runs of up to RUN elements of a row of x (rows, n) in order, by a block of GPU threads. A single run is the result, else keys and places are.
+
+    A bitonic network in shared memory: neighbouring threads compare neighbouring pairs, so that banks collide only in the last rounds of each turn.
+    """
+    shared = shared_array(RUN, uint64, SHARED)
+    shared_places = shared_array(RUN, uint32, SHARED)
+    thread = int64(cuda.threadIdx.x)
+    for task in range(int64(cuda.blockIdx.x), rows * runs, int64(cuda.gridDim.x)):
+        row, start = task // runs * n, task % runs * RUN
+        count = min(n - start, RUN)
+        for k in range(thread, RUN, TEAM):
+            shared[uintp(k)] = key_of(x[uintp(row + start + k)]) ^ (uint64(0) - uint64(flip)) if k < count else uint64(0xFFFFFFFFFFFFFFFF)
+            shared_places[uintp(k)] = start + k  # of equal keys the order they had; what fills up the run is last
+        cuda.syncthreads()
+        size = 2
+        while size <= RUN:
+            step = size // 2
+            while step != 0:
+                for pair in range(thread, RUN // 2, TEAM):
+                    low = 2 * pair - (pair & (step - 1))
+                    a, b = shared[uintp(low)], shared[uintp(low + step)]
+                    a_place, b_place = shared_places[uintp(low)], shared_places[uintp(low + step)]
+                    if ((a > b) | ((a == b) & (a_place > b_place))) == ((low & size) == 0):
+                        shared[uintp(low)], shared[uintp(low + step)] = b, a
+                        shared_places[uintp(low)], shared_places[uintp(low + step)] = b_place, a_place
+                cuda.syncthreads()
+                step = step // 2
+            size = size * 2
+        for k in range(thread, count, TEAM):
+            place = int64(shared_places[uintp(k)])
+            if runs == 1:
+                indices[uintp(row + k)] = place
+                values[uintp(row + k)] = x[uintp(row + place)]
+            else:
+                keys[uintp(row + start + k)] = shared[uintp(k)]
+                places[uintp(row + start + k)] = place
+        cuda.syncthreads()
 
 
 def merge_kernel(keys, places, total, n, width, start):
@@ -321,18 +354,23 @@ def _packed(x: Layout, n: int, flip: int) -> Callable:
 
 
 def _merging(x: Layout, n: int, flip: int) -> Callable:
-    """Runs of 1, 2, 4 ... elements are merged in rounds, each element by a thread of its own."""
-    key, element = key_storage(x.dtype), x.storage.name
-    begin = keyed_launcher(x, "keys", keys_kernel, f"{element}[], {key.name}[], uint32[]", 3, x.size)
+    """Blocks of threads sort runs of rows, which are merged in rounds, in pairs, each element by a thread of its own."""
+    key, element, empty, together = key_storage(x.dtype), x.storage.name, x.device.empty, x.device.backend.sorted_together()
+    run, rows = min(max(1 << (n - 1).bit_length(), 16), together), x.size // n
+    runs, threads = -(-n // run), min(x.device.backend.team(8 * run), run // 2)
+    arrays = f"{element}[], {element}[], int64[], {key.name}[], uint32[]"
+    begin = teams.launcher(x, "sort_runs", keyed(x, sort_team).replace("RUN", str(run)), arrays + 4 * ", int64", rows * runs, threads)
+    if runs == 1:
+        return lambda x_data, values, indices: begin(x_data, values, indices, empty(1, key), empty(1, _PLACE), rows, n, 1, flip)
     merge = keyed_launcher(x, "merge", merge_kernel, f"{key.name}[], uint32[]", 4, x.size)
     take = keyed_launcher(x, "take", take_kernel, f"{element}[], {element}[], int64[], uint32[]", 3, x.size)
-    empty, rounds = x.device.empty, (n - 1).bit_length()
+    rounds = (runs - 1).bit_length()
 
     def launch(x_data: object, values: object, indices: object) -> None:
         keys, places = empty(2 * x.size, key), empty(2 * x.size, _PLACE)
-        begin(x_data, keys, places, x.size, n, flip)
+        begin(x_data, values, indices, keys, places, rows, n, runs, flip)
         for turn in range(rounds):
-            merge(keys, places, x.size, n, 1 << turn, turn % 2 * x.size)
+            merge(keys, places, x.size, n, run << turn, turn % 2 * x.size)
         take(x_data, values, indices, places, x.size, n, rounds % 2 * x.size)
 
     return launch

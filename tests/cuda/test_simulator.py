@@ -282,6 +282,19 @@ def test_rows_that_blocks_share(name: str) -> None:
     same(there.grad, here.grad)
 
 
+@pytest.mark.parametrize("shape", [(3, 37), (130,), (2, 3)], ids=str)
+@pytest.mark.parametrize("kind", [numod.float32, numod.uint8], ids=str)
+def test_running_totals_by_teams_of_threads(shape: tuple, kind: numod.dtype) -> None:
+    numod.manual_seed(0)
+    x = (numod.randn(*shape) * 3).to(kind)
+    if kind is numod.float32 and x.numel() > 100:
+        x.view(-1)[17], x.view(-1)[5] = float("nan"), float("inf")
+    for name in ("cumsum", "cumprod", "cummax", "cummin") + (("logcumsumexp",) if kind is numod.float32 else ()):
+        found, expected = getattr(x.cuda(), name)(-1), getattr(x, name)(-1)
+        for a, b in zip(found, expected) if isinstance(found, tuple) else [(found, expected)]:
+            same(a, b)
+
+
 def test_the_place_of_an_extreme_is_the_first() -> None:
     nan = float("nan")
     x = numod.tensor([[1.0, 3, 2, 3, 0, 3, -1, 0, 3], [0, nan, 5, nan, 1, 2, 3, 4, 5], [7, 7, 7, 7, 7, 7, 7, 7, 7]])
