@@ -272,11 +272,7 @@ class CrossEntropyTotal(CrossEntropy):
     def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
         results = (layout((), x.dtype, x.device), *[layout((), dtypes.int64, x.device)] * 2)
         signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[], int64[]"
-<<<<<<< HEAD
-        if 16 * x.size >= threads.THRESHOLD or constants[2] >= _FEWEST:
-=======
-        if x.device.backend.FLAT or 16 * x.size >= threads.THRESHOLD:
->>>>>>> 376b791 (CUDA: indices are checked without waiting for the GPU, pinned memory is copied while the host goes on, streams come round)
+        if x.device.backend.FLAT or 16 * x.size >= threads.THRESHOLD or constants[2] >= _FEWEST:
             return self._plan_in_two(x, out, results, signature, constants)
         source = _source(cross_entropy_total_kernel, x.device, constants[2])
         return Plan(results, bind.launcher(x.device, self.name, source, signature + 5 * ", int64", x.dtype, 16 * x.size, build.FAST_REDUCTION), constants)

@@ -153,7 +153,7 @@ def cross_entropy(
 def _total_cross_entropy(x: Tensor, target: Tensor, ignored: int, reduction: str) -> Tensor:
     """The loss and the check of its targets in a single pass."""
     x, target = x if x._layout.dense else f.contiguous(x), target if target._layout.dense else f.contiguous(target)
-    flat = x.device.backend.FLAT
+    flat = target.device.backend.FLAT
     loss, _, wrong = apply(sm.cross_entropy_total, (x, _classes_within(target, ignored, x.shape[1]) if flat else target), (ignored, reduction == "mean"))
     if not flat and wrong._observe():
         _refuse_classes(target, ignored, x.shape[1])
