@@ -163,6 +163,19 @@ def test_order(kind: numod.dtype) -> None:
         same(found, expected)
 
 
+@pytest.mark.parametrize(("n", "kind"), [(1, numod.float32), (16, numod.float64), (37, numod.float32), (70, numod.int64)])
+def test_rows_sorted_by_blocks_and_merged(n: int, kind: numod.dtype) -> None:
+    numod.manual_seed(0)
+    x = (numod.randn(3, n) * 5).to(kind)  # of integers many are equal
+    if kind is numod.float32 and n > 9:
+        x[1, 4:9] = numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
+    for descending in (False, True):
+        found, expected = x.cuda().sort(1, descending), x.sort(1, descending)
+        same(found.values, expected.values)
+        same(found.indices, expected.indices)
+    same(x.cuda().kthvalue(1 + n // 2, 1)[0], x.kthvalue(1 + n // 2, 1)[0])
+
+
 def test_rows_sorted_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
     from numod.ops import sort
 

@@ -59,16 +59,6 @@ def test_integers_of_any_reach(n, reach):
         np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, expected_order(x, descending), -1))
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 64, 100])
-def test_merging_in_rounds_gives_the_same(n):
-    x = sample((3, n), "float32")
-    y = numod.from_numpy(x.copy())
-    values, indices = numod.zeros_like(y), numod.zeros(3, n, dtype=numod.int64)
-    sort._merging(y._layout, n, 1)(*(each._storage.data for each in (y, values, indices)))
-    np.testing.assert_array_equal(indices.numpy(), expected_order(x, True))
-    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, expected_order(x, True), -1))
-
-
 @pytest.mark.parametrize("kind", ["float32", "int64"])
 @pytest.mark.parametrize("n", [9, 5000])
 def test_selecting(n, kind):
