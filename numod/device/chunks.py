@@ -1,7 +1,7 @@
-"""Chunks: when each thread of a parallel launch began and ended its part. Kept only while `watch` is on; else a launch pays for one test.
+"""Chunks: when each thread of a parallel launch started and finished its part. Recorded only while `watch` is on; else a launch costs one more test.
 
-Parallel kernels start their threads through a function of Numba's threading layer, found by name when they are linked. Before the first of
-them is, that name is given to a function of our own, which asks the layer to run each thread's part between two looks at the clock.
+Parallel kernels start their threads through a function of Numba's threading layer, resolved by name at link time. Before the first one is
+linked, that name is redirected to a function of our own, which has the layer run each thread's part between two clock readings.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 
 from . import native
 
-MOST = 1024  # parts kept of one launch
+MOST = 1024  # parts recorded per launch
 _TEXT = """
 %Part = type { ptr, ptr }  ; function, data
 %Chunk = type { i64, i64, i64 }  ; start, end, thread
@@ -63,7 +63,7 @@ watched:
 
 
 class _State:
-    """What the native code keeps, as Python sees it."""
+    """The native code's variables, as ctypes objects."""
 
     def __init__(self, engine: object) -> None:
         self.engine = engine
@@ -74,7 +74,7 @@ class _State:
 
 @cache
 def install() -> _State:
-    """Stand between parallel kernels and the threading layer; to be called before the first of them is linked."""
+    """Interpose between parallel kernels and the threading layer; must be called before the first kernel is linked."""
     import llvmlite.binding as llvm
     from numba.np.ufunc.parallel import _launch_threads
 
@@ -86,7 +86,7 @@ def install() -> _State:
 
 
 def watch(on: bool) -> None:
-    """Begin to keep chunks, or end it."""
+    """Start or stop recording chunks."""
     if install.cache_info().currsize or on:
         state = install()
         state.count.value, state.on.value = 0, int(on)

@@ -1,7 +1,7 @@
-"""Numba in less time: what a kernel does not need is left out of its compilation, and what two kernels share is compiled once. Not how kernels run.
+"""Faster compilation with Numba: passes that kernels do not need are skipped, and functions shared by kernels are compiled once. Not how kernels run.
 
-Most of a compilation is Python: inferring types, and writing LLVM's text. A kernel is loops over flat arrays and numbers, without closures,
-array expressions, generators or references to count, so half of Numba's passes look for what cannot be there.
+Most of the compile time is spent in Python: type inference, and generating LLVM IR. A kernel is loops over flat arrays and numbers, without closures,
+array expressions, generators or reference counting, so half of Numba's passes have nothing to find.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_SPARED = (  # passes for array expressions, closures, `with`, literal_unroll, inlining by Numba
+_SPARED = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
     "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function", "inline_inlinables", "find_literally", "literal_unroll",
     "inline_overloads", "nopython_rewrites",
 )  # fmt: skip
-_OWN = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")  # flags that a function does not hand on to those it calls
+_OWN = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")  # flags that a function's callees do not inherit
 _helpers: dict[tuple, Callable] = {}
 _usual: list[tuple[object, str, Callable | None]] = []  # what `quickly` replaced
-_waiting = False  # whether collecting garbage has been put off
+_waiting = False  # whether garbage collection is suspended
 
 
 def device_function(function: Callable | None = None, **options: object) -> Callable:
-    """Let kernels call a function, as a decorator. One of the same code over the same names, in another kernel's text, is the same function."""
+    """Decorator that lets kernels call a function. Functions with the same code and the same globals, in different kernels' texts, are one function."""
     if function is None:
         return functools.partial(device_function, **options)
     key = _key(function, options)
@@ -44,7 +44,7 @@ def _registered(function: Callable, options: dict) -> Callable:
 
 
 def _key(function: Callable, options: dict) -> tuple | None:
-    """What a helper is: its code, and the things its names stand for. None where a name has no meaning yet."""
+    """The identity of a helper function: its code and the values of its globals. None if a global is not defined yet."""
     code, space = function.__code__, function.__globals__
     if any(name not in space and not hasattr(builtins, name) and name in _asked(code) for name in code.co_names) or any(isinstance(each, types.CodeType) for each in code.co_consts):
         return None
@@ -53,7 +53,7 @@ def _key(function: Callable, options: dict) -> tuple | None:
 
 
 def _asked(code: types.CodeType) -> set[str]:
-    """The names that a code looks up as globals; `co_names` has those of attributes too."""
+    """The globals that a code object reads; `co_names` also has attribute names."""
     return {each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"}
 
 
@@ -73,7 +73,7 @@ def pipeline() -> type:
 
 @contextmanager
 def quickly() -> Iterator[None]:
-    """While kernels are compiled (by one thread at a time): Numba asks its costly questions once, and the garbage, of which there is much, is left for later."""
+    """Context for compiling kernels (by one thread at a time): costly functions of Numba are memoized, and garbage collection is suspended."""
     global _waiting
     for owner, name, function in _answers():
         _usual.append((owner, name, vars(owner).get(name)))
@@ -87,7 +87,7 @@ def quickly() -> Iterator[None]:
 
 
 def forget() -> None:
-    """Compile as Numba does again."""
+    """Restore Numba's own functions, and garbage collection."""
     global _waiting
     while _usual:
         owner, name, function = _usual.pop()
@@ -99,7 +99,7 @@ def forget() -> None:
 
 @functools.cache
 def _answers() -> tuple[tuple[object, str, Callable], ...]:
-    """What stands in for functions of Numba's: (owner, name, function). Each gives what the one in its place gives, in less time."""
+    """Replacements of functions of Numba: (owner, name, function). Each returns the same as the original, faster."""
     from llvmlite.binding import ffi
     from numba.core import base, ir, postproc, registry, targetconfig
     from numba.core.types import abstract
@@ -115,7 +115,7 @@ def _answers() -> tuple[tuple[object, str, Callable], ...]:
 
 
 def _remembered(context: object) -> Callable:
-    """`context.resolve_function_type`, which asks once what an operator makes of numbers and arrays: Numba tries all its rules, one by one, every time."""
+    """`context.resolve_function_type`, memoized for operators: Numba tries all its typing rules, one by one, every time."""
     resolve, known = type(context).resolve_function_type.__get__(context), {}
 
     def resolved(function: object, arguments: tuple, named: dict) -> object:
@@ -130,7 +130,7 @@ def _remembered(context: object) -> Callable:
 
 
 def _shared(implementation: Callable, targetconfig: object) -> Callable:
-    """A function's implementation for some types is the same for whoever calls it, a kernel or another helper: Numba would compile one for each kind."""
+    """An overload's implementation, shared by all callers: Numba would compile it again for callers with other flags (kernels, helpers)."""
     known: dict = {}
 
     def shared(self: object, arguments: tuple, named: dict) -> tuple:
@@ -149,7 +149,7 @@ def _shared(implementation: Callable, targetconfig: object) -> Callable:
 
 
 def _values(self: object) -> dict[str, object]:
-    """All options of a target's configuration, with their values. Numba reads them one by one, through properties."""
+    """All options of a target configuration with their values. (Numba reads them one by one, through properties.)"""
     return {**_defaults(type(self)), **self._values}
 
 
@@ -159,7 +159,7 @@ def _defaults(kind: type) -> dict[str, object]:
 
 
 def _variables(ir: object) -> Callable:
-    """The variables in a part of an instruction, by the part's exact type: most are names and places in the source, which have none."""
+    """The variables in an operand of an IR instruction, dispatched by the operand's exact type: most are names and source locations, which have none."""
     kinds: dict[type, Callable] = {}
 
     def found(self: object, value: object) -> list:
@@ -183,7 +183,7 @@ def _variables(ir: object) -> Callable:
 
 
 def _when_used(run: Callable) -> Callable:
-    """`PostProcessor.run`, which looks how long variables live where that is asked for, as before lowering: Numba does after every pass."""
+    """`PostProcessor.run`, which computes variable lifetimes only if they are requested, as before lowering: Numba does so after every pass."""
     from numba.core.transforms import canonicalize_cfg
 
     def post_process(self: object, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
@@ -196,7 +196,7 @@ def _when_used(run: Callable) -> Callable:
 
 
 def _known_sizes(measure: Callable) -> Callable:
-    """`get_abi_sizeof`, which has LLVM read a module to find out how large a type is, asked once for each type."""
+    """`get_abi_sizeof`, memoized by type: it has LLVM parse a module to find the size of a type."""
     known: dict[str, int] = {}
 
     def sized(self: object, kind: object) -> int:
@@ -221,9 +221,9 @@ def _takes_place(asked: Callable) -> Callable:
 
 
 def without_code(reduced: tuple) -> tuple:
-    """What Numba would save of a compiled function, without LLVM's code: that is for inlining it elsewhere, and reading it takes longer than the machine code.
+    """What Numba caches of a compiled function, without its LLVM bitcode: that serves inlining elsewhere, and takes longer to read than the machine code.
 
-    The names that are defined stay; Numba and profilers ask for them.
+    Definitions keep their names, which Numba and profilers look up.
     """
     import llvmlite.binding as llvm
 

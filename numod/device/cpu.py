@@ -17,11 +17,11 @@ from .signature import numba_types
 
 empty = host_memory.empty
 LOOP, FLAT = "range({0})", False
-ROUNDING = "numpy"  # where kernels take floor, ceil and trunc from: functions from float to float
-MATH = "math"  # where they take the rest from
-VECTORISED = True  # whether kernels take exp, tanh and the like from `kernel.vector_math`
+ROUNDING = "numpy"  # the module from which kernels import floor, ceil and trunc, as functions from float to float
+MATH = "math"  # the module from which they import other functions
+VECTORISED = True  # whether kernels import exp, tanh and the like from `kernel.vector_math`
 _ready = False
-# whose handlers are likely to raise; Ctrl-C's last, so that it is the last to be on its own again
+# signals whose handlers are likely to raise; SIGINT last, so that it is restored last
 _SIGNALS = [getattr(signal, name) for name in ("SIGALRM", "SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT") if hasattr(signal, name)]
 
 
@@ -30,9 +30,9 @@ _kept = threading.local()
 
 
 def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:
-    """Flat uninitialised buffers, (count, dtype) each, for the time of one launch: this thread's next launch gets the same memory.
+    """Flat uninitialised buffers, (count, dtype) each, for one launch: this thread's next launch reuses the memory.
 
-    Fresh pages cost more than most kernels: the system has to find and clear them.
+    Fresh pages cost more than most kernels, since the system has to map and clear them.
     """
     if len(parts) == 1:
         count, dtype = parts[0]
@@ -53,7 +53,7 @@ def _memory(size: int) -> dict:
     found = getattr(_kept, "views", None)
     if found is None or found[None].size < size:
         memory = np.empty(max(-(-size // 64) * 64, 1 << 15) + 64, np.uint8)
-        found = {None: memory[-memory.ctypes.data % 64 :][: memory.size - 64]}  # from a cache line's beginning: vectors lie in one line each
+        found = {None: memory[-memory.ctypes.data % 64 :][: memory.size - 64]}  # aligned to a cache line, so that no vector straddles two
         if size <= _SCRATCH:
             _kept.views = found
     return found
@@ -113,19 +113,19 @@ def _bitcast(source: object, target: object) -> Callable:
 
 @functools.cache
 def _rounded_product() -> Callable:
-    """rounded_product(x, y): x * y, which is never joined with a sum into one operation."""
+    """rounded_product(x, y): x * y rounded, never contracted with an addition into an FMA."""
     from numba.extending import intrinsic
 
     @intrinsic
     def rounded_product(context: object, x: object, y: object) -> tuple:
-        return x(x, x), lambda context, builder, signature, values: builder.fmul(*values, flags=("arcp",))  # Numba gives its own flags to whatever has none
+        return x(x, x), lambda context, builder, signature, values: builder.fmul(*values, flags=("arcp",))  # Numba adds the kernel's fast-math flags to every instruction without flags
 
     return rounded_product
 
 
 @functools.cache
 def _views() -> dict[str, Callable]:
-    """view_float32(address, size) and its like: memory as a flat array that nobody counts. address_of(array): where an array begins."""
+    """view_float32(address, size) and the like: memory as a flat array without reference counting. address_of(array): the address of its first element."""
     from numba import types
     from numba.extending import intrinsic
 
@@ -201,7 +201,7 @@ def _gemm() -> Callable:
 def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: bool) -> Callable:
     """The launcher for `work` elements of a kernel that `make(parallel)` builds: serial, or divided and behind the threads' gate.
 
-    One with a `long` text, which takes seconds to compile, is divided for any work: so it is compiled once.
+    A kernel with a `long` text, which takes seconds to compile, is always divided, so that it is compiled only once.
     """
     if divisible and work >= threads.THRESHOLD:
         return threads.Gated(make(True))
@@ -211,8 +211,8 @@ def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: b
 def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> Callable:  # noqa: A001
     """A native function of flat arrays and numbers, for one signature such as `float32[], int64`.
 
-    The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher. It leaves Python's
-    lock while it runs, unless it must be `alone`. With `lines` its machine code tells which lines of the source its instructions are from.
+    The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher. It releases the
+    GIL while it runs, unless it must be `alone`. With `lines` its machine code has line numbers of the source.
     """
     _prepare()
     if parallel:
@@ -235,11 +235,11 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
 
 @contextmanager
 def _signals_waiting() -> Iterator[None]:
-    """Signals wait until a kernel is compiled, Ctrl-C among them.
+    """Context that defers signals, Ctrl-C among them, until a kernel is compiled.
 
-    What their handlers raise would be lost in LLVM's callbacks, or leave a module that two owners free: the process would die of it.
+    An exception from a handler would be lost in LLVM's callbacks, or leave a module that is freed twice, which crashes the process.
     """
-    if threading.current_thread() is not threading.main_thread():  # only that one runs handlers
+    if threading.current_thread() is not threading.main_thread():  # only the main thread runs handlers
         yield
         return
     handlers = [(each, handler) for each in _SIGNALS if callable(handler := signal.getsignal(each))]
@@ -256,14 +256,14 @@ def _signals_waiting() -> Iterator[None]:
 
 
 def _with_lines(flags: object) -> object:
-    """Numba's flags with line numbers and nothing else of a debugger: the code itself stays what it is."""
+    """Numba's flags with debug line numbers only, which do not change the generated code."""
     flags.debuginfo = flags.dbg_directives_only = True
     return flags
 
 
 @functools.cache
 def _line_builder() -> type:
-    """Numba's writer of line numbers, which keeps the parts of a parallel loop apart: what threads call, they would be inlined into, has no lines."""
+    """Numba's builder of debug info, except that outlined parallel loops are not inlined into the function the threads call, which has no line numbers."""
     from numba.core.debuginfo import DIBuilder
 
     class LineBuilder(DIBuilder):
@@ -277,9 +277,9 @@ def _line_builder() -> type:
 
 @contextmanager
 def _helpers_unfinished(name: str) -> Iterator[None]:
-    """While `name` is compiled, the functions it calls stay as they are written: they are optimised in it, and not for themselves as well.
+    """Context in which the functions that `name` calls are not optimised on their own, but only as inlined into it.
 
-    Numba would optimise each of them, make machine code that nobody runs, and optimise all again where they are called: half of the time.
+    Numba would optimise each of them, generate machine code that is never run, and optimise it again where it is inlined: half of the compile time.
     """
     from numba.core import compiler_lock
 
@@ -295,21 +295,21 @@ def _helpers_unfinished(name: str) -> Iterator[None]:
 
 
 def _codegen() -> object:
-    """What makes Numba's libraries of code for this processor."""
+    """Numba's code generator for this processor."""
     from numba.core import registry
 
     return registry.cpu_target.target_context.codegen()
 
 
 def _forget_helpers() -> None:
-    """Have Numba finish the code of every function again."""
+    """Let Numba finalize every function's library again."""
     own = vars(_codegen())
     own.pop("_library_class", None)
     own.pop("set_env", None)
 
 
 def _helper_library(name: str) -> type:
-    """Numba's libraries of code, where only that of the function `name` is optimised and becomes machine code."""
+    """A subclass of Numba's code library that optimises and compiles only the library of function `name`."""
     from numba.core.codegen import JITCodeLibrary
 
     class Library(JITCodeLibrary):
@@ -333,7 +333,7 @@ def _helper_library(name: str) -> type:
 def _prepare() -> None:
     """Number this process's compiled functions from a random start.
 
-    Numba's symbol names carry a counter that forked processes share, so that two of them can cache different bodies under one name.
+    Numba's symbol names contain a counter that forked processes share, so that two of them could cache different bodies under one name.
     """
     global _ready
     if not _ready:
@@ -344,7 +344,7 @@ def _prepare() -> None:
 
 
 def _enter_child() -> None:
-    """After a fork: names of its own, and a compiler lock that no thread of the parent holds."""
+    """After a fork: a new random start for symbol names, and a new compiler lock."""
     from numba.core import compiler_lock
 
     compiler_lock.global_compiler_lock._lock = threading.RLock()

@@ -15,7 +15,7 @@ _known: dict[tuple[str, int | None], Device] = {}
 
 
 class _Defaults(threading.local):
-    """Where new tensors are made when no device is named: the last of `stack`, the inner `with device:` before the outer."""
+    """Default devices per thread: the last of `stack` is the innermost `with device:`."""
 
     stack: tuple = ()
 
@@ -55,7 +55,7 @@ class Device:
         return self._backend
 
     def allocator(self, size: int) -> Callable:
-        """What makes buffers of `size` bytes, called with a count and a storage dtype."""
+        """The allocator for buffers of `size` bytes; it is called with a count and a storage dtype."""
         return host_memory.allocator(size) if self.type == "cpu" else self.empty
 
     def _empty_elsewhere(self, count: int, storage_dtype: object) -> object:
@@ -70,7 +70,7 @@ class Device:
         _defaults.stack = _defaults.stack[:-1]
 
     def __call__(self, function: Callable) -> Callable:
-        """As a decorator: around every call."""
+        """As a decorator: new tensors of every call are made here."""
 
         @functools.wraps(function)
         def wrapped(*arguments: object, **named: object) -> object:
@@ -91,7 +91,7 @@ class Device:
 
 
 def _parse(kind: str | int, index: int | None) -> tuple[str, int | None]:
-    """Type and index in normal form: the one CPU and meta have no index, a CUDA device always has one."""
+    """(type, index) in normal form: CPU and meta have no index, CUDA devices always have one."""
     if isinstance(kind, int) and not isinstance(kind, bool):
         kind, index = "cuda", kind
     if not isinstance(kind, str):
@@ -118,5 +118,5 @@ def default_device() -> Device:
 
 
 def set_default_device(device: Device | str | int | None) -> None:
-    """Make new tensors on `device` where none is named, on this thread; None: on the CPU again. A `with device:` in force goes first."""
+    """Make new tensors on `device` where none is named, on this thread; None: on the CPU again. An active `with device:` takes precedence."""
     _defaults.stack = () if device is None else (Device(device),)

@@ -1,8 +1,8 @@
-"""Memory of large CPU tensors, kept for later ones: the system has to find and clear fresh pages, which takes longer than most kernels.
+"""A pool of memory for large CPU tensors: mapping and clearing fresh pages takes longer than most kernels.
 
-A training step that finds the memory of the step before runs several times as fast as one whose activations are mapped anew. A weak reference tells when
-a buffer is gone. Whoever else uses its memory (NumPy's views, DLPack, PyTorch's tensors) holds the buffer: it is no view of another array, so NumPy's views do
-not look past it.
+A training step that reuses the memory of the previous step runs several times as fast as one whose activations are mapped anew. A weak reference signals
+when a buffer is freed. Other users of its memory (NumPy views, DLPack, PyTorch tensors) hold a reference to the buffer: since it is not itself a view,
+NumPy's views have it as their base.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ import numpy as np
 
 from ..errors import OutOfMemoryError
 
-LARGE = 1 << 19  # bytes from which a buffer's memory is kept. What is smaller the C library gives out again by itself
-_HUGE = 1 << 22  # bytes from which pages of 2 MiB are asked for, as NumPy does
+LARGE = 1 << 19  # bytes from which memory is pooled; smaller buffers are reused by the C library's allocator
+_HUGE = 1 << 22  # bytes from which huge pages (2 MiB) are requested, as NumPy does
 
 
 class _Block(mmap.mmap):
-    """Pages of this process alone: a forked child gets a copy. `Tensor.is_shared` tells them from shared memory by this type."""
+    """Private pages, which a forked child gets a copy of. `Tensor.is_shared` distinguishes them from shared memory by this type."""
 
 
 class _Lease(weakref.ref):
-    """A buffer that is in use, and the memory to take back."""
+    """A weak reference to a buffer in use, with the block to take back."""
 
     __slots__ = ("size", "block")
 
 
 class Pool:
-    """Blocks that buffers have left. With those in use they never take more than buffers once took at the same time, and at most `limit` bytes lie idle."""
+    """Free blocks. Together with those in use they never exceed the peak of what was in use, and at most `limit` bytes are free."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.used, self.peak, self.idle = limit, 0, 0, 0
-        self._leases: dict[int, _Lease] = {}  # a weak reference tells nothing once it is gone itself
-        self._left: deque[_Lease] = deque()  # of buffers that are gone, to be taken back by whoever holds the lock
-        self._blocks: OrderedDict[int, tuple[int, _Block]] = OrderedDict()  # idle ones, those left longest first
-        self._numbers: dict[int, deque[int]] = {}  # of the idle blocks of each size
+        self._leases: dict[int, _Lease] = {}  # keeps the weak references themselves alive
+        self._left: deque[_Lease] = deque()  # of freed buffers, to be taken back by the next holder of the lock
+        self._blocks: OrderedDict[int, tuple[int, _Block]] = OrderedDict()  # free ones, least recently used first
+        self._numbers: dict[int, deque[int]] = {}  # of the free blocks of each size
         self._count = 0
         self.renew_lock()
 
     def renew_lock(self) -> None:
-        """A new lock: in a forked child another thread's would be held for ever."""
+        """Replace the lock: in a forked child it may be held by a thread of the parent."""
         self._lock = threading.Lock()
 
     def empty(self, count: int, dtype: np.dtype) -> np.ndarray:
         """A flat uninitialised buffer. Raises OutOfMemoryError where there is no room."""
         size = rounded(count * dtype.itemsize)
-        if not self._lock.acquire(blocking=False):  # another thread's turn, or a signal handler's call in the midst of ours
+        if not self._lock.acquire(blocking=False):  # held by another thread, or by this one, interrupted by a signal handler
             return _by_numpy(count, dtype)
         try:
             self._take_back()
@@ -73,7 +73,7 @@ class Pool:
         return buffer
 
     def _return(self, lease: _Lease) -> None:
-        """Called when a buffer is gone: by any thread, at any time."""
+        """Called when a buffer is freed, by any thread, at any time."""
         del self._leases[id(lease)]
         self._left.append(lease)
         if self._lock.acquire(blocking=False):
@@ -93,7 +93,7 @@ class Pool:
         self._shrink(self.limit)
 
     def _find(self, size: int) -> _Block | None:
-        """The idle block of this size that was left last: the caches may know it."""
+        """The most recently used free block of this size, which may still be in the caches."""
         numbers = self._numbers.get(size)
         if not numbers:
             return None
@@ -101,7 +101,7 @@ class Pool:
         return self._blocks.pop(numbers.pop())[1]
 
     def _map(self, size: int) -> _Block:
-        """Fresh memory, in the stead of idle blocks: all together take no more than what was once in use."""
+        """Fresh memory; free blocks are released so that the total does not exceed the peak in use."""
         self._shrink(max(self.peak - self.used - size, 0))
         block = _Block(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if size >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
@@ -110,14 +110,14 @@ class Pool:
         return block
 
     def _shrink(self, limit: int) -> None:
-        """Give idle blocks back to the system, those left longest first, until `limit` bytes are idle."""
+        """Return free blocks to the system, the least recently used first, until at most `limit` bytes are free."""
         while self.idle > limit:
             number, (size, _) = self._blocks.popitem(last=False)
             self._numbers[size].remove(number)
             self.idle -= size
 
     def release(self) -> None:
-        """Give all idle blocks back to the system."""
+        """Return all free blocks to the system."""
         with self._lock:
             self._take_back()
             self._shrink(0)
@@ -131,7 +131,7 @@ def _by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
 
 
 def rounded(size: int) -> int:
-    """The size of the block for `size` bytes: one of eight in each power of two, so that blocks suit buffers of about the same size."""
+    """`size` rounded up to a block size (eight per power of two), so that buffers of similar sizes can share blocks."""
     step = max(1 << max(size.bit_length() - 4, 0), mmap.PAGESIZE)
     return -(-size // step) * step
 
@@ -146,7 +146,7 @@ if pool is not None and hasattr(os, "register_at_fork"):
 
 
 def allocator(size: int) -> object:
-    """What makes buffers of `size` bytes, called with a count and a dtype."""
+    """The allocator for buffers of `size` bytes; it is called with a count and a dtype."""
     return np.empty if size < LARGE or pool is None else pool.empty
 
 
@@ -156,6 +156,6 @@ def empty(count: int, dtype: np.dtype) -> np.ndarray:
 
 
 def release() -> None:
-    """Give memory that is kept for later tensors back to the system."""
+    """Return pooled memory to the system."""
     if pool is not None:
         pool.release()

@@ -1,4 +1,4 @@
-"""Layout: everything about a tensor but its bytes and where they start. Layouts are interned, so that plans can be keyed by identity."""
+"""Layout: shape, strides, dtype and device of a tensor. Layouts are interned, so that plans can be keyed by identity."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import prod
 from ..dtypes import dtype as DType
 from .device import Device
 
-_LIMIT = 1 << 14  # interned layouts kept; past it the table starts anew, and only speed is lost
+_LIMIT = 1 << 14  # number of interned layouts beyond which the table is cleared, which costs only time
 _interned: dict[tuple, Layout] = {}
 
 
@@ -89,7 +89,7 @@ def layout(shape: tuple[int, ...], dtype: DType, device: Device, strides: tuple[
 
 
 def same(a: Layout, b: Layout) -> bool:
-    """Whether two layouts are of the same properties: one object, but for those made before and after the table began anew."""
+    """Whether two layouts are equal: usually one object, unless the table was cleared between them."""
     return a is b or (a.shape, a.strides, a.dtype, a.device) == (b.shape, b.strides, b.dtype, b.device)
 
 

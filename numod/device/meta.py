@@ -10,7 +10,7 @@ from .cpu import FLAT, LOOP, MATH, ROUNDING, VECTORISED, identity, namespace  # 
 
 
 class Nothing:
-    """A buffer of a size and dtype without memory; a part of it is as empty."""
+    """A buffer with a size and dtype but no memory; so are slices of it."""
 
     __slots__ = ("size", "dtype")
 
@@ -36,7 +36,7 @@ def scratch(parts: tuple[tuple[int, object], ...]) -> list[Nothing]:
 
 
 def upload(host: np.ndarray) -> Nothing:
-    """The values of `host`, forgotten."""
+    """A buffer for `host`, without its values."""
     return Nothing(host.size, host.dtype)
 
 

@@ -1,11 +1,11 @@
-"""Native code from LLVM's own text, for the few functions that no kernel can be: those that read the clock around others. Not kernels."""
+"""Native functions from LLVM IR, for the few that Numba cannot compile: those that read the clock around others. Not kernels."""
 
 from __future__ import annotations
 
 import ctypes
 import re
 
-_CLOCKS = {  # what `time.perf_counter_ns` asks: public since Python 3.13, under another name before
+_CLOCKS = {  # the function behind `time.perf_counter_ns`: public since Python 3.13, before that under another name
     "PyTime_PerfCounterRaw": """
 declare i32 @PyTime_PerfCounterRaw(ptr)
 define internal i64 @now() alwaysinline {

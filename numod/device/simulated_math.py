@@ -1,4 +1,4 @@
-"""Python's `math` with a GPU's manners, for kernels in Numba's simulator: what is not defined is an infinity or NaN, where `math` raises."""
+"""Python's `math` with GPU semantics, for kernels in Numba's simulator: undefined results are an infinity or NaN, where `math` raises."""
 
 from __future__ import annotations
 

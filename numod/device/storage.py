@@ -9,7 +9,7 @@ class Storage:
     """`data` is a one-dimensional buffer of the back end (a NumPy array on the CPU); `version` grows with every in-place write."""
 
     __slots__ = ("data", "version", "__weakref__")
-    foreign = False  # whether the memory came from outside, so that another storage may overlap it
+    foreign = False  # whether the memory came from another library, so that another storage may overlap it
 
     def __init__(self, data: object) -> None:
         self.data = data
@@ -27,7 +27,7 @@ class Storage:
 
 
 def address(data: object) -> int:
-    """Where a buffer of either back end begins."""
+    """The address of a buffer of any back end."""
     try:
         return addressof(c_char.from_buffer(data))  # an eighth of the time of the interface below
     except (TypeError, ValueError, BufferError):  # a device's memory, a read-only array, an empty one
@@ -35,7 +35,7 @@ def address(data: object) -> int:
 
 
 class ForeignStorage(Storage):
-    """Memory that came from outside: another storage may overlap it."""
+    """Memory from another library; another storage may overlap it."""
 
     __slots__ = ()
     foreign = True

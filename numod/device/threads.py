@@ -1,7 +1,7 @@
-"""The one gate of parallel launches. It decides, for each launch, whether a kernel uses one thread or all.
+"""The gate of parallel launches. It decides, for each launch, whether a kernel uses one thread or all.
 
-GNU OpenMP kills a forked child that enters a parallel region and Numba's workqueue aborts the process when two threads enter at once.
-So one thread at a time goes parallel; whoever finds the gate taken (another thread, or a nested call), and every forked child, runs serial.
+GNU OpenMP kills a forked child that enters a parallel region, and Numba's workqueue aborts the process when two threads enter at once.
+So one launch at a time runs in parallel; a launch that finds the gate taken (another thread, or a nested call) or is in a forked child runs serially.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from .. import config
 
-THRESHOLD = 1 << 17  # elements of simple work below which the start of the threads costs more than it saves
+THRESHOLD = 1 << 17  # elements of simple work below which starting threads costs more than it saves
 _gate = threading.Lock()
 _forked = False
 _threads = config.num_threads()
@@ -32,7 +32,7 @@ def set_num_threads(count: int) -> None:
 
 
 class Gated:
-    """A divided kernel, which takes the number of threads as its last argument: all there are when the gate is free."""
+    """Launches a divided kernel (whose last argument is the number of threads) with all threads if the gate is free, else with one."""
 
     __slots__ = ("launch",)
 
@@ -50,7 +50,7 @@ class Gated:
 
 
 def alone(launch: Callable) -> Callable:
-    """A divided kernel on one thread."""
+    """Launches a divided kernel with one thread."""
     return lambda *arguments: launch(*arguments, 1)
 
 

@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import math
 
-from ..core import Tensor, functions as f
-from . import constraints as c
+from ..core import Tensor
+from .half import Half
 from .normal import Normal
-from .transformed_distribution import TransformedDistribution
-from .transforms import AbsTransform
 
 
-class HalfNormal(TransformedDistribution):
+class HalfNormal(Half):
     """The absolute value of a normal number of mean 0."""
 
-    arg_constraints, support, has_rsample = {"scale": c.positive}, c.nonnegative, True
-
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
-        super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
+        super().__init__(Normal(0, scale, validate_args=False), validate_args)
 
-    scale = property(lambda self: self.base_dist.scale)
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
-    mode = property(lambda self: self.scale.new_zeros(self.scale.shape))
     variance = property(lambda self: self.scale**2 * (1 - 2 / math.pi))
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        self._validate_sample(value)
-        inside = self.base_dist.log_prob(value) + math.log(2)
-        return f.where(value >= 0, inside, inside.new_full((), -math.inf))
-
-    def cdf(self, value: Tensor) -> Tensor:
-        self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.base_dist.icdf((value + 1) / 2)
-
-    def entropy(self) -> Tensor:
-        return self.base_dist.entropy() - math.log(2)

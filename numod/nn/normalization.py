@@ -20,7 +20,18 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Norm(Module):
+class _Affine(Module):
+    """A layer with a weight and a bias to scale and shift by; either may be None."""
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class _Norm(_Affine):
     """Running statistics as buffers, weight and bias, for `num_features` channels."""
 
     _version = 2  # of the state dict: since 2 it contains num_batches_tracked
@@ -50,10 +61,7 @@ class _Norm(Module):
     def reset_parameters(self) -> None:
         """Reset statistics and parameters to their initial values."""
         self.reset_running_stats()
-        if self.affine:
-            init.ones_(self.weight)
-            if self.bias is not None:
-                init.zeros_(self.bias)
+        super().reset_parameters()
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.ndim not in self.dims:
@@ -187,7 +195,7 @@ class InstanceNorm3d(_InstanceNorm):
     dims = (4, 5)
 
 
-class LayerNorm(Module):
+class LayerNorm(_Affine):
     """The last dimensions, of sizes `normalized_shape`, normalised to mean 0 and variance 1, then scaled and shifted. Ba, Kiros and Hinton, 2016."""
 
     def __init__(
@@ -200,13 +208,6 @@ class LayerNorm(Module):
         self.register_parameter("weight", make(elementwise_affine))
         self.register_parameter("bias", make(elementwise_affine and bias))
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -237,7 +238,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Groups of channels normalised, then scaled and shifted by channel. Wu and He, 2018."""
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True) -> None:
@@ -248,13 +249,6 @@ class GroupNorm(Module):
         self.register_parameter("weight", Parameter(empty(num_channels, device=device, dtype=dtype)) if affine else None)
         self.register_parameter("bias", Parameter(empty(num_channels, device=device, dtype=dtype)) if affine and bias else None)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
