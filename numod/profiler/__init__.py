@@ -1,4 +1,4 @@
-"""The profiler: where the time of a program goes, from Python down to the passes of the compiler. `torch.profiler`'s names and meanings."""
+"""The profiler: where a program's time goes, from Python code down to the compiler's passes. It has the interface of `torch.profiler`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Averages: events of one key added up, and the table of them, which fits a terminal of 100 columns."""
+"""Averages: events summed by key, and the table of them, which fits a terminal of 100 columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALIASES = {name.replace("device", "cuda"): name for name in (*_SUMS, "device_ti
 
 
 class FunctionEventAvg(Shown):
-    """Events of one key: their number and sums. `cpu_time` is the mean. Times in microseconds, memory in bytes."""
+    """The events of one key: count and sums; `cpu_time` is the mean. Times in microseconds, memory in bytes."""
 
     def __init__(self, first: Event) -> None:
         self.key = self.name = first.name
@@ -55,11 +55,11 @@ class EventList(list):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds in all slices: the time of those that are in no other."""
+        """Total self time of all entries in microseconds."""
         return sum(each.self_cpu_time_total for each in self)
 
     def key_averages(self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False) -> EventList:
-        """One entry per name (and shapes, and innermost lines of code). A slice inside one of its own key adds to the count and self time only."""
+        """One entry per name (and input shapes, and innermost source lines). A slice nested in one of the same key adds only to count and self time."""
         found: dict[tuple, FunctionEventAvg] = {}
         for event in self:
             key = (event.name, str(event.input_shapes) if group_by_input_shapes else "", tuple(event.stack[:group_by_stack_n]))
@@ -87,7 +87,7 @@ class EventList(list):
         chrome.export_stacks(self, path, metric)
 
     def total_average(self) -> FunctionEventAvg:
-        """All added up."""
+        """The sum of all entries."""
         total = FunctionEventAvg(self[0])
         for each in self:
             total.add(each)
@@ -98,9 +98,9 @@ class EventList(list):
         self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55, max_shapes_column_width: int = 80,
         header: str | None = None, top_level_events_only: bool = False, time_unit: str | None = None,
     ) -> str:
-        """A table of at most 100 columns, greatest `sort_by` first: a time (`self_cpu_time_total`, ...), `count`, `flops` or a memory.
+        """A table of at most 100 columns, sorted in descending order of `sort_by`: a time (`self_cpu_time_total`, ...), `count`, `flops` or a memory column.
 
-        `time_unit`: s, ms or us, else what suits each. Raises AttributeError for something the entries do not have.
+        `time_unit`: s, ms or us; by default chosen per value. Raises AttributeError for an unknown `sort_by`.
         """
         rows = [each for each in self if not top_level_events_only or getattr(each, "cpu_parent", None) is None]
         if sort_by is not None:
@@ -143,12 +143,12 @@ def _table(rows: list, everything: EventList, name_width: int, shapes_width: int
     if everything.shown_stack:
         texts.append(("line", source_width, lambda each: _short(each.stack)))
     if len(texts) > 1:
-        columns = [each for each in columns if each[0] not in ("self %", "mean", "self mem")]  # room for the texts
+        columns = [each for each in columns if each[0] not in ("self %", "mean", "self mem")]  # width left for text columns
     return _laid_out(rows, texts, columns, header, f"Self CPU time total: {shown(everything.self_cpu_time_total)}")
 
 
 def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer: str) -> str:
-    """Texts to the left, cut to what is left of the width; numbers to the right of them."""
+    """Lines with text columns on the left, truncated to the width available, and numbers on the right."""
     left = WIDTH - sum(width + 2 for _, width, _ in columns) - 2 * (len(texts) - 1)
     shares = _share(left, [min(limit, max([len(title), *(len(text(each)) for each in rows)])) for title, limit, text in texts])
     line = "  ".join([*(_cut(title, share).ljust(share) for (title, *_), share in zip(texts, shares)), *(title.rjust(width) for title, width, _ in columns)])
@@ -161,7 +161,7 @@ def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer
 
 
 def _share(left: int, wanted: list[int]) -> list[int]:
-    """The width left, to each what it wants if all can have it, else in fair parts."""
+    """The width of each column: as much as wanted if all fit, else a fair share."""
     shares, fair = [0] * len(wanted), left
     for number, k in enumerate(sorted(range(len(wanted)), key=lambda k: wanted[k])):
         shares[k] = min(wanted[k], fair // (len(wanted) - number))
@@ -174,7 +174,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _short(stack: Iterable[str]) -> str:
-    """The innermost line without its folder."""
+    """The innermost source line without its folder."""
     return next(iter(stack), "").rpartition("/")[2]
 
 

@@ -1,4 +1,4 @@
-"""Bodies: what runs in the place of a function while it is watched. Not which functions those are, nor when: that is `watch`'s."""
+"""Replacement bodies of functions while they are profiled. Which functions, and when, is decided in `watch`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .launches import Launches
 
 
 def around(note: Callable, clock: Callable, plain: Callable, category: str, subject: Callable | str) -> Callable:
-    """A method, or function, that does what `plain` does and notes it under a name, or what gives one for the type of the first argument."""
+    """A wrapper of `plain` that records a slice under a name, or under the name that a function gives for the type of the first argument."""
 
     def watched(first: object, *arguments: object, **keywords: object) -> object:
         start = clock()
         try:
-            return plain(first, *arguments, **keywords) if arguments or keywords else plain(first)  # the short form costs half
+            return plain(first, *arguments, **keywords) if arguments or keywords else plain(first)  # the call without further arguments costs half
         finally:
             note(start, category, subject, first.__class__)
 
@@ -29,7 +29,7 @@ def around(note: Callable, clock: Callable, plain: Callable, category: str, subj
 
 
 def around_record(plain: Callable, note: Callable) -> Callable:
-    """What gives results their node of the tape: a note of the node's number, without a time, belongs to the op that ends next on this thread."""
+    """A wrapper of `tape.record` that notes the number of the new node, without a time; it belongs to the op that ends next on this thread."""
 
     def record(op: Op, inputs: tuple, layouts: tuple, parameters: tuple, result: Tensor | tuple) -> None:
         plain(op, inputs, layouts, parameters, result)
@@ -41,7 +41,7 @@ def around_record(plain: Callable, note: Callable) -> Callable:
 
 
 def around_attach(plain: Callable, note: Callable) -> Callable:
-    """The same for what was written in place; through a view, the node of the whole is meant."""
+    """The same for in-place writes; for a write through a view, the node of the base is meant."""
 
     def attach(node: Node, target: Tensor) -> None:
         plain(node, target)
@@ -52,7 +52,7 @@ def around_attach(plain: Callable, note: Callable) -> Callable:
 
 
 def around_recorded(plain: Callable, note: Callable) -> Callable:
-    """The same for a user's own function."""
+    """The same for `autograd.Function`."""
 
     def recorded(cls: type, context: object, arguments: tuple, edges: tuple, results: tuple) -> tuple:
         found = plain(cls, context, arguments, edges, results)
@@ -80,7 +80,7 @@ def around_node(plain: Callable, note: Callable, clock: Callable) -> Callable:
     return backward_at_once if isgeneratorfunction(plain) else backward
 
 
-# ---- bodies for the functions of the waist. They run as those: `plain`, `note`, `clock` and `describe` are given by the exchange
+# ---- replacement code of `core.apply`'s functions, in whose globals it runs; `plain`, `note`, `clock` and `describe` are provided by the exchange
 
 
 def _apply(op: object, inputs: tuple, parameters: tuple = ()) -> object:
@@ -139,7 +139,7 @@ DETAILED = ((waist.apply, _apply_described), (waist.apply_into, _apply_into_desc
 
 
 class CompiledCall:
-    """In the place of the slot in which a compiled function keeps the way it is called: calls what the slot holds, in a slice."""
+    """Replaces the slot that holds a compiled function's entry point: calls what the slot held, within a slice."""
 
     def __init__(self, slot: object, launches: Launches, note: Callable, clock: Callable, counted: bool) -> None:
         self.slot, self.launches, self.note, self.clock, self.counted = slot, launches, note, clock, counted
@@ -151,7 +151,7 @@ class CompiledCall:
         self.slot.__set__(compiled, function)
 
     def call(self, compiled: Compiled, *arguments: object, **named: object) -> object:
-        """Run it."""
+        """Call it."""
         function = self.slot.__get__(compiled)
         self.launches.watch_compiled(compiled, function)
         start = self.clock()
@@ -162,6 +162,6 @@ class CompiledCall:
 
 
 def _program(compiled: Compiled) -> Program | None:
-    """What ran, where that is certain: the only program there is, for its one set of shapes."""
+    """The program that ran, if it is certain: when there is only one, for one set of shapes."""
     versions = [each for found in compiled.versions.values() for each in found]
     return versions[0].executable.program if len(versions) == 1 and not compiled.dynamic else None

@@ -1,4 +1,4 @@
-"""Traces for other programs: Chrome's and Perfetto's JSON, stacks for flame graphs, files for TensorBoard."""
+"""Export to other programs: JSON traces for Chrome and Perfetto, stacks for flame graphs, files for TensorBoard."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _CATEGORIES = {"op": "cpu_op", "node": "cpu_op", "user": "user_annotation", "ste
 
 
 def export_trace(events: Sequence[Event], memory: Sequence[Memory], metadata: dict[str, str], path: str) -> None:
-    """Write slices, arrows from each op to its gradient, the memory in use, and (where kernels were shared) how many threads ran them."""
+    """Write slices, flow arrows from each op to its gradient, memory usage, and (for parallel kernels) the number of threads that ran them."""
     document = {"schemaVersion": 1, "displayTimeUnit": "ms", **metadata, "traceEvents": list(_trace(events, memory)), "traceName": path}
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "wt", encoding="utf-8") as file:
-        file.write(json.dumps(document, separators=(",", ":")))  # at once: json.dump writes in small pieces, ten times slower
+        file.write(json.dumps(document, separators=(",", ":")))  # in one piece: json.dump writes many small ones, ten times slower
 
 
 def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[str, Any]]:
@@ -58,7 +58,7 @@ def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[s
 
 
 def describe(event: Event) -> dict[str, Any]:
-    """What is known of an event beside its times."""
+    """The attributes of an event beside its times."""
     found: dict[str, Any] = {"External id": event.id}
     if event.module:
         found["Module"] = event.module
@@ -81,7 +81,7 @@ def describe(event: Event) -> dict[str, Any]:
 
 
 def export_stacks(events: Sequence[Event], path: str, metric: str) -> None:
-    """Write the lines that Brendan Gregg's flamegraph.pl and speedscope read."""
+    """Write stacks in the format of Brendan Gregg's flamegraph.pl, which speedscope also reads."""
     totals: Counter[str] = Counter()
     for event in events:
         if event.stack:
@@ -92,7 +92,7 @@ def export_stacks(events: Sequence[Event], path: str, metric: str) -> None:
 
 
 def export_memory(memory: Sequence[Memory], path: str) -> None:
-    """Write PyTorch's form of a memory timeline: [times in us, bytes in use by kind]. Which kind a buffer is of is not known: all are of the last."""
+    """Write PyTorch's form of a memory timeline: [times in us, bytes in use by kind]. The categories of buffers are unknown: all are counted as the last one."""
     times, sizes, used = [], [], 0
     for each in memory:
         used += each.size
@@ -105,7 +105,7 @@ def export_memory(memory: Sequence[Memory], path: str) -> None:
 
 
 def write_for_tensorboard(folder: str, worker: str | None, compressed: bool, profiler: profile) -> None:
-    """Write a profiler's trace to `folder`. Raises RuntimeError where it cannot be made."""
+    """Write a profiler's trace to `folder`. Raises RuntimeError if the folder cannot be created."""
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:

@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _problem(script: str, column: str, folder: str) -> str:
-    """What is wrong with the options, before the script is run for nothing."""
+    """The error message for bad options, before the script is run in vain; None if they are fine."""
     if not os.path.isfile(script):
         return f"there is no file {script}"
     if column not in _COLUMNS:
@@ -70,7 +70,7 @@ def _problem(script: str, column: str, folder: str) -> str:
 
 
 def _table(what: str, kind: str, rows: list[tuple], limit: int) -> str:
-    """Rows (place, kind, calls, forward time, backward time), the longest first. A module's times are its own, without the modules in it."""
+    """A table of rows (place, kind, calls, forward time, backward time), the longest first. A module's times exclude its submodules."""
     rows = sorted(rows, key=lambda row: -row[3] - row[4])[:limit]
     shown = [(what, kind, "calls", "forward", "backward")]
     shown += [(_end(place, 46), str(kind)[:20], str(calls), time_text(forward), time_text(backward)) for place, kind, calls, forward, backward in rows]

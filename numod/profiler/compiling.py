@@ -1,4 +1,4 @@
-"""Compiling: when kernels are compiled or loaded, and how long each pass of the compiler takes. Not what is compiled: that is `kernel.build`'s."""
+"""Records when kernels are compiled or loaded, and how long each compiler pass takes. What is compiled is decided in `kernel.build`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ..kernel import build
 from .exchange import Exchange
 
-_STAGES = {  # of Numba's library of a function: the stages that are LLVM's
+_STAGES = {  # methods of Numba's code library: the stages done by LLVM
     "_optimize_functions": "LLVM: optimise functions",
     "_optimize_final_module": "LLVM: optimise module",
     "_finalize_final_module": "LLVM: emit object",
@@ -16,7 +16,7 @@ _STAGES = {  # of Numba's library of a function: the stages that are LLVM's
 
 
 def watch_compiler(exchange: Exchange, note: Callable, clock: Callable, passes: bool) -> None:
-    """Note every kernel built (compiled, or loaded from the disk), and inside it, where asked, the passes of Numba and LLVM."""
+    """Record every kernel built (compiled, or loaded from disk) and, if asked, the passes of Numba and LLVM in it."""
     waiting = passes
 
     def watch_make(plain: Callable) -> Callable:
@@ -38,7 +38,7 @@ def watch_compiler(exchange: Exchange, note: Callable, clock: Callable, passes: 
 
 
 def _after_import(plain: Callable, note: Callable, clock: Callable) -> Callable:
-    """The first kernel imports Numba and starts its compiler: that is a slice of its own, not the kernel's time."""
+    """The first kernel imports Numba and initializes its compiler: a slice of its own, not counted to the kernel."""
 
     def build(*arguments: object, **named: object) -> object:
         if "numba" not in sys.modules:
@@ -54,7 +54,7 @@ def _after_import(plain: Callable, note: Callable, clock: Callable) -> Callable:
 
 
 def _watch_numba(exchange: Exchange, note: Callable, clock: Callable) -> None:
-    """Numba is imported when the first kernel is built, and not for our sake."""
+    """Watch Numba's passes, once Numba is imported: the profiler does not import it."""
     from numba.core import event
     from numba.core.codegen import CPUCodeLibrary
 
@@ -68,7 +68,7 @@ def _watch_numba(exchange: Exchange, note: Callable, clock: Callable) -> None:
 
 def _around_stage(plain: Callable, note: Callable, clock: Callable, stage: str) -> Callable:
     def watched(self: object, *arguments: object) -> object:
-        name = "LLVM: link object" if "emit" in stage and getattr(self, "_compiled_object", None) else stage  # it came from the disk
+        name = "LLVM: link object" if "emit" in stage and getattr(self, "_compiled_object", None) else stage  # loaded from disk
         start = clock()
         result = plain(self, *arguments)
         note(start, "pass", name, self.name)
@@ -78,14 +78,14 @@ def _around_stage(plain: Callable, note: Callable, clock: Callable, stage: str) 
 
 
 class _Passes:
-    """What Numba calls at the begin and end of each pass (its `Listener`, without importing it)."""
+    """Gets Numba's events at the start and end of each pass (its `Listener` interface, without importing it)."""
 
     def __init__(self, note: Callable, clock: Callable) -> None:
         self.note, self.clock = note, clock
-        self.open: list[int] = []  # Numba compiles one function at a time; inner ones inside it
+        self.open: list[int] = []  # Numba compiles one function at a time, with callees nested in it
 
     def notify(self, event: object) -> None:
-        """An event of either kind."""
+        """Numba's callback for both kinds of events."""
         if event.is_start:
             self.open.append(self.clock())
         elif event.is_end and self.open:

@@ -1,4 +1,4 @@
-"""Events: the notes of a watch as slices nested in each other, with names, module paths, and what their op's shapes say of the work.
+"""Events: recorded notes turned into nested slices, with names, module paths, and the work that their ops' shapes imply.
 
 Names are PyTorch's where it has one for the thing. Times are in microseconds, as in PyTorch; `start` and `end` in nanoseconds.
 """
@@ -23,7 +23,7 @@ from .watch import Call
 
 
 def time_text(microseconds: float, unit: str | None = None) -> str:
-    """1.234ms: four digits or so, as PyTorch writes times; in a `unit` of s, ms or us where one is given."""
+    """A time as text, such as 1.234ms, in PyTorch's format; in a given `unit` of s, ms or us."""
     for name, size in (("s", 1e6), ("ms", 1e3), ("us", 1.0)):
         if name == unit or (unit is None and (abs(microseconds) >= size or name == "us")):
             return f"{microseconds / size:.3f}{name}"
@@ -31,14 +31,14 @@ def time_text(microseconds: float, unit: str | None = None) -> str:
 
 
 class DeviceType(Enum):
-    """Where a slice ran; those of numod are the host's, with the times of a GPU's kernels beside them."""
+    """Where a slice ran. numod's slices are on the host; those of GPU kernels also have the GPU's time."""
 
     CPU = 0
     CUDA = 1
 
 
 class Shown:
-    """What PyTorch's events and averages have in common beside their sums: times as text, and what never differs here."""
+    """Attributes that PyTorch's events and averages share: times as text, and constants."""
 
     cpu_time_str, cpu_time_total_str, self_cpu_time_total_str, device_time_str, device_time_total_str, self_device_time_total_str = (
         property(lambda self, name=name: time_text(getattr(self, name)))
@@ -53,8 +53,8 @@ class Event(Shown):
     """A slice of time. `category`: profile, step, user, module, op, item, plan, node (an op's gradient), backward, optimizer, data, compiled, kernel, compile, load, pass, import, gc."""
 
     module = ""  # path of the module it ran in, or whose gradient it computed
-    forward: Event | None = None  # of a gradient: the op's own event
-    memory_delta = 0  # bytes made less bytes gone in the slice itself
+    forward: Event | None = None  # of a gradient: the event of its forward op
+    memory_delta = 0  # bytes allocated minus bytes freed in the slice itself
 
     def __init__(self, start: int, end: int, thread: int, category: str, subject: Any = None, detail: Any = None) -> None:
         self.start, self.end, self.thread, self.category, self.detail = start, end, thread, category, detail
@@ -66,13 +66,13 @@ class Event(Shown):
 
     @cached_property
     def name(self) -> str:
-        """What it is called in tables."""
+        """The name in tables."""
         if isinstance(self.subject, Op):
             return f"numod::{self.subject.name}" if self.category == "op" else Node.name(SimpleNamespace(op=self.subject, outputs=()))
         if isinstance(self.subject, Module):
             return f"nn.Module: {self.module}"
         if isinstance(self.subject, Kernel):
-            return f"{self.category} {self.subject.name[:-10]}"  # six digits of the hash tell variants apart
+            return f"{self.category} {self.subject.name[:-10]}"  # six digits of the hash distinguish variants
         if callable(self.subject):
             return self.subject(self.detail)
         return self.subject
@@ -83,20 +83,20 @@ class Event(Shown):
 
     @property
     def duration(self) -> int:
-        """Nanoseconds from begin to end."""
+        """Nanoseconds from start to end."""
         return self.end - self.start
 
-    self_duration = 0  # of them, those in no slice inside
+    self_duration = 0  # excluding nested slices
     cpu_time_total = cpu_time = property(lambda self: self.duration / 1e3)
     self_cpu_time_total = property(lambda self: self.self_duration / 1e3)
-    self_device_time_total = 0.0  # of a kernel on a GPU, that device's own time
+    self_device_time_total = 0.0  # of a GPU kernel, the time on the GPU
     device_time_total = 0.0
     device_time = cuda_time = cuda_time_total = property(lambda self: self.device_time_total)
     self_cuda_time_total = property(lambda self: self.self_device_time_total)
     time_range = property(lambda self: SimpleNamespace(start=self.start / 1e3, end=self.end / 1e3, elapsed_us=lambda: self.cpu_time_total))
     count = 1
 
-    # ---- what is known of an op's call
+    # ---- attributes of an op's call
 
     @cached_property
     def input_shapes(self) -> list[list[int]]:
@@ -105,7 +105,7 @@ class Event(Shown):
 
     @cached_property
     def input_dtypes(self) -> list[str]:
-        """Types of the inputs, `float32`, and of numbers, `int`."""
+        """dtypes of the inputs (`float32`), types of numbers (`int`)."""
         return [str(each.dtype).rpartition(".")[2] if isinstance(each, Layout) else each.__name__ for each in self.call.inputs] if self.call else []
 
     external_id = property(lambda self: self.id)
@@ -114,20 +114,20 @@ class Event(Shown):
 
     @property
     def parts(self) -> Parts | None:
-        """Of a parallel kernel: what each thread did."""
+        """Of a parallel kernel: the part of each thread."""
         return self.detail if isinstance(self.detail, Parts) else None
 
-    flops = multiply_adds = bytes_moved = 0  # by the op's shapes; 0 where they were not recorded
+    flops = multiply_adds = bytes_moved = 0  # computed from the op's shapes; 0 if they were not recorded
 
     @property
     def stack(self) -> list[str]:
-        """Lines of the user's code, innermost first; of a gradient, those of its op."""
+        """Source lines of the user's code, innermost first; of a gradient, those of its forward op."""
         own = self.call.stack if self.call else ()
         return list(own or (self.forward.stack if self.forward else self.cpu_parent.stack if self.cpu_parent and self.category in ("kernel", "op") else ()))
 
     @property
     def sequence_nr(self) -> int:
-        """The number of the tape's node that the op made, or that this is the gradient of; -1 where there is none."""
+        """The number of the tape's node that the op made, or whose gradient this is; -1 if there is none."""
         return -1 if self.detail is None or self.category not in ("op", "node") else self.detail
 
     # ---- memory, in bytes
@@ -135,7 +135,7 @@ class Event(Shown):
     self_cpu_memory_usage = property(lambda self: self.memory_delta)
     self_device_memory_usage = device_memory_usage = 0
 
-    cpu_memory_usage = 0  # with inner slices
+    cpu_memory_usage = 0  # including nested slices
     is_user_annotation = property(lambda self: self.category == "user")
 
     def __repr__(self) -> str:
@@ -143,16 +143,16 @@ class Event(Shown):
 
 
 class Memory:
-    """A change of the memory in use: when, by how many bytes."""
+    """A change of memory usage: when, and by how many bytes."""
 
     def __init__(self, time: int, size: int) -> None:
         self.time, self.size = time, size
 
 
 def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memory]]:
-    """Slices in the order they began, nested in each other, and the changes of memory. A thread's notes come inner before outer."""
+    """(slices in the order of their starts, with their nesting; changes of memory usage). In a thread's notes inner slices precede outer ones."""
     collecting = gc.isenabled()
-    gc.disable()  # it would look through all these objects again and again, and none of them can go
+    gc.disable()  # the garbage collector would traverse all these objects repeatedly, and none of them is garbage
     try:
         return _build(notes, roots)
     finally:
@@ -162,7 +162,7 @@ def build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memo
 
 def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Memory]]:
     open_: dict[int, list[Event]] = {}
-    made: dict[int, int] = {}  # by thread, the number of the node that the op made which ends next
+    made: dict[int, int] = {}  # by thread: the node number of the op that ends next
     memory, events = [], []
     for start, end, thread, category, subject, detail in zip(*[iter(notes)] * 6):
         if category == "made":
@@ -173,7 +173,7 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
         event = Event(start, end, thread, category, subject, detail)
         stack = open_.setdefault(thread, [])
         children, later = event.cpu_children, []
-        while stack and stack[-1].start >= start:  # what began after the end was noted between that and this note: a collection, or memory of the op
+        while stack and stack[-1].start >= start:  # notes that started after this slice's end were recorded between the end and this note: a garbage collection, or memory of the op
             inner = stack.pop()
             (children if inner.end <= end or inner.category == "memory" else later).append(inner)
         children.reverse()
@@ -185,7 +185,7 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
         if event.call and event.call.sizes:
             memory.append(Memory(end, sum(event.call.sizes)))
     costs: dict[int, tuple[int, ...]] = {}
-    for event in events:  # inner ones come before
+    for event in events:  # inner slices come first
         event.memory_delta = sum([each.subject for each in event.cpu_children if each.category == "memory"]) + (sum(event.call.sizes) if event.call else 0)
         event.cpu_children = [each for each in event.cpu_children if each.category != "memory"]
         for each in event.cpu_children:
@@ -199,26 +199,26 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
 
 
 def _add_up(event: Event, costs: dict[int, tuple[int, ...]]) -> None:
-    """The sums over the slices inside, and what the op's shapes say."""
+    """Sum up over nested slices, and compute the work from the op's shapes."""
     inner = event.cpu_children
     event.self_duration = event.duration - sum([each.duration for each in inner])
     event.cpu_memory_usage = event.memory_delta + sum([each.cpu_memory_usage for each in inner])
     if event.category == "kernel" and event.detail is not None:
         event.self_device_time_total = event.detail.microseconds(event.duration)
     event.device_time_total = event.self_device_time_total + sum([each.device_time_total for each in inner])
-    if event.call and event.call.results and not any([each.category == "op" and each.flops for each in inner]):  # an op of 16-bit floats leaves the counting to those it is made of
+    if event.call and event.call.results and not any([each.category == "op" and each.flops for each in inner]):  # an op on 16-bit floats is counted by the ops it consists of
         if id(event.call) not in costs:
             given = event.call[:4]
             costs[id(event.call)] = (cost.flops(*given), cost.multiply_adds(*given), cost.bytes_moved(event.subject, event.call.inputs, event.call.results))
         event.flops, event.multiply_adds, event.bytes_moved = costs[id(event.call)]
-    if event.category == "compiled" and event.detail is not None and all([each.category == "kernel" for each in inner]):  # else it was recorded, op by op
+    if event.category == "compiled" and event.detail is not None and all([each.category == "kernel" for each in inner]):  # else its ops were recorded one by one
         if id(event.detail) not in costs:
             costs[id(event.detail)] = work(event.detail)
         event.flops, event.bytes_moved = costs[id(event.detail)]
 
 
 def _link(events: list[Event], roots: dict[Module, str]) -> None:
-    """Module paths from outside in, and gradients with the ops they are of."""
+    """Set module paths, from the outermost slice inwards, and link gradients with their forward ops."""
     made: dict[int, Event] = {}
     names: dict[int, dict[int, str]] = {}
     for event in events:
@@ -234,7 +234,7 @@ def _link(events: list[Event], roots: dict[Module, str]) -> None:
 
 
 def _path(event: Event, roots: dict[Module, str], names: dict[int, dict[int, str]]) -> str:
-    """`net.layer1.conv`: where a module is found from the outermost module that is being called."""
+    """The path of a module from the outermost module being called, such as `net.layer1.conv`."""
     outermost, above = event.subject, event.cpu_parent
     while above is not None:
         outermost = above.subject if above.category == "module" else outermost

@@ -1,7 +1,7 @@
-"""Exchange: functions that do something else for a while. Not what they do instead: that is `watch`'s.
+"""Exchange: temporary replacement of functions (monkey patching). By what they are replaced is decided in `watch`.
 
-What is looked up at each call (a method in its class, a function in its module) is replaced there. A function that others have imported by
-name must stay the same object: it is given other code. So nobody pays while nothing is exchanged.
+Attributes that are looked up at each call (methods in classes, functions in modules) are replaced there. A function that other modules have
+imported by name must stay the same object: its code object is replaced. So there is no overhead while nothing is exchanged.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from types import CodeType, FunctionType, ModuleType
 
 
 class Exchange:
-    """The exchanges of one watch; `undo` takes them back, the last first."""
+    """A set of replacements; `undo` reverts them, the last first."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], object]] = []
 
     def replace(self, owner: type | ModuleType | object, name: str, make: Callable[[Callable], Callable]) -> None:
-        """Put `make(original)` in the place of an attribute that `owner` itself holds."""
+        """Replace an attribute in the `__dict__` of `owner` by `make(original)`."""
         original = vars(owner)[name]
         self._undo.append(lambda: setattr(owner, name, original))
         setattr(owner, name, make(original))
 
     def add(self, owner: type, name: str, function: Callable) -> None:
-        """Give `owner` a method that it does not have."""
+        """Add a method to `owner`."""
         setattr(owner, name, function)
         self._undo.append(lambda: delattr(owner, name))
 
@@ -36,19 +36,19 @@ class Exchange:
         names["plain"] = plain = FunctionType(code, space, function.__name__, function.__defaults__, function.__closure__)
         plain.__kwdefaults__ = function.__kwdefaults__
         own = {name: f"_{function.__name__}_{name}" for name in names}
-        space.update({own[name]: value for name, value in names.items()})  # they stay: a name that goes costs every look-up there
+        space.update({own[name]: value for name, value in names.items()})  # the names stay: removing one would invalidate the caches of every global lookup there
         self.exchange_code(function, body.__code__.replace(co_names=tuple(own.get(name, name) for name in body.__code__.co_names), co_freevars=code.co_freevars))
 
     def exchange_code(self, function: FunctionType, code: CodeType) -> None:
-        """Give `function` a code of its own, such as `recode` gave it before: quickly."""
+        """Set a function's code object again to one that `recode` made before: faster."""
         before, function.__code__ = function.__code__, code
         self._undo.append(lambda: setattr(function, "__code__", before))
 
     def later(self, undo: Callable[[], object]) -> None:
-        """Do this, too, when all is undone."""
+        """Also call this in `undo`."""
         self._undo.append(undo)
 
     def undo(self) -> None:
-        """Everything as it was."""
+        """Revert all replacements."""
         while self._undo:
             self._undo.pop()()

@@ -1,4 +1,4 @@
-"""Linux `perf` with code: a jitdump file, from which `perf inject --jit` makes an object of every kernel, so that `perf annotate` shows its instructions.
+"""Code for Linux `perf`: a jitdump file, from which `perf inject --jit` creates an object file per kernel, so that `perf annotate` shows its instructions.
 
     perf record -k mono python -m numod profile --jit-dump script.py
     perf inject --jit -i perf.data -o perf.jit.data && perf report -i perf.jit.data
@@ -25,9 +25,9 @@ _HEADER, _PREFIX, _CODE = struct.Struct("<IIIIIIQQ"), struct.Struct("<IIQ"), str
 
 
 class JitDump:
-    """Writes the code of every kernel of this process, those there are and those to come, until `close`. Linux only.
+    """Writes the code of all kernels of this process, present and future ones, until `close`. Linux only.
 
-    `path` is where the file lies: jit-<process>.dump, the name that `perf` expects, in a folder. Raises OSError where it cannot be written.
+    `path` is the file, jit-<process>.dump in a folder: the name that `perf` expects. Raises OSError if it cannot be written.
     """
 
     def __init__(self, folder: str = "/tmp") -> None:
@@ -35,7 +35,7 @@ class JitDump:
         self._file = open(self.path, "w+b")
         self._file.write(_HEADER.pack(_MAGIC, _VERSION, _HEADER.size, _MACHINES.get(platform.machine(), 0), 0, os.getpid(), _now(), 0))
         self._file.flush()
-        self._mark = mmap.mmap(self._file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)  # how perf learns of the file
+        self._mark = mmap.mmap(self._file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)  # perf finds the file by this mapping
         self._written: set[int] = set()
         self._write_all()
         build.listeners.append(self._write_new)
@@ -47,7 +47,7 @@ class JitDump:
         self.close()
 
     def close(self) -> None:
-        """The file is complete; again does nothing."""
+        """Finish the file. A second call does nothing."""
         if not self._file.closed:
             build.listeners.remove(self._write_new)
             self._file.write(_PREFIX.pack(_CLOSE, _PREFIX.size, _now()))
@@ -58,7 +58,7 @@ class JitDump:
         self._write_all([*build.kernels(), kernel])
 
     def _write_all(self, kernels: list[build.Kernel] | None = None) -> None:
-        mine = self.path.endswith(f"-{os.getpid()}.dump")  # a forked child has kernels of its own
+        mine = self.path.endswith(f"-{os.getpid()}.dump")  # a forked child must not write to the parent's file
         for address, size, name in functions(build.kernels() if kernels is None else kernels) if mine else ():
             if address not in self._written:
                 self._written.add(address)
@@ -72,5 +72,5 @@ class JitDump:
 
 
 def _now() -> int:
-    """Nanoseconds of the clock that `perf record -k mono` takes."""
+    """Nanoseconds on the clock of `perf record -k mono`."""
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)

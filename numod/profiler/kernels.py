@@ -1,4 +1,4 @@
-"""Kernels of a profile: what each is, what it cost to get (compiled, or loaded), what its calls took, and how near they came to the roofline."""
+"""Reports on kernels: source, compile or load time, time of its calls, and distance from the roofline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .roofline import machine
 
 @dataclass
 class KernelReport:
-    """Times in microseconds. `dispatch`: the time of its ops outside kernels. Flops and bytes are the ops', counted for their longest kernel.
+    """Times in microseconds. `dispatch`: the time of its ops outside kernels. Flops and bytes are those of the ops, attributed to their longest kernel.
     Of parallel launches: `shared_time` in all, in it the `busiest` thread's work and the mean `shared` by all.
     """
 
@@ -36,22 +36,22 @@ class KernelReport:
 
     @property
     def threads(self) -> int:
-        """Threads that took part, the most of any launch."""
+        """The largest number of threads that took part in a launch."""
         return self.most_threads or (threads.get_num_threads() if self.kernel.parallel else 1)
 
     @property
     def imbalance(self) -> float:
-        """Work of the busiest thread over the mean of all that were to share it: 1 where it was shared evenly; 0 where nothing was shared."""
+        """Work of the busiest thread divided by the mean over all threads: 1 if balanced; 0 if the kernel was not run in parallel."""
         return self.busiest / self.shared if self.shared else 0.0
 
     @property
     def waiting(self) -> float:
-        """The part of the time in which not even the busiest thread worked: threads starting, and waiting for each other at the end."""
+        """The fraction of time in which not even the busiest thread worked: starting threads, and synchronizing at the end."""
         return max(1.0 - self.busiest / self.shared_time, 0.0) if self.shared_time else 0.0
 
     @property
     def built(self) -> str:
-        """"compile" or "load" where that happened while the profiler was on; else ""."""
+        """"compile" or "load" if that happened while the profiler was on; else ""."""
         return self.building.category if self.building else ""
 
     @property
@@ -66,17 +66,17 @@ class KernelReport:
 
     @property
     def gflops(self) -> float:
-        """Reached, in 10^9 operations a second."""
+        """Achieved rate in 10^9 operations per second."""
         return self.flops / self.time / 1e3 if self.time else 0.0
 
     @property
     def gbs(self) -> float:
-        """Reached, in 10^9 bytes a second."""
+        """Achieved bandwidth in 10^9 bytes per second."""
         return self.bytes_moved / self.time / 1e3 if self.time else 0.0
 
     @cached_property
     def machine_code(self) -> inspection.MachineCode | None:
-        """Its assembly, with the lines of the source its instructions are from. Compiles once more."""
+        """The kernel's assembly, with source lines of its instructions. Compiles the kernel once more."""
         return inspection.machine_code(self.kernel, lines=True)
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ def _note_op(report: KernelReport, event: Event, best: dict[str, float]) -> None
     if event.module:
         report.modules[event.module] = None
     kernels = [each for each in op.cpu_children if each.category == "kernel"]
-    if event is not max(kernels, key=lambda each: each.duration) or (op.category == "compiled" and len(kernels) > 1):  # whose part is whose is not known
+    if event is not max(kernels, key=lambda each: each.duration) or (op.category == "compiled" and len(kernels) > 1):  # chunks cannot be attributed to a launch
         return
     report.dispatch += op.self_cpu_time_total
     report.flops += op.flops

@@ -1,7 +1,7 @@
-"""Launches: the time spent inside compiled kernels. Not the ops around them.
+"""Launches: the time spent inside compiled kernels, apart from the ops around them.
 
-Plans hold the entry points of compiled kernels, in closures, so that a launch asks nothing. While this is on, those closures hold timed ones.
-A launch on a GPU returns before its kernel has run: marks in its stream, before and behind it, tell the GPU's own time.
+Plans hold the entry points of compiled kernels in closures, so that a launch needs no lookup. While recording, timed wrappers replace them in those
+closures. A GPU launch returns before its kernel has run: events in its stream, before and after it, give the GPU's time.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .exchange import Exchange
 
 
 class Launches:
-    """Exchanges entry points for timed ones everywhere they are held, and back."""
+    """Replaces kernel entry points by timed wrappers wherever they are stored, and restores them."""
 
     def __init__(self, note: Callable, clock: Callable) -> None:
         self.note, self.clock = note, clock
         self.on, self._gpu = False, None
-        self._timed: dict[int, Callable] = {}  # timed entries by the id of what they time
-        self._plain: dict[int, Callable] = {}  # the reverse
-        self._compiled: dict[int, tuple] = {}  # compiled functions that were wired, with what they had then
+        self._timed: dict[int, Callable] = {}  # id of an entry point -> its timed wrapper
+        self._plain: dict[int, Callable] = {}  # id of a timed wrapper -> the entry point
+        self._compiled: dict[int, tuple] = {}  # compiled functions that were changed, with their original state
 
     def start(self, exchange: Exchange) -> None:
-        """Time every kernel that is planned, and those to come."""
+        """Time all kernels in existing plans and in future ones."""
         self.on = True
         for kernel in build.kernels():
             self._time(kernel)
@@ -40,7 +40,7 @@ class Launches:
         self._wire_plans(self._timed)
 
     def stop(self) -> None:
-        """Put the plain entries back."""
+        """Restore the entry points."""
         if self.on:
             self.on = False
             chunks.watch(False)
@@ -55,7 +55,7 @@ class Launches:
 
             def launch(*arguments: object) -> object:
                 start = clock()
-                result = entry(*arguments)  # a compiled program's says what failed
+                result = entry(*arguments)  # a compiled program returns which check failed
                 note(start, "kernel", kernel, None)
                 return result
 
@@ -73,7 +73,7 @@ class Launches:
         return self._timed.get(id(entry), entry)
 
     def _time_gpu(self, entry: Callable) -> Callable:
-        """A timed launch of a GPU's kernel, given what the back end's `launch_on` made. The note's detail are the two marks."""
+        """A timed wrapper of a GPU launcher from the back end's `launch_on`. The note's detail is the pair of events."""
         dispatcher, note, clock, gpu, simulated = getattr(entry, "kernel", None), self.note, self.clock, self._gpu, config.cuda_simulator()
         kernel = next((each for each in build.kernels() if each.launch is dispatcher), None)
         if kernel is None or id(entry) in self._timed:
@@ -116,7 +116,7 @@ class Launches:
                 wire(getattr(plan, "run", None), exchange, seen)
 
     def watch_compiled(self, compiled: object, short: Callable) -> None:
-        """Time the native functions of a compiled function's programs, and of the short way into the last one."""
+        """Time the native functions of a compiled function's programs, and of its fast path into the last one."""
         if self.on and self._compiled.get(id(compiled)) != (compiled, short, compiled.recorded):
             for kernel in build.kernels():
                 self._time(kernel)
@@ -125,7 +125,7 @@ class Launches:
 
 
 class Parts:
-    """How a parallel kernel's launch was shared: `chunks` of (start, end, thread) in ns, and how many threads were to share it."""
+    """How a parallel launch was divided: `chunks` of (start, end, thread) in ns, and the number of threads."""
 
     def __init__(self, found: list[tuple[int, int, int]], threads: int) -> None:
         self.chunks, self.threads = found, threads
@@ -144,27 +144,27 @@ class Parts:
 
 
 class Marks:
-    """Two marks of a GPU's stream."""
+    """Two events in a GPU stream."""
 
     def __init__(self, before: object, behind: object) -> None:
         self.before, self.behind = before, behind
 
     def microseconds(self, _: int) -> float:
-        """The time between them; waits for the second."""
+        """The time between them; waits for the second one."""
         self.behind.synchronize()
         return 1e3 * self.before.elapsed_time(self.behind)
 
 
 class Simulated:
-    """A kernel that ran in the simulator, where the CPU's time is the GPU's."""
+    """A kernel in the simulator, whose GPU time is its CPU time."""
 
     def microseconds(self, duration: int) -> float:
-        """Its time, given the slice's nanoseconds."""
+        """The time, from the slice's nanoseconds."""
         return duration / 1e3
 
 
 def _launches(thing: object, seen: set[int]) -> list[Callable]:
-    """The launches of GPU kernels that a plan's launcher holds."""
+    """The GPU kernel launches that a plan's launcher refers to."""
     if id(thing) in seen or not isinstance(thing, (FunctionType, tuple, list)):
         return []
     seen.add(id(thing))
@@ -175,7 +175,7 @@ def _launches(thing: object, seen: set[int]) -> list[Callable]:
 
 
 def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object:
-    """`thing` with the functions that `exchange` knows by id replaced: itself, or inside closures, lists and gates."""
+    """`thing` with functions replaced by the table `exchange` (by id): itself, or inside closures, lists and gates."""
     if id(thing) in exchange:
         return exchange[id(thing)]
     if isinstance(thing, (tuple, list)):
@@ -196,7 +196,7 @@ def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object
 
 
 def _wire_program(compiled: object, short: Callable, exchange: dict[int, Callable]) -> None:
-    """The same in the programs of a compiled function, and in the short way into the last one."""
+    """The same in the programs of a compiled function, and in its fast path into the last one."""
     space = getattr(short, "__globals__", {})
     if "slow" in space:
         space.update({name: wire(each, exchange, set()) for name, each in space.items() if name.startswith("launch")})

@@ -1,4 +1,4 @@
-"""`numod.autograd.profiler`: PyTorch's older names for the profiler. The same thing, on from the first to the last line of its block."""
+"""`numod.autograd.profiler`: PyTorch's older interface of the profiler, without schedules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 class profile(_profile):  # noqa: N801
-    """As `numod.profiler.profile`, without schedule and steps; does nothing where not `enabled`. Its events can be asked of it directly."""
+    """`numod.profiler.profile` without schedule and steps, which also offers the results' methods itself; does nothing unless `enabled`."""
 
     def __init__(
         self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None, record_shapes: bool = False, with_flops: bool = False,
@@ -32,13 +32,13 @@ class profile(_profile):  # noqa: N801
         self.enabled = enabled
 
     def start(self) -> None:
-        """Begin, if enabled."""
+        """Start, if enabled."""
         if self.enabled:
             super().start()
 
     @property
     def function_events(self) -> EventList | None:
-        """Every slice; None where nothing was recorded."""
+        """All slices; None if nothing was recorded."""
         return self.events() if self._notes is not None else None
 
     def table(self, *arguments: Any, **named: Any) -> str:
@@ -46,23 +46,23 @@ class profile(_profile):  # noqa: N801
         return self.events().table(*arguments, **named)
 
     def total_average(self) -> FunctionEventAvg:
-        """All slices added up."""
+        """The sum of all slices."""
         return self.events().total_average()
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds in all slices."""
+        """Total self time of all slices in microseconds."""
         return self.events().self_cpu_time_total
 
 
 class emit_nvtx(AbstractContextManager):  # noqa: N801
-    """Would name each op to NVIDIA's tools. None is told of here: the block runs as it is, and numod's profiler has the same slices."""
+    """Accepted for compatibility: no ranges are sent to NVIDIA's tools. numod's profiler records the same slices."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled, self.record_shapes = enabled, record_shapes
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is on."""
+        """Nothing to stop."""
 
 
 class emit_itt(emit_nvtx):  # noqa: N801

@@ -1,4 +1,4 @@
-"""Linux `perf`: a map that names compiled kernels, so that `perf report` shows them instead of bare addresses; and where their code lies."""
+"""Symbols for Linux `perf`: a map file with the names and addresses of compiled kernels, so that `perf report` shows names."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from ..device.division import MARK
 from ..kernel import build
 
-_MOST = 1 << 16  # bytes a function is taken to have where no later one follows closely
+_MOST = 1 << 16  # assumed size in bytes of a function that is not closely followed by another
 
 
 def write_perf_map(path: str | None = None) -> str:
-    """Write where every kernel of this process lies; call it at the end of the program that `perf record` runs. Returns the file's name.
+    """Write the addresses of all kernels of this process; call it at the end of the program that `perf record` runs. Returns the file's name.
 
-    The default is where `perf` looks: /tmp/perf-<process>.map. Lines are `begin size name`, in hexadecimal but for the name.
+    The default is the path that `perf` reads: /tmp/perf-<process>.map. Lines are `begin size name`, with hexadecimal numbers.
     """
     path = path or f"/tmp/perf-{os.getpid()}.map"
     with open(path, "w", encoding="utf-8") as file:
@@ -24,7 +24,7 @@ def write_perf_map(path: str | None = None) -> str:
 
 
 def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
-    """(address, bytes at most, name) of the kernels' own functions, of what their threads run, of their helpers, and of the wrappers that Python calls, by address."""
+    """(address, maximum size, name) of kernel functions, outlined loops, helpers and Python wrappers, sorted by address."""
     found = sorted({address: name for kernel in kernels for address, name in _named(kernel)}.items())
     ends = [address for address, _ in found[1:]] + [found[-1][0] + _MOST] if found else []
     mapped = _executable()
@@ -36,7 +36,7 @@ def _named(kernel: build.Kernel) -> list[tuple[int, str]]:
     found = []
     for result in getattr(kernel.dispatcher, "overloads", {}).values():
         library = getattr(result, "library", None)
-        module = getattr(library, "_shared_module", None) or getattr(library, "_final_module", None)  # the first, where it came from the disk
+        module = getattr(library, "_shared_module", None) or getattr(library, "_final_module", None)  # the first one, if it was loaded from disk
         for each in module.functions if module is not None else ():
             if not each.is_declaration:
                 found.append((library.get_pointer_to_function(each.name), f"numod::{kernel.name}{_role(each.name, kernel.name)}"))
@@ -44,20 +44,20 @@ def _named(kernel: build.Kernel) -> list[tuple[int, str]]:
 
 
 def _role(mangled: str, kernel: str) -> str:
-    """What a function of a kernel is: " (wrapper)", " (a thread's part)", or a helper by its name; "" for the kernel itself."""
+    """The role of a kernel's function: " (wrapper)", " (a thread's part)", or a helper's name; "" for the kernel itself."""
     if kernel in mangled:
         return " (wrapper)" if "cpython" in mangled else ""
     if MARK in mangled or mangled.startswith("share"):
         return " (a thread's part)"
     rest, name = mangled.removeprefix("_ZN"), mangled
-    while length := re.match(r"\d+", rest):  # each part of the name after its length
+    while length := re.match(r"\d+", rest):  # parts of a mangled name are preceded by their length
         end = length.end() + int(length[0])
         name, rest = rest[length.end() : end], rest[end:]
     return f" ({name})"
 
 
 def _executable() -> list[tuple[int, int]]:
-    """The stretches of memory that may be run, where the system tells."""
+    """The executable memory ranges, if the system lists them."""
     try:
         with open("/proc/self/maps", encoding="utf-8") as file:
             fields = [line.split() for line in file]

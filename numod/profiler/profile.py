@@ -1,4 +1,4 @@
-"""`profile`: what the user holds. It turns a watch on and off as its schedule says, and gives what was found."""
+"""`profile`, the user's interface: it starts and stops a `Watch` by its schedule, and returns the results."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .kernels import KernelReport, reports
 from .steps import ProfilerAction
 from .watch import Options, Watch
 
-_now: list[profile] = []  # the profiler that is on: at most one
+_now: list[profile] = []  # the active profiler, of which there is at most one
 
 
 def _forget() -> None:
-    """A forked child is not profiled, and may have a profiler of its own."""
+    """In a forked child: stop profiling, so that it can use a profiler of its own."""
     for each in _now:
         if each._watch is not None:
             each._watch.stop()
@@ -37,19 +37,19 @@ os.register_at_fork(after_in_child=_forget)
 
 
 class ProfilerActivity(Enum):
-    """What is profiled. Times on CUDA are those of the launch, unless the program waits for its kernels."""
+    """Activities to profile. CUDA times are those of the launches, unless the program waits for its kernels."""
 
     CPU = 0
     CUDA = 2
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What can be profiled: CUDA where this process has asked for such a device."""
+    """The activities that can be profiled: CUDA only if this process has used a CUDA device."""
     return {ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if f"{__package__.partition('.')[0]}.device.cuda" in sys.modules else [])}
 
 
 def kineto_available() -> bool:
-    """Whether slices are recorded by PyTorch's own library for that: they never are."""
+    """False: slices are not recorded by PyTorch's library Kineto."""
     return False
 
 
@@ -58,7 +58,7 @@ class profile:  # noqa: N801  PyTorch's name
 
     `record_shapes`: inputs' shapes; `with_flops`: operations and bytes by them; `profile_memory`: buffers made and freed; `with_stack`: the
     user's lines; `with_modules`: modules' slices and paths; `with_jit`: the time inside compiled kernels, and of the compiler's passes. `schedule` maps a step's number to a
-    ProfilerAction, `step()` ends a step; `on_trace_ready(self)` is called at the end of each recorded cycle. Raises RuntimeError where another is on.
+    ProfilerAction, `step()` ends a step; `on_trace_ready(self)` is called at the end of each recorded cycle. Raises RuntimeError if another profiler is active.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class profile:  # noqa: N801  PyTorch's name
         self._began = self._step_began = 0
         self._found: tuple[EventList, list[Memory]] | None = None
 
-    # ---- on and off
+    # ---- start and stop
 
     def __enter__(self) -> profile:
         self.start()
@@ -112,7 +112,7 @@ class profile:  # noqa: N801  PyTorch's name
         return wrapped
 
     def start(self) -> None:
-        """Begin, as the schedule says for step 0."""
+        """Start, with the schedule's action for step 0."""
         if _now:
             raise RuntimeError("another profiler is on, here or in another thread; leave its block first: a process has one at a time")
         action = self._action(self.step_num)
@@ -120,7 +120,7 @@ class profile:  # noqa: N801  PyTorch's name
         self._turn(action)
 
     def stop(self) -> None:
-        """End; what was being recorded is ready."""
+        """Stop; results of a recording are then ready."""
         if self not in _now:
             return
         recording = self.current_action in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
@@ -133,7 +133,7 @@ class profile:  # noqa: N801  PyTorch's name
     start_trace, stop_trace = start, stop
 
     def step(self) -> None:
-        """The program's next step begins."""
+        """Signal the start of the program's next step."""
         if self not in _now:
             return
         before = self.current_action
@@ -154,7 +154,7 @@ class profile:  # noqa: N801  PyTorch's name
         return action
 
     def _turn(self, action: ProfilerAction) -> None:
-        """From what is done now to what is to be done: warming up is recording what is then forgotten."""
+        """Change from the current action to the next one. During warm-up notes are recorded and then discarded."""
         if action is ProfilerAction.NONE:
             self._close(False)
         elif self._watch is None:
@@ -177,7 +177,7 @@ class profile:  # noqa: N801  PyTorch's name
         notes = self._watch.take()
         while notes and notes[-6] >= end:
             del notes[-6:]
-        notes[::6] = [max(start, self._began) for start in notes[::6]]  # what had begun before
+        notes[::6] = [max(start, self._began) for start in notes[::6]]  # notes of slices that started before
         notes.extend((self._began, end, get_ident(), "profile", "profile", None))
         if keep:
             before = self._notes if self.acc_events and self._notes else []
@@ -187,7 +187,7 @@ class profile:  # noqa: N801  PyTorch's name
     def _note_step(self) -> None:
         self._watch.note(max(self._step_began, self._began), "step", f"ProfilerStep#{self.step_num}", None)
 
-    # ---- what was found
+    # ---- results
 
     def _built(self) -> tuple[EventList, list[Memory]]:
         if self._found is None:
@@ -198,40 +198,40 @@ class profile:  # noqa: N801  PyTorch's name
         return self._found
 
     def events(self) -> EventList:
-        """Every slice, in the order they began."""
+        """All slices, in the order of their starts."""
         return self._built()[0]
 
     def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False) -> EventList:
-        """Slices added up by name, and by shapes and lines of code where asked."""
+        """Slices summed by name and, if asked, by input shapes and source lines."""
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
     def kernels(self) -> list[KernelReport]:
-        """Every kernel that ran or was built, with its source, times, operations and machine code. Needs with_jit (and with_flops for rates)."""
+        """Reports on all kernels that ran or were built: source, times, operations, machine code. Needs with_jit (and with_flops for rates)."""
         return reports(self.events())
 
     def memory(self) -> list[Memory]:
-        """Changes of the memory in use, in order."""
+        """Changes of memory usage, in order."""
         return sorted(self._built()[1], key=lambda each: each.time)
 
     def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
-        """Write the slices as JSON for Perfetto (ui.perfetto.dev) and chrome://tracing; compressed where the name ends in .gz."""
+        """Write the slices as JSON for Perfetto (ui.perfetto.dev) and chrome://tracing; gzipped if the name ends in .gz."""
         chrome.export_trace(self.events(), self.memory(), self.metadata, path)
 
     def export_html(self, path: str, title: str = "numod profile", assembly: int = 6) -> None:
-        """Write a page with timeline, flame graph, modules, roofline and kernels, one file that needs no network.
+        """Write a self-contained HTML page with timeline, flame graph, modules, roofline and kernels.
 
-        The `assembly` longest kernels are shown with their machine code, for which they are compiled once more, as far as that takes no longer than ten seconds.
+        The `assembly` longest kernels are shown with their machine code, for which they are compiled once more, within a limit of ten seconds.
         """
         report.export_html(self, path, title, assembly)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write `outer;inner;... number` lines for flame graphs: lines of code and the metric in microseconds. Needs with_stack."""
+        """Write stacks for flame graphs, `outer;inner;... number` per line: source lines and the metric in microseconds. Needs with_stack."""
         if not self.with_stack:
             raise ValueError("export_stacks() needs the lines of code: profile(with_stack=True)")
         self.events().export_stacks(path, metric)
 
     def export_memory_timeline(self, path: str, device: str | None = None) -> None:
-        """Write the memory in use over time: [times in us, bytes by kind] as JSON (compressed for .gz), or the report for .html. Needs profile_memory."""
+        """Write memory usage over time: [times in us, bytes by category] as JSON (gzipped for .gz), or the report for .html. Needs profile_memory."""
         if not self.profile_memory:
             raise ValueError("export_memory_timeline() needs the buffers made and freed: profile(profile_memory=True)")
         if path.endswith(".html"):
@@ -240,23 +240,23 @@ class profile:  # noqa: N801  PyTorch's name
             chrome.export_memory(self.memory(), path)
 
     def add_metadata(self, key: str, value: str) -> None:
-        """A text to stand in the trace."""
+        """Add a text to the trace's metadata."""
         self.metadata[key] = value
 
     preset_metadata = add_metadata
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """A value, given as JSON, to stand in the trace."""
+        """Add a value, given as JSON, to the trace's metadata."""
         self.metadata[key] = json.loads(value)
 
     preset_metadata_json = add_metadata_json
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str]) -> None:
-        """What gives the name of the next trace."""
+        """Set the function that returns the id of the next trace."""
         self.custom_trace_id_callback, self._trace_id = callback, None
 
     def get_trace_id(self) -> str | None:
-        """A name of what was recorded: given by `custom_trace_id_callback`, else made up; None before anything was."""
+        """The id of the recorded trace: from `custom_trace_id_callback`, else generated; None before a recording."""
         if self._notes is None:
             return None
         if self._trace_id is None:
@@ -265,7 +265,7 @@ class profile:  # noqa: N801  PyTorch's name
 
 
 class record_function:  # noqa: N801
-    """A slice of the user's own: a context, or a decorator. Does nothing while no profiler is on."""
+    """A user-defined slice, as a context or decorator. Does nothing while no profiler is active."""
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name, self.args = name, args
@@ -290,5 +290,5 @@ class record_function:  # noqa: N801
 
 
 def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: bool = False) -> Callable[[profile], None]:
-    """For `on_trace_ready`: writes each trace to a file of its own in a folder, as TensorBoard's plugin looks for them."""
+    """For `on_trace_ready`: writes each trace to its own file in a folder, for TensorBoard's plugin."""
     return functools.partial(chrome.write_for_tensorboard, dir_name, worker_name, use_gzip)

@@ -1,4 +1,4 @@
-"""Ranges, as `torch.cuda.nvtx` and `torch.profiler.itt` name them: slices of numod's own profiler. They are not sent to NVIDIA's or Intel's tools."""
+"""The interfaces of `torch.cuda.nvtx` and `torch.profiler.itt`. Ranges become slices of numod's profiler; they are not sent to NVIDIA's or Intel's tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["is_available", "mark", "range", "range_pop", "range_push"]
 
 
 class _Open(threading.local):
-    """The ranges of a thread that have begun, outermost first."""
+    """The open ranges of a thread, outermost first."""
 
     def __init__(self) -> None:
         self.ranges: list[record_function] = []
@@ -23,18 +23,18 @@ _open = _Open()
 
 
 def is_available() -> bool:
-    """Whether the tool of that name listens: none does."""
+    """False: ranges are not sent to external tools."""
     return False
 
 
 def range_push(msg: str) -> int:
-    """Begin a range inside those that are open; how many they are."""
+    """Open a range inside those that are open; returns their number before."""
     _open.ranges.append(record_function(msg).__enter__())
     return len(_open.ranges) - 1
 
 
 def range_pop() -> int:
-    """End the innermost range; how many stay open. Raises RuntimeError where none is."""
+    """Close the innermost range; returns the number still open. Raises RuntimeError if none is open."""
     if not _open.ranges:
         raise RuntimeError("range_pop: no range is open on this thread; begin one with range_push")
     _open.ranges.pop().__exit__()
@@ -42,14 +42,14 @@ def range_pop() -> int:
 
 
 def mark(msg: str) -> None:
-    """A moment."""
+    """Mark an instant."""
     with record_function(msg):
         pass
 
 
 @contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:  # noqa: A001  PyTorch's name
-    """The block, or the decorated function, is a range. `msg` is formatted with the rest."""
+    """Context or decorator: the block or function is a range. `msg` is formatted with the other arguments."""
     range_push(msg.format(*args, **kwargs))
     try:
         yield

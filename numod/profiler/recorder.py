@@ -1,9 +1,9 @@
-"""The recorder: keeps what a watch notes, as cheaply as a call from Python allows. Not what the notes mean.
+"""The recorder: stores notes, as cheaply as a call from Python allows. `watch` defines what the notes mean.
 
-A note that is a tuple of Python numbers costs a fifth of a microsecond, half of it for the numbers and for fresh memory, and a walk over Python's
-frames several. So the functions that run at every op are native, of a page of LLVM's text: `clock()` gives nanoseconds, `note(start, category,
+A note as a tuple of Python numbers would cost a fifth of a microsecond, half of it for creating the numbers and for memory, and a walk over Python's
+frames several microseconds. So the functions that run at every op are native, from a page of LLVM IR: `clock()` gives nanoseconds, `note(start, category,
 subject, detail, end=now)` writes six words, and `place()` tells one stack of calls from another. The clock is `time.perf_counter_ns`'s.
-Python's lock is held throughout; there is one recorder in a process.
+The GIL is held throughout; there is one recorder per process.
 """
 
 from __future__ import annotations
@@ -169,14 +169,14 @@ done:
   ret ptr %list
 }
 """
-_NO_ARGUMENTS, _FAST = 0x4, 0x80  # how Python calls a native function: METH_NOARGS, METH_FASTCALL
+_NO_ARGUMENTS, _FAST = 0x4, 0x80  # calling conventions: METH_NOARGS, METH_FASTCALL
 
 
 class Recorder(NamedTuple):
-    """`clock()`: now, in ns. `note(start, category, subject, detail)`: keeps a note that ends now. `take()`: all notes since, six places each, in one list.
+    """`clock()`: the time in ns. `note(start, category, subject, detail)`: stores a note that ends now. `take()`: all notes since the last call, six items
+    each, in one list.
 
-    `place()`: a number for the stack of the caller's frames, each with its code and the instruction that it is at. Another stack has another number,
-    as long as no code object of either has gone.
+    `place()`: a number that identifies the caller's stack (code object and instruction of each frame), unique as long as the code objects exist.
     """
 
     clock: Callable[[], int]
@@ -193,17 +193,17 @@ class _Definition(ctypes.Structure):
 
 @cache
 def recorder() -> Recorder:
-    """This process's recorder; the first call takes ten milliseconds, and as long again to import LLVM."""
+    """The process's recorder; the first call takes ten milliseconds, plus as much to import LLVM."""
     engine = native.build(_TEXT)
     _kept.append(engine)
     return Recorder(*(_function(engine, name, convention) for name, convention in (("clock", _NO_ARGUMENTS), ("note", _FAST), ("take", _NO_ARGUMENTS), ("place", _NO_ARGUMENTS))))
 
 
-_kept: list[object] = []  # what owns the native code, and its definitions
+_kept: list[object] = []  # owners of the native code and of its definitions
 
 
 def _function(engine: object, name: str, convention: int) -> Callable:
-    """A native function as Python's."""
+    """A native function as a Python callable."""
     definition = _Definition(name.encode(), engine.get_function_address(name), convention, None)
     _kept.append(definition)
     make = ctypes.pythonapi.PyCFunction_NewEx

@@ -1,4 +1,4 @@
-"""The report: one HTML file with all that a profile found, which needs no network. The page's own text, style and script are in `page/`."""
+"""The report: a self-contained HTML file with all results of a profile. The page's markup, style and script are in `page/`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from .profile import profile
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "page")
-_KINDS = {  # of time, in the order they are shown, with the categories of slices whose own time it is
+_KINDS = {  # kinds of time, in display order, with the categories of slices whose self time they sum up
     "Python": ("profile", "step", "user", "module", "gc"), "dispatch": ("op", "item", "node", "backward", "optimizer", "compiled"), "planning": ("plan",),
     "kernels": ("kernel",), "compiling": ("compile", "pass"), "loading": ("load", "import"), "data": ("data",),
 }  # fmt: skip
-_LIMIT = 50_000  # slices in the timeline; the tables count them all
-_PATIENCE = 10.0  # seconds for compiling kernels once more, to see their machine code
+_LIMIT = 50_000  # maximum number of slices in the timeline; the tables count all
+_PATIENCE = 10.0  # time limit in seconds for compiling kernels again for their machine code
 
 
 def export_html(prof: profile, path: str, title: str, assembly: int) -> None:
@@ -45,7 +45,7 @@ def _escaped(text: str) -> str:
 
 
 def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
-    """All that the page shows. Times in microseconds, from the first slice on."""
+    """The page's data. Times in microseconds since the first slice."""
     events = prof.events()
     begin = events[0].start
     kernels = prof.kernels()
@@ -61,7 +61,7 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
 
 
 def kinds(events: Iterable[Event]) -> list[tuple[str, float]]:
-    """Time by kind: each slice's own time."""
+    """Self time by kind."""
     totals = dict.fromkeys(_KINDS, 0.0)
     home = {category: kind for kind, categories in _KINDS.items() for category in categories}
     for event in events:
@@ -70,7 +70,7 @@ def kinds(events: Iterable[Event]) -> list[tuple[str, float]]:
 
 
 def _category(event: Event) -> str:
-    """A pass that links what came from the disk is part of the loading."""
+    """A slice's category; a pass that links code loaded from disk counts as loading."""
     loading = event.category == "pass" and event.cpu_parent is not None and event.cpu_parent.category == "load"
     return "load" if loading else event.category
 
@@ -81,7 +81,7 @@ def _averages(averages: EventList) -> list[list]:
 
 
 def _slices(events: Sequence[Event], begin: int) -> dict[str, Any]:
-    """Columns of the timeline: name (a number), category, start, length, depth, thread, module, line, the slice its gradient is of."""
+    """Columns of the timeline: name (index), category, start, duration, depth, thread, module, line, and of a gradient its forward slice."""
     names: dict[str, int] = {}
     depth: dict[int, int] = {}
     threads: dict[int, int] = {}
@@ -101,7 +101,7 @@ def _shortest(stack: list[str]) -> str:
 
 
 def _flame(events: Sequence[Event]) -> list[list]:
-    """The same stacks of names added up: [name, category, depth, start, length], parents first; the longest child to the left."""
+    """The flame graph, slices with equal stacks summed: [name, category, depth, start, duration], parents first; the longest child leftmost."""
     root: dict[str, Any] = {"children": {}, "time": 0.0}
     places = {-1: root}
     for event in events:
@@ -125,9 +125,9 @@ def _flame(events: Sequence[Event]) -> list[list]:
 
 
 def modules(events: Sequence[Event]) -> list[list]:
-    """By module path: [path, class, calls, forward time, its own part, backward time, its own part, memory made, operations, first calls].
+    """By module path: [path, class, calls, forward time, its self time, backward time, its self time, memory allocated, operations, first calls].
 
-    A parent's numbers include its children's, but for its own parts. Times are without first calls.
+    All but self times include submodules. Times exclude first calls.
     """
     found: dict[str, list] = {}
     for event in events:
@@ -150,9 +150,9 @@ def modules(events: Sequence[Event]) -> list[list]:
 
 
 def lines(events: Sequence[Event]) -> list[list]:
-    """By line of the user's code: [line, function, ops, time in them, time in their gradients, first calls], longest first. Needs with_stack.
+    """By line of the user's code: [line, function, ops, their time, time of their gradients, first calls], longest first. Needs with_stack.
 
-    First calls are what is done once: planning, compiling, loading. The times are without them.
+    First calls are one-time work: planning, compiling, loading. The other times exclude it.
     """
     found: dict[str, list] = {}
     for event in events:
@@ -166,7 +166,7 @@ def lines(events: Sequence[Event]) -> list[list]:
 
 
 def _first_calls(event: Event) -> float:
-    """Microseconds of planning and of what that leads to."""
+    """Microseconds of planning, including compilation."""
     return sum(each.cpu_time_total if each.category in ("plan", "compile", "load", "import") else _first_calls(each) for each in event.cpu_children)
 
 
@@ -182,7 +182,7 @@ def _inside_op(event: Event) -> bool:
 
 
 def _memory(prof: profile, begin: int) -> list[list[float]]:
-    """[time, bytes in use] at each change."""
+    """[time, bytes in use] after each change."""
     used, points = 0, []
     for each in prof.memory():
         used += each.size
@@ -192,7 +192,7 @@ def _memory(prof: profile, begin: int) -> list[list[float]]:
 
 
 def _kernels(reports: Sequence[KernelReport], most: int) -> Iterator[dict[str, Any]]:
-    """At `most` so many are shown with their machine code, and none that would take longer to compile than there is patience left."""
+    """The kernels' reports, at `most` so many with machine code, within the time limit for compiling."""
     end = perf_counter() + _PATIENCE
     for number, each in enumerate(reports):
         expected = 0.0 if each.kernel.cached else each.kernel.seconds
@@ -212,13 +212,13 @@ def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
 
 
 def _variant(report: KernelReport) -> str:
-    """Which of an op's loops it is: serial, or shared by threads; over neighbours in memory, or by steps that it is given."""
+    """The variant of an op's loop: serial or parallel, contiguous or strided."""
     header = re.search(r"^def kernel\((.*)\)", report.kernel.source, re.MULTILINE)
     layout = "strided" if header and re.search(r"step|stride", header[1]) else "dense"
     return f"parallel, {report.threads} threads, {layout}" if report.kernel.parallel else f"serial, {layout}"
 
 
 def _compilation(event: Event, begin: int) -> dict[str, Any]:
-    """A kernel's building: when, how long, and the stretches of its outermost passes."""
+    """A kernel's compilation: start, duration, and its outermost passes."""
     passes = [[each.name, (each.start - event.start) / 1e3, each.cpu_time_total] for each in event.cpu_children if each.duration > event.duration / 500]
     return {"name": event.subject.name, "category": event.category, "start": (event.start - begin) / 1e3, "time": event.cpu_time_total, "why": event.subject.why, "passes": passes}

@@ -1,4 +1,4 @@
-"""The roofline: what this machine can do at most, measured: multiply-adds of its best product or convolution, bytes to and from caches and memory. One thread."""
+"""The roofline: this machine's measured limits on one thread, in arithmetic (the best product or convolution) and in bandwidth of caches and memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..core.creation import ones
 from ..device import blas, threads
 from ..ops.convolution import convolution
 
-_LEVELS = (1 << 19, 1 << 23)  # bytes up to which a call's data is taken to come from a core's own caches, and from the shared one
+_LEVELS = (1 << 19, 1 << 23)  # sizes in bytes up to which data is assumed to be in a core's own caches, and in the shared cache
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Limits: GFLOP/s of the better of a product and a convolution in float32, GB/s of a copy within the second-level cache, the shared one, and through memory."""
+    """Limits: GFLOP/s of the faster of a product and a convolution in float32, GB/s of a copy within the L2 cache, the shared cache, and memory."""
 
     gflops: float
     cache_gbs: float
@@ -25,15 +25,15 @@ class Machine:
     memory_gbs: float
 
     def bandwidth(self, moved: int) -> float:
-        """GB/s where so many bytes lie."""
+        """GB/s for data of this size."""
         return self.cache_gbs if moved <= _LEVELS[0] else self.shared_gbs if moved <= _LEVELS[1] else self.memory_gbs
 
     def attainable(self, flops: int, moved: int) -> float:
-        """GFLOP/s that work of so many operations on so many bytes could reach at most."""
+        """The attainable GFLOP/s for this many operations on this many bytes."""
         return min(self.gflops, flops / moved * self.bandwidth(moved)) if moved else self.gflops
 
     def fraction(self, flops: int, moved: int, seconds: float) -> float:
-        """What part of the attainable was reached; of the bandwidth, where nothing is computed."""
+        """The fraction of the attainable performance that was achieved; of the bandwidth if there are no operations."""
         if not seconds or not (flops or moved):
             return 0.0
         if not flops:
@@ -51,12 +51,12 @@ def _product_rate(n: int) -> float:
     """GFLOP/s of the product of square matrices by BLAS."""
     a = np.ones((n, n), np.float32)
     out = np.empty_like(a)
-    blas.prepare(1)  # one thread
+    blas.prepare(1)  # on one thread
     return 2 * n**3 / _best(lambda: np.matmul(a, a, out), 25) / 1e9
 
 
 def _convolution_rate(channels: int, size: int) -> float:
-    """GFLOP/s of our own convolution by 3 x 3, which on some machines passes BLAS."""
+    """GFLOP/s of numod's 3 x 3 convolution, which on some machines exceeds BLAS."""
     before = threads.get_num_threads()
     threads.set_num_threads(1)
     try:
@@ -68,14 +68,14 @@ def _convolution_rate(channels: int, size: int) -> float:
 
 
 def _copy_rate(count: int, times: int) -> float:
-    """GB/s of reading and writing so many floats, over and over."""
+    """GB/s of repeatedly reading and writing this many floats."""
     source, target = np.ones(count, np.float32), np.ones(count, np.float32)
     seconds = _best(lambda: [np.copyto(target, source) for _ in range(times)], 12) / times
     return 2 * source.nbytes / seconds / 1e9
 
 
 def _best(run: object, rounds: int) -> float:
-    """The least seconds of some runs."""
+    """The shortest of several runs in seconds."""
     best = float("inf")
     for _ in range(rounds):
         start = perf_counter()

@@ -1,4 +1,4 @@
-"""Scripts: another's Python file, run as Python would run it. Not what is watched meanwhile."""
+"""Running a user's script as Python would run it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager
 
 
 def run_script(path: str, arguments: list[str], within: AbstractContextManager) -> int:
-    """The script's exit code: 2 where there is no such file, 1 where it fails (its traceback is printed), 130 where it is interrupted.
+    """Run a script and return its exit code: 2 if the file is missing, 1 if it raises (with its traceback printed), 130 if it is interrupted.
 
-    It finds its own arguments and, first on the path, its own folder. `within` is entered around it, and left whatever happens.
+    It gets its own `sys.argv` and its own folder first on `sys.path`. It runs within the context `within`.
     """
     if not os.path.isfile(path):
         print(f"there is no file {path}", file=sys.stderr)
@@ -33,7 +33,7 @@ def run_script(path: str, arguments: list[str], within: AbstractContextManager) 
     except Exception as error:  # noqa: BLE001  whatever the script raises is its own
         place = error.__traceback__
         while place is not None and place.tb_frame.f_code.co_filename != path:
-            place = place.tb_next  # our frames say nothing to whoever wrote the script
+            place = place.tb_next  # without our own frames
         traceback.print_exception(error.with_traceback(place))
         return 1
     finally:

@@ -1,7 +1,7 @@
-"""Watch: notes when each op, gradient, kernel, module and optimizer step began and ended, as long as it is on. Not what the notes mean.
+"""Watch: records the start and end of each op, gradient, kernel, module call and optimizer step. `event` interprets the notes.
 
-While it is off nothing is asked anywhere: the functions it needs to see are exchanged when it starts, and put back when it stops.
-A note is (start, end, thread, category, subject, detail), times in ns; it is made at the end, so that inner notes come before outer ones.
+There is no overhead while it is off: the functions it observes are replaced when it starts, and restored when it stops.
+A note is (start, end, thread, category, subject, detail), times in ns; it is written at the end, so that inner notes precede outer ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PACKAGE = __file__.rsplit("profiler", 1)[0]
 
 
 class Options(NamedTuple):
-    """What to note beside the times."""
+    """What to record besides times."""
 
     shapes: bool = False
     memory: bool = False
@@ -45,13 +45,13 @@ class Options(NamedTuple):
 
     @property
     def details(self) -> bool:
-        """Whether an op is noted with more than its name."""
+        """Whether more than an op's name is recorded."""
         return self.shapes or self.memory or self.stack
 
 
 class Call(NamedTuple):
-    """What is known of an op's call: layouts of its inputs (types of numbers), parameters, layouts of its results, the lines of code that led to it,
-    bytes of the buffers that it made. `op` is a text where the user's own `autograd.Function` was called.
+    """Details of an op's call: layouts of its inputs (types of numbers), parameters, layouts of its results, source lines, bytes of the buffers
+    it allocated. `op` is a string for an `autograd.Function`.
     """
 
     op: Op | str
@@ -63,20 +63,20 @@ class Call(NamedTuple):
 
 
 class Watch:
-    """Notes gather between `start` and `stop`; `take` gives those since it was last asked, flat in one list, six places each."""
+    """Collects notes between `start` and `stop`; `take` returns those since its last call, in one flat list, six items each."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.clock, self.note, self.take, self._place = recorder()
-        self.roots: dict[Module, str] = {}  # the modules called, with the names of those that were called by no other
+        self.roots: dict[Module, str] = {}  # modules that were called, with names for those called directly by user code
         self._exchange = Exchange()
         self._launches = Launches(self.note, self.clock)
-        self._calls: dict[tuple, Call] = {}  # one object for all that are alike: a program repeats itself
-        self._stacks: dict[int, tuple[tuple[str, ...], list]] = {}  # lines of code by place, with the code objects, which must not go
-        self._sizes: dict[int, int] = {}  # of the storages that were made meanwhile and are still there, by id
+        self._calls: dict[tuple, Call] = {}  # one object for equal calls, since programs repeat themselves
+        self._stacks: dict[int, tuple[tuple[str, ...], list]] = {}  # source lines by place, with their code objects, which must stay alive
+        self._sizes: dict[int, int] = {}  # of storages allocated since the start and still alive, by id
 
     def start(self) -> None:
-        """Begin to note."""
+        """Start recording."""
         exchange, note = self._exchange, self.note
         watched = partial(around, note, self.clock)
         tools = {"clock": self.clock, "note": note}
@@ -98,7 +98,7 @@ class Watch:
                 exchange.replace(kind, name, lambda plain, name=name: watched(plain, "optimizer", _title(f"Optimizer.{name}", name)))
         for kind in (Pass, WorkerPass):
             exchange.replace(kind, "__next__", lambda plain: watched(plain, "data", _title("enumerate(DataLoader)", "__next__")))
-        exchange.recode(Tensor.item, method, category="item", subject="numod::item", **tools)  # other code, as a class that is changed is slow for a while
+        exchange.recode(Tensor.item, method, category="item", subject="numod::item", **tools)  # by replacing code objects, since modifying a class slows it down for a while
         exchange.recode(Op.plan, method, category="plan", subject="plan", **tools)
         if self.options.modules:
             exchange.replace(Module, "__call__", self._watch_module)
@@ -109,12 +109,12 @@ class Watch:
             self._launches.start(exchange)
 
     def stop(self) -> None:
-        """Put everything back."""
+        """Stop recording and restore all functions."""
         self._exchange.undo()
         self._launches.stop()
 
     def _watch_collector(self) -> None:
-        """Python's garbage collections, which else would seem to be the time of whatever they interrupt."""
+        """Record garbage collections, which would otherwise count to whatever they interrupt."""
         note, clock, began = self.note, self.clock, [0]
 
         def collecting(phase: str, info: dict) -> None:
@@ -143,7 +143,7 @@ class Watch:
         return __call__
 
     def _watch_function(self, plain: classmethod) -> classmethod:
-        """The user's own `autograd.Function`s: slices under their names."""
+        """Record calls of `autograd.Function`s under their names."""
         note, clock, run = self.note, self.clock, plain.__func__
 
         def apply(cls: type, *arguments: object) -> object:
@@ -156,7 +156,7 @@ class Watch:
         return classmethod(apply)
 
     def _describer(self) -> Callable:
-        """What makes an op's Call. It runs for every op: all that it needs is at hand."""
+        """The function that makes an op's Call. It runs for every op, so it looks up nothing."""
         calls, sizes, place, stack = self._calls, self._sizes, self._place, self.options.stack
 
         def describe(op: Op, inputs: tuple, parameters: tuple, results: tuple, made: bool = True) -> Call:
@@ -172,14 +172,14 @@ class Watch:
         return describe
 
     def _call(self, key: tuple, results: tuple) -> Call:
-        """The Call of all that have this key: it settles the results, too, and which buffers are made (not a view's, nor those that inner ops have made)."""
+        """The Call for a key, which also determines the results' layouts and the buffers allocated (not for views, nor for buffers of inner ops)."""
         op, made, _, parameters, *inputs = key
         known = (tuple(inputs), parameters, tuple([each._layout for each in results])) if self.options.shapes else ((), (), ())
         fresh = self.options.memory and made and not op.is_view and not any(id(each._storage) in self._sizes for each in results)
         return Call(op, *known, self._lines() if self.options.stack else (), tuple([each._storage.nbytes() for each in results]) if fresh else ())
 
     def _lines(self) -> tuple[str, ...]:
-        """The lines of the user's code that are being run, innermost first: `file(line): function`."""
+        """The user's source lines on the stack, innermost first: `file(line): function`."""
         place = self._place()
         if place not in self._stacks:
             frame, frames = sys._getframe(1), []
@@ -191,7 +191,7 @@ class Watch:
         return self._stacks[place][0]
 
     def _watch_storage(self) -> Callable:
-        """What a storage runs when it goes."""
+        """The finalizer of a storage."""
         sizes, note, clock = self._sizes, self.note, self.clock
 
         def gone(storage: Storage) -> None:
@@ -208,7 +208,7 @@ def _title(what: str, method: str) -> Callable:
 
 
 def _with_own(base: type, name: str) -> Iterator[type]:
-    """A class and all its subclasses that define a method of this name."""
+    """The classes among a class and its subclasses that define a method of this name."""
     waiting, seen = [base], set()
     while waiting:
         kind = waiting.pop()
@@ -220,9 +220,9 @@ def _with_own(base: type, name: str) -> Iterator[type]:
 
 
 def _name_in_caller(module: Module, calling: object) -> str:
-    """What the code that calls a module calls it: a variable's name, or its path in a module that a variable holds; else its class.
+    """The name of a module in the code that calls it: a variable's name, or its path in a module held by a variable; else its class.
 
-    Empty for a module called by another: a frame that runs the code `calling` beyond our own.
+    Empty for a module that is called by another module (if a frame of the code `calling` is on the stack).
     """
     frame = outer = sys._getframe(2)
     while outer is not None:
