@@ -1,4 +1,4 @@
-"""Saving and loading: safetensors files and PyTorch's checkpoints. Both hold data and never code: nothing in a file is imported or run."""
+"""Saving and loading: safetensors files and PyTorch's checkpoints. Both hold only data: nothing in a file is imported or executed."""
 
 from __future__ import annotations
 

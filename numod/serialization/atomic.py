@@ -1,4 +1,4 @@
-"""Writing that is whole or not at all: a file beside the target, then a rename. Not what is written."""
+"""Atomic writing of files: to a temporary file next to the target, which is then renamed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .source import checked_path
 
 @contextlib.contextmanager
 def written(f: object) -> Iterator[BinaryIO]:
-    """A file to write to, which replaces the file `f` when the block ends without an error; a file object `f` is written to as it is.
+    """Context that yields a file to write to, which replaces the file `f` when the block ends without an error; a file object `f` is written to directly.
 
-    Whatever stops the process on the way, the old file is whole. The new one keeps its permissions and stands where a symbolic link points.
+    If the process stops midway the old file is intact. Permissions are kept, and symbolic links are followed.
     """
     if hasattr(f, "write"):
         yield f
@@ -25,7 +25,7 @@ def written(f: object) -> Iterator[BinaryIO]:
     target = _checked_target(f)
     temporary = os.path.join(os.path.dirname(target), f".numod-{secrets.token_hex(8)}.tmp")
     try:
-        with open(temporary, "xb") as file:  # "x", so that nobody else's file is touched
+        with open(temporary, "xb") as file:  # mode "x", so that no existing file is overwritten
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -40,7 +40,7 @@ def written(f: object) -> Iterator[BinaryIO]:
 
 
 def _checked_target(path: object) -> str:
-    """The file that will be replaced: behind symbolic links, in a folder that exists, and no device such as /dev/null."""
+    """The file to replace, with symbolic links resolved. Raises if its folder does not exist, or if it is a device such as /dev/null."""
     target = os.path.realpath(checked_path("save", path))
     if not os.path.isdir(os.path.dirname(target)):
         raise FileNotFoundError(errno.ENOENT, "save: the folder does not exist", os.path.dirname(target))
@@ -50,7 +50,7 @@ def _checked_target(path: object) -> str:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the rename last through a power failure, where the system lets folders be synced."""
+    """Make the rename durable (fsync of the folder), where the system supports it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""`numod.save` and `numod.load`: which format a file has or gets, and nothing of the formats themselves."""
+"""`numod.save` and `numod.load`: the choice of the file format. The formats are in other files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .source import Source, opened
 from .torch_file import LEGACY_MARK, ZIP_START, read_archive, read_legacy
 from .torch_save import write_archive
 
-_START_BYTES = 24  # that tell the format
+_START_BYTES = 24  # suffixes of PyTorch checkpoints
 _TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 
 
@@ -26,7 +26,7 @@ def save(
 
     A path that ends in .pt, .pth, .bin or .ckpt becomes a checkpoint that `torch.load` reads as well; any other a safetensors file, whose
     metadata describes what is nested (a dict of tensors alone is a plain one). Tensors that share memory do so after loading. A path appears
-    whole or not at all: a crash on the way leaves what was there before. There is one format of each kind, whatever `pickle_protocol`. Raises TypeError for modules and all else that is not data: save the
+    whole or not at all: a crash on the way leaves what was there before. `pickle_protocol` has no effect. Raises TypeError for modules and anything else that is not data: save the
     `state_dict()`.
     """
     refuse_pickle_module(pickle_module)
@@ -41,7 +41,7 @@ def save(
 def load(
     f: str | os.PathLike | BinaryIO, map_location: object = None, pickle_module: object = None, *, weights_only: bool | None = None, mmap: bool | None = None,
 ) -> Any:
-    """What `save`, `torch.save` or the package safetensors wrote to the path or binary file object `f`; the content tells which.
+    """Load what `save`, `torch.save` or the package safetensors wrote to the path or binary file object `f`; the format is detected from the content.
 
     `map_location` says on which device: None where it was saved, or a device, a dict from saved devices to others, or a function of a flat tensor and
     the name of its device. `mmap=True` leaves the bytes in the file until they are used. Only data is read, with `weights_only=False` as well: no
@@ -60,7 +60,7 @@ def _reader_of(source: Source) -> Any:
         return read_archive
     if LEGACY_MARK in start:
         return read_legacy
-    if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5") and start[8:9] != b"{":  # a header of safetensors could begin like this, too
+    if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5") and start[8:9] != b"{":  # a safetensors header could start with the same bytes
         refuse(source.name, "it is a pickle, but no checkpoint of torch.save, and load never runs pickles; use pickle.load if you trust the file")
     if not start and source.start:
         refuse(source.name, "the file object stands at its end; call seek(0) on it first")

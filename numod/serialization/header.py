@@ -1,10 +1,10 @@
-"""The header of a safetensors file: what it may say, checked rule by rule. Not the tensors' bytes: those are read by `safetensors`.
+"""The header of a safetensors file, parsed and validated. The tensors' bytes are read by `safetensors`.
 
 A file is the header's length N (8 bytes, little endian), N bytes of JSON, and the tensors' bytes one after another. The header maps each
 name to `{"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}`, offsets counted from the end of the header, and `__metadata__`
 to a map from string to string. Source: https://github.com/huggingface/safetensors, section "Format".
 
-A file may come from anyone: `read_header` holds every rule against the file's true size before a byte of tensor memory is taken.
+Files are untrusted: `read_header` checks every rule, against the file's actual size, before any tensor memory is allocated.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MAX_HEADER_BYTES = 100_000_000
 LENGTH = struct.Struct("<Q")
 METADATA = "__metadata__"
 _MAX_DIMENSIONS = 64  # NumPy's limit
-_MAX_ENTRY_LENGTH = 1_000_000  # characters of JSON about one tensor, a thousand times what 64 dimensions take
-_MAX_BYTES = 2**63 - 1  # what a size may be at most anywhere in the format, and in an index
+_MAX_ENTRY_LENGTH = 1_000_000  # maximum characters of JSON per tensor, a thousand times what 64 dimensions need
+_MAX_BYTES = 2**63 - 1  # the largest size that the format and an index allow
 
 
 class Format(NamedTuple):
@@ -35,7 +35,7 @@ class Format(NamedTuple):
     numpy: str | None = None
 
 
-# Every code of the format, so that sizes can be checked even where numod has no such dtype. NumPy has no bfloat16: its bits go as int16.
+# All codes of the format, so that sizes can be checked even for dtypes that numod lacks. NumPy has no bfloat16: its bits are read as int16.
 FORMATS = {
     "BOOL": Format(8, "bool", "|u1"),
     "U8": Format(8, "uint8", "|u1"),
@@ -72,7 +72,7 @@ _NAME, _COMMA = re.compile(rf"{_SPACE}({_TEXT}){_SPACE}:{_SPACE}"), re.compile(r
 
 
 class Entry(NamedTuple):
-    """A tensor as the header describes it."""
+    """A tensor's entry in the header."""
 
     name: str
     code: str
@@ -82,7 +82,7 @@ class Entry(NamedTuple):
 
 
 def is_unicode(text: str) -> bool:
-    """Whether `text` can be written as UTF-8: half of a surrogate pair cannot."""
+    """Whether `text` can be encoded as UTF-8, which lone surrogates cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -91,7 +91,7 @@ def is_unicode(text: str) -> bool:
 
 
 def read_header(source: Source) -> tuple[list[Entry], dict[str, str], int]:
-    """The tensors in the order of their bytes, the metadata, and where the bytes begin. Every rule of the format is checked here."""
+    """(tensors in the order of their bytes, metadata, offset of the bytes). All rules of the format are checked here."""
     text, begin = _read_header_text(source)
     entries, metadata = _parse_header(text, source.name)
     entries.sort(key=lambda entry: (entry.begin, entry.end))
@@ -132,7 +132,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_without_duplicates, parse_constan
 
 
 def _parse_header(text: str, path: object) -> tuple[list[Entry], dict[str, str]]:
-    """Tensors and metadata, each checked as soon as it is read: what is not an entry takes no memory."""
+    """(tensors, metadata), each checked as soon as it is parsed, so that invalid input takes no memory."""
     entries, metadata = [], {}
     try:
         for name, value in _members(text, _OBJECT, "an object with dtype, shape and data_offsets"):
@@ -164,9 +164,9 @@ def _parse_metadata(value: str) -> dict[str, str]:
 
 
 def _members(text: str, pattern: re.Pattern, expected: str) -> Iterator[tuple[str, str]]:
-    """Names and values' texts of a JSON object whose values all match `pattern`. Raises ValueError where the text is something else.
+    """(name, value text) of the members of a JSON object whose values match `pattern`. Raises ValueError for other text.
 
-    Read member by member, since `json.loads` would build whatever a hostile header of 100 MB asks for, thirty times its size.
+    Parsed member by member, since `json.loads` of a malicious 100 MB header would allocate thirty times its size.
     """
     names: set[str] = set()
     position = _match(_BEGIN, text, 0, "'{'").end()
@@ -213,7 +213,7 @@ def _are_sizes(values: object) -> bool:
 
 
 def _check_byte_count(name: str, code: str, shape: list[int], offsets: list[int], path: object) -> None:
-    if math.prod(size or 1 for size in shape) * 8 > _MAX_BYTES:  # also with a 0 among the sizes, since no array has such strides
+    if math.prod(size or 1 for size in shape) * 8 > _MAX_BYTES:  # also if a size is 0, since no array could have such strides
         refuse(path, f"the shape {shorten(shape)} is larger than any memory", name)
     bits = math.prod(shape) * FORMATS[code].bits
     if bits != 8 * (offsets[1] - offsets[0]):
@@ -221,7 +221,7 @@ def _check_byte_count(name: str, code: str, shape: list[int], offsets: list[int]
 
 
 def _check_coverage(entries: list[Entry], data_bytes: int, path: object) -> None:
-    """Tensors lie one behind the other: no hole, no overlap, nothing behind the last."""
+    """Raise unless the tensors' bytes are contiguous: no gap, no overlap, nothing after the last one."""
     position = 0
     for entry in entries:
         if entry.begin != position:

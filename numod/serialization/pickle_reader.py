@@ -1,8 +1,8 @@
-"""A reader of pickles that can build plain data and nothing else: it imports no module and calls only what it is handed. Not `pickle`.
+"""A safe unpickler: it builds only plain data, imports nothing, and calls only functions it is given. It does not use `pickle`.
 
-A pickle is a program for a stack machine. This machine knows the instructions for numbers, text, bytes, containers and the memo; a global is
-looked up by the caller in a table, and REDUCE calls only a `Call` from that table. Each instruction takes memory in proportion to its own
-length: arguments that are used again by way of the memo are counted, so that a short program cannot ask for a long result.
+A pickle is a program for a stack machine. This machine implements the opcodes for numbers, text, bytes, containers and the memo; globals are
+looked up in the caller's table, and REDUCE calls only a `Call` from that table. Memory use is proportional to the pickle's length: arguments
+reused through the memo are counted, so that a short program cannot build a large result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from .keys import checked_key
 from .refusal import CheckpointError, shorten
 
-_CALL_BUDGET = 16  # elements handed to calls, per byte of the pickle
+_CALL_BUDGET = 16  # budget of elements passed to calls, per byte of the pickle
 _FORBIDDEN = {
     "i": "INST", "o": "OBJ", "\x81": "NEWOBJ", "\x92": "NEWOBJ_EX", "\x82": "EXT1", "\x83": "EXT2", "\x84": "EXT4", "P": "PERSID",
     "\x97": "NEXT_BUFFER", "\x98": "READONLY_BUFFER",
@@ -23,29 +23,29 @@ _FORBIDDEN = {
 
 
 class Call(NamedTuple):
-    """A global that REDUCE may call."""
+    """A global that the opcode REDUCE may call."""
 
     name: str
     function: Callable
 
 
 class PickleReader:
-    """Reads one pickle from `data`, beginning at `position`, which afterwards is the end of the pickle.
+    """Reads one pickle from `data`, starting at `position`, which afterwards is the end of the pickle.
 
-    `find_global(module, name)` gives what a global stands for, `load_persistent(id)` what a persistent id stands for, `build(object, state)`
-    sets the state of an object; each raises ValueError for what it does not accept, and so does `read`.
+    `find_global(module, name)` resolves a global, `load_persistent(id)` a persistent id, `build(object, state)` sets an object's state; each
+    raises ValueError for what it does not accept, as does `read`.
     """
 
     def __init__(self, data: bytes | bytearray, find_global: Callable, load_persistent: Callable, build: Callable, position: int = 0) -> None:
         self.data, self.position = data, position
         self.find_global, self.load_persistent, self.build = find_global, load_persistent, build
         self.stack: list[Any] = []
-        self.marks: list[list[Any]] = []  # the stacks below the open marks
+        self.marks: list[list[Any]] = []  # saved stacks of the open marks
         self.memo: dict[int, Any] = {}
         self.budget = _CALL_BUDGET * (len(data) - position) + 1024
 
     def read(self) -> Any:
-        """The object. Raises ValueError, saying where, for anything but a sound pickle of plain data."""
+        """Read the object. Raises ValueError with the position for anything but a valid pickle of plain data."""
         while True:
             begin = self.position
             code = self.take(1)[0]
@@ -59,12 +59,12 @@ class PickleReader:
                 raise ValueError(f"byte {begin}{self.where()}: {error}") from error
 
     def where(self) -> str:
-        """The keys on the way to what is being built, for messages."""
+        """The path of keys to the value being built, for error messages."""
         path = ".".join(key for stack in [*self.marks[-20:], self.stack] for key in _open_keys(stack) if len(key) < 100)
         return f", in {shorten(path)}" if path else ""
 
     def take(self, count: int) -> bytes:
-        """The next bytes of the program."""
+        """The next `count` bytes of the program."""
         end = self.position + count
         if end > len(self.data):
             raise ValueError(f"the pickle ends at byte {len(self.data)}, and {count} bytes at {self.position} are wanted")
@@ -82,23 +82,23 @@ class PickleReader:
         return line
 
     def number(self, form: str) -> Any:
-        """A number in the program, as `struct` describes it."""
+        """A number in the program, in a format of `struct`."""
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
     def pop(self) -> Any:
-        """The top of the stack, removed."""
+        """Pop the top of the stack."""
         if not self.stack:
             raise ValueError("an instruction takes from an empty stack")
         return self.stack.pop()
 
     def top(self, *kinds: type) -> Any:
-        """The top of the stack, which must be of one of these types exactly."""
+        """The top of the stack, which must have exactly one of these types."""
         if not self.stack or type(self.stack[-1]) not in kinds:
             raise ValueError(f"expected {' or '.join(kind.__name__ for kind in kinds)} on the stack")
         return self.stack[-1]
 
     def pop_mark(self) -> list:
-        """All above the last mark, removed with the mark."""
+        """Pop everything above the last mark, and the mark."""
         items = self.stack
         if not self.marks:
             raise ValueError("there is no mark on the stack")
@@ -106,7 +106,7 @@ class PickleReader:
         return items
 
     def call(self, function: Any, arguments: Any) -> Any:
-        """The result of a global's function, if it has one, and while the budget lasts."""
+        """Call the function of a global, if it has one and the budget is not exhausted."""
         if not isinstance(function, Call) or type(arguments) is not tuple:
             raise ValueError(f"a call of {shorten(function)} with {shorten(arguments)}, and only functions of the table are called")
         self.budget -= sum(len(each) for each in arguments if isinstance(each, (str, bytes, bytearray, list, tuple, dict, set, frozenset)))
@@ -116,7 +116,7 @@ class PickleReader:
 
 
 def _open_keys(stack: list) -> list[str]:
-    """The keys on a stack whose values are being built: the last text, and those before it with nothing between but a dict that is still empty."""
+    """The keys on a stack whose values are being built: the last string, and those before it that are followed only by an empty dict."""
     place = next((len(stack) - 1 - back for back, item in enumerate(reversed(stack[-4:])) if isinstance(item, str)), -1)
     keys: list[str] = []
     while place >= 0 and isinstance(stack[place], str) and len(keys) < 20:
@@ -133,7 +133,7 @@ def _refuse_operation(machine: PickleReader) -> None:
 
 
 def _checked_value(value: Any) -> Any:
-    """What may be kept in a container: no bare function of the table."""
+    """`value` if it may be stored in a container: not a function of the table."""
     if isinstance(value, Call):
         raise ValueError(f"the bare function {value.name}, which is no data")
     return value
@@ -214,7 +214,7 @@ def _mark(machine: PickleReader) -> None:
 
 def _reduce(machine: PickleReader) -> None:
     arguments, function = machine.pop(), machine.pop()
-    machine.stack.append(function)  # so that `where` still finds the key below it
+    machine.stack.append(function)  # keeps the key below it on the stack for `where`
     machine.stack[-1] = machine.call(function, arguments)
 
 

@@ -1,4 +1,4 @@
-"""From a file's bytes to tensors where the caller wants them: element types, byte order, `map_location`. Not where the bytes stand in the file."""
+"""Tensors from a file's bytes, on the device that the caller wants: element types, byte order, `map_location`."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from ..device.device import Device
 from ..device.layout import layout
 from .refusal import refuse
 
-Placement = Callable[[Tensor, str], Tensor]  # a flat tensor on the CPU and the name of the device it was saved on -> the tensor where it shall be
+Placement = Callable[[Tensor, str], Tensor]  # (flat CPU tensor, name of the device it was saved on) -> tensor on the wanted device
 
 
 def flat_tensor(raw: np.ndarray, kind: dtypes.dtype, byte_order: str = "little") -> Tensor:
-    """Bytes as a tensor of one dimension over exactly this memory, on the CPU."""
+    """A one-dimensional CPU tensor over exactly these bytes."""
     data = raw.view(kind.storage)
     if not data.flags.aligned:
         data = data.copy()
     if byte_order != sys.byteorder:
         data.byteswap(inplace=True)
     if kind is dtypes.bool_:
-        np.minimum(data, 1, out=data)  # any byte but 0 is true, so that no bool holds a third value
+        np.minimum(data, 1, out=data)  # any nonzero byte is True: bools must be stored as 0 or 1
     return wrap(Storage(data), layout((len(data),), kind, Device("cpu")), 0)
 
 
 def placement(map_location: object, path: object) -> Placement:
-    """What PyTorch's `map_location` asks for: None (where it was saved), a device, a dict from saved to wanted devices, or a function.
+    """The placement function for PyTorch's `map_location`: None (the saved device), a device, a dict from saved to wanted devices, or a function.
 
-    The function gets the values as a flat tensor, and the device they were saved on as text; it returns a tensor, or None for where it was.
+    The function gets the values as a flat tensor and the name of the device they were saved on; it returns a tensor, or None for the saved device.
     """
     if map_location is None:
         return lambda flat, location: _restored(flat, location, path)
     if isinstance(map_location, Mapping):
         renamed = {str(saved): str(wanted) for saved, wanted in map_location.items()}
         return lambda flat, location: _restored(flat, renamed.get(location, location), path)
-    if callable(map_location) and not isinstance(map_location, Device):  # a device is a decorator as well
+    if callable(map_location) and not isinstance(map_location, Device):  # devices are callable too (as decorators)
         return lambda flat, location: _chosen(map_location(flat, location), flat, location, path)
     device = Device(map_location)
     return lambda flat, _: flat.to(device)
@@ -54,7 +54,7 @@ def _chosen(answer: object, flat: Tensor, location: str, path: object) -> Tensor
 
 
 def _restored(flat: Tensor, location: str, path: object) -> Tensor:
-    """On the device named. Raises CheckpointError where this machine has no such device."""
+    """The tensor on the named device. Raises CheckpointError if this machine has no such device."""
     if location == "cpu":
         return flat
     try:

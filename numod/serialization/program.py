@@ -1,8 +1,8 @@
-"""A recorded program in one file: its steps as JSON, its tensors as safetensors. Loading runs no code and needs none of the model's Python.
+"""A recorded program in one file: its steps as JSON, its tensors as safetensors. Loading executes no code and does not need the model's Python code.
 
-The file is a safetensors file. Its metadata has the program under the key `numod.program`; each storage of a held tensor is a flat tensor.
-What is written is what was recorded, op by op; passes and compilation happen where it is loaded. An optimizer's step is refused: its numbers come from Python.
-A file is checked for form, not for intent: the indices that a program was recorded to check are checked only if its file says so. Run those you trust.
+The file is a safetensors file whose metadata contains the program under the key `numod.program`; each storage of a captured tensor is a flat tensor.
+The program is written as recorded, op by op; graph passes and compilation happen after loading. Optimizer steps are refused: their scalars come from Python.
+Files are checked for validity, but not for safety: a program's index checks run only if the file contains them. Run only files you trust.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ..ops.update import Update
 from .safetensors import load_file, load_metadata, save_file
 
 KEY, FORMAT = "numod.program", 1
-_LIMIT = 1 << 20  # steps of a program that is read: more is no program but an attack
+_LIMIT = 1 << 20  # maximum number of steps accepted from a file
 _Drawn = dict[int, int]  # the number of each draw, by its id
 
 
 def save_program(program: Program, filename: str | os.PathLike) -> None:
-    """Write a program that `numod.graph.trace` recorded. Raises ValueError for what only this process knows, such as an optimizer's numbers."""
+    """Write a program that `numod.graph.trace` recorded. Raises ValueError for steps that depend on this process, such as an optimizer's scalars."""
     storages: dict[int, str] = {}
     tensors: dict[str, Tensor] = {}
     held = []
@@ -86,7 +86,7 @@ def _step(step: Step | Check, drawn: _Drawn) -> dict[str, Any]:
 
 @cache
 def _known() -> dict[str, Op]:
-    """The library's ops by kind and name."""
+    """numod's ops by (kind, name)."""
     found: dict[str, Op] = {}
     for name, module in list(sys.modules.items()):
         if name.startswith("numod.ops."):
@@ -102,7 +102,7 @@ def _drawing(draw: Draw, drawn: _Drawn) -> dict[str, Any]:
 
 
 def _name_of(op: Op) -> Any:
-    """An op by name; a derived row by its row and input, as [row, "grad", input]."""
+    """The name of an op; of a row derived as a gradient [row, "grad", input]."""
     if op is EMPTY:
         return "empty"
     if isinstance(op, Closing):

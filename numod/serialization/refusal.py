@@ -1,4 +1,4 @@
-"""CheckpointError, and how a file is refused: which file, which tensor, which rule. Not the rules: each format holds its own."""
+"""CheckpointError, and its messages: which file, which tensor, which rule. The rules are with the formats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NoReturn
 
 
 class _Excerpt(reprlib.Repr):
-    """`repr` of the first few members of the first few levels: what a file describes in a kilobyte may print as a terabyte."""
+    """`repr` limited to a few members and levels: a kilobyte of a file can describe an object whose repr is a terabyte."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,22 +22,22 @@ _excerpt = _Excerpt()
 
 
 class CheckpointError(RuntimeError, pickle.UnpicklingError):
-    """A file that cannot be loaded: damaged, hostile, or holding what numod has not. The message names the file and the reason.
+    """A file cannot be loaded: it is damaged, malicious, or contains something numod does not support. The message names the file and the reason.
 
-    It is both kinds of error that PyTorch raises for such files, so that handlers written for either go on working.
+    A subclass of both errors that PyTorch raises for such files, so that handlers for either work.
     """
 
 
 def refuse(path: object, reason: str, name: str | None = None) -> NoReturn:
-    """Raise the CheckpointError for a file that breaks a rule, naming the file and, where one is at fault, the tensor."""
+    """Raise CheckpointError with the file, the broken rule and, if one is at fault, the tensor."""
     where = "" if name is None else f", tensor {shorten(name)}"
     raise CheckpointError(f"load: {str(path)!r}{where}: {reason}")
 
 
 def shorten(value: object) -> str:
-    """`repr` of something from a file, cut to one line of a message and made in a short time whatever it is."""
+    """`repr` of a value from a file, limited in length and in time."""
     try:
         text = _excerpt.repr(value)
-    except ValueError:  # an int of more digits than Python prints
+    except ValueError:  # an int with more digits than Python converts to text
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -1,6 +1,6 @@
-"""The safetensors file format: write and read tensors by name, and, described in the metadata, the object they were taken from. No code is stored or run.
+"""The safetensors file format: tensors by name and, described in the metadata, the object that contained them. No code is stored or executed.
 
-`header` says what a file looks like and checks what is read; `structure` describes objects.
+`header` defines and validates the layout of a file; `structure` describes objects.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .source import Source, opened
 from .structure import Description, build_object
 from .torch_objects import window
 
-STRUCTURE = "numod.structure"  # the key of the metadata under which an object is described
+STRUCTURE = "numod.structure"  # the metadata key of an object's description
 
 
 def save_file(tensors: Mapping[str, Tensor], filename: str | os.PathLike, metadata: Mapping[str, str] | None = None) -> None:
     """Write a flat dict of tensors, such as a `state_dict()`, with `metadata`, a dict from string to string, in the header.
 
-    The bytes are those that the package `safetensors` writes. Tied tensors are written once per name. Raises TypeError for anything that is no
-    dict from string to Tensor, ValueError for a name or size the format cannot hold.
+    The bytes are those that the package `safetensors` writes. Tied tensors are written once per name. Raises TypeError for anything but
+    a dict from string to Tensor, ValueError for a name or size that the format cannot represent.
     """
     _check_tensors(tensors)
     _check_metadata_to_save(metadata)
@@ -38,9 +38,9 @@ def save_file(tensors: Mapping[str, Tensor], filename: str | os.PathLike, metada
 
 
 def save_object(obj: object, f: object) -> None:
-    """Write an object of tensors and plain data. A dict of tensors alone gives a plain file; else the metadata describes the object.
+    """Write an object of tensors and plain data. A dict of tensors becomes an ordinary file; for others the metadata describes the object.
 
-    In a flat dict every name has its tensor in the file, tied or not, so that other readers find all of them.
+    In a flat dict every name has its own tensor in the file, tied or not, so that other readers find all of them.
     """
     description = Description(obj)
     tensors = dict(description.tensors)
@@ -52,7 +52,7 @@ def save_object(obj: object, f: object) -> None:
 
 
 def load_file(filename: str | os.PathLike, device: object = None) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name, on `device` (None: the CPU), whatever object they were taken from.
+    """The tensors of a safetensors file by name, on `device` (None: the CPU), without the object that contained them.
 
     Raises FileNotFoundError, and CheckpointError (a RuntimeError) naming the file, the tensor and the broken rule where the file is no valid
     safetensors file or holds a dtype that numod has not.
@@ -69,7 +69,7 @@ def load_metadata(filename: str | os.PathLike) -> dict[str, str]:
 
 
 def read_object(source: Source, place: Placement) -> Any:
-    """What `save_object` wrote: the object, or the dict of tensors that any other safetensors file is."""
+    """Load what `save_object` wrote, or the dict of tensors of any other safetensors file."""
     entries, metadata, begin = read_header(source)
     if STRUCTURE not in metadata:
         return _plain_tensors(source, entries, begin, place)
@@ -87,7 +87,7 @@ def _plain_tensors(source: Source, entries: list[Entry], begin: int, place: Plac
 
 
 def _reader(source: Source, entries: list[Entry], begin: int, place: Placement) -> Callable[[str, str], tuple[Tensor, tuple]]:
-    """A function from a tensor's name and device to its flat values, read once, and its shape."""
+    """A function (tensor name, device) -> (flat values, read once; shape)."""
     known = {entry.name: entry for entry in entries}
     values: dict[str, Tensor] = {}
 
@@ -143,7 +143,7 @@ def _code_of(name: str, tensor: Tensor) -> str:
 
 
 def _in_file_order(tensors: Mapping[str, Tensor]) -> list[str]:
-    """The order that the format's own package gives: large elements first, then by name, so that all are aligned."""
+    """The order used by the package safetensors: by descending element size, then by name, so that all tensors are aligned."""
     return sorted(tensors, key=lambda name: (-FORMATS[_code_of(name, tensors[name])].bits, name))
 
 
@@ -161,7 +161,7 @@ def _write_all(file: BinaryIO, header: bytes, chunks: Iterable[memoryview]) -> N
 
 
 def _header_bytes(order: list[str], tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None) -> bytes:
-    """Length and JSON header, padded with spaces so that the data begins at a multiple of 8 bytes."""
+    """Length and JSON header, padded with spaces so that the data starts at a multiple of 8 bytes."""
     header: dict[str, object] = {METADATA: dict(metadata)} if metadata else {}
     offset = 0
     for name in order:

@@ -1,4 +1,4 @@
-"""What can be saved: plain data and tensors, in plain containers. One walk over an object, before anything is written. Not how it is written."""
+"""Checks that an object can be saved: tensors and plain data in plain containers. It is traversed once, before anything is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBER_KINDS = "biufc"  # of NumPy dtypes
 
 
 def tensors_of(obj: object) -> list[tuple[str, Tensor]]:
-    """Every tensor in `obj` with its path ("model.0.weight"), each object once. Raises TypeError or ValueError for what cannot be saved."""
+    """All tensors in `obj` with their paths ("model.0.weight"), each object once. Raises TypeError or ValueError for what cannot be saved."""
     found: list[tuple[str, Tensor]] = []
     try:
         _visit(obj, (), found, set(), set())
@@ -79,6 +79,6 @@ def _hint(value: object) -> str:
 
 
 def refuse_pickle_module(module: object) -> None:
-    """Raise where a caller wants another pickle: files are read and written without one."""
+    """Raise if a caller passes a `pickle_module`: files are read and written without one."""
     if module not in (None, pickle):
         raise RuntimeError("numod reads and writes checkpoints without a pickle module, so that no code in a file can run; leave pickle_module out")

@@ -1,4 +1,4 @@
-"""Source: the bytes of a file, a file object or a mapped file, read by position and never beyond the end. Not what the bytes mean."""
+"""Source: random access to the bytes of a file, file object or memory-mapped file, with bounds checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .refusal import refuse
 
 
 class Source:
-    """A readable file: its `name` for messages, `start` (where the reader was given it) and `end`. Positions count from the file's beginning."""
+    """A readable file: its `name` for messages, `start` (the position it was given at) and `end`. Positions are absolute."""
 
     def __init__(self, file: BinaryIO, name: object, mapped: bool = False) -> None:
         self.file, self.name, self.mapped = file, name, mapped
@@ -26,7 +26,7 @@ class Source:
         self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped and self.end else None
 
     def bytes_at(self, position: int, count: int) -> np.ndarray:
-        """`count` writeable bytes; memory is taken only where the file has that many. Writes never reach the file."""
+        """`count` writeable bytes, allocated only if the file has that many. Writes do not change the file."""
         if not 0 <= position <= position + count <= self.end:
             refuse(self.name, f"it ends at byte {self.end}, and {count} bytes at {position} are wanted; the file is cut short")
         if self._mapping is not None:
@@ -38,7 +38,7 @@ class Source:
         return array
 
     def _fill(self, target: memoryview) -> int:
-        """Read into `target`, in as many pieces as the file likes to give; the number of bytes there were."""
+        """Read into `target`, in several pieces if need be; returns the number of bytes read."""
         filled = 0
         while filled < len(target):
             piece = self.file.read(min(len(target) - filled, 1 << 24))
@@ -51,7 +51,7 @@ class Source:
 
 @contextlib.contextmanager
 def opened(f: object, mapped: bool = False) -> Iterator[Source]:
-    """The source behind a path or a readable, seekable file object. Raises RuntimeError for a pipe or device, whose reading might never end."""
+    """The Source of a path or a readable, seekable file object. Raises RuntimeError for a pipe or device, which may have no end."""
     if all(hasattr(f, name) for name in ("read", "seek", "tell")):
         if mapped:
             raise ValueError("load: mmap needs the path of a file, got a file object")
@@ -59,14 +59,14 @@ def opened(f: object, mapped: bool = False) -> Iterator[Source]:
         return
     path = checked_path("load", f)
     mode = os.stat(path).st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a folder gets the usual IsADirectoryError from open
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # for a folder, `open` raises IsADirectoryError
         refuse(path, "it is no regular file")
     with open(path, "rb") as file:
         yield Source(file, path, mapped)
 
 
 def checked_path(what: str, path: object) -> str:
-    """The path as text. Raises TypeError for what is no path."""
+    """The path as a string. Raises TypeError for other objects."""
     try:
         return os.fsdecode(path)
     except TypeError:

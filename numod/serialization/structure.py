@@ -1,6 +1,6 @@
-"""How an object of nested containers is described in JSON beside its tensors, and built again. Not the file both stand in: see `safetensors`.
+"""Nested containers described in JSON next to their tensors, and rebuilt from it. The file format is in `safetensors`.
 
-null, true, numbers, text and lists are themselves; all else is an object of one tag: `{"tensor": "model.0.weight"}`, `{"tuple": [1, 2]}`,
+null, bools, numbers, strings and lists stand for themselves; everything else is an object with one tag: `{"tensor": "model.0.weight"}`, `{"tuple": [1, 2]}`,
 `{"dict": {"lr": 0.1}}`, `{"items": [[0, "a"]]}` (a dict with keys that are not text), `{"float": "nan"}`. Tensors that share elements are
 windows on one: `{"tensor": name, "view": [offset, shape, strides]}`.
 """
@@ -29,11 +29,11 @@ from .saveable import MAPPINGS, SETS, tensors_of
 from .torch_objects import number_dtype, window
 
 _CLASSES = {kind.__name__: kind for kind in (OrderedDict, Counter, tuple, set, frozenset)}
-_MAX_INTEGER = 1 << 63  # in JSON; larger ones are written in hexadecimal
+_MAX_INTEGER = 1 << 63  # largest int in JSON; larger ones are written in hexadecimal
 
 
 class Description:
-    """An object as text, and the tensors the text names. Each has one name; equal windows on one storage have the same."""
+    """An object as JSON text, and the tensors it refers to by name. Equal views of one storage share a name."""
 
     def __init__(self, obj: object) -> None:
         self.tensors: dict[str, Tensor] = {}
@@ -44,16 +44,16 @@ class Description:
         self.text = json.dumps(self._encode(obj), separators=(",", ":"), allow_nan=False)
 
     def says_only(self, names: list[str]) -> bool:
-        """Whether the text tells no more than that these are tensors by these names: a file then needs no text."""
+        """Whether the object is just a dict of these tensors by name, so that a file needs no description."""
         return self.text == json.dumps({"dict": {name: {"tensor": name} for name in names}}, separators=(",", ":"))
 
     def _name_tensors(self, found: list[tuple[str, Tensor]]) -> None:
-        """Decide what is stored under which name: a window that overlaps no other as itself, overlapping ones as the memory they span."""
+        """Decide what is stored under which name: views that overlap no other as they are, overlapping ones as the memory they span."""
         first: dict[tuple, tuple[int, str, Tensor]] = {}
         for place, (path, tensor) in enumerate(found):
             first.setdefault(_window_of(tensor), (place, path, tensor))
         groups: list[list] = []
-        reach = 0  # to where in the storage the last group goes
+        reach = 0  # end of the last group in the storage
         for key, (place, path, tensor) in sorted(first.items(), key=lambda item: (item[0][0], item[1][2]._offset)):
             if not groups or groups[-1][0][3]._storage is not tensor._storage or tensor._offset >= reach:
                 groups.append([])
@@ -70,7 +70,7 @@ class Description:
             self._nodes[key] = {"tensor": self._add(path, tensor)}
             return
         begin, end = min(each._offset for *_, each in group), max(each._offset + each._layout.extent for *_, each in group)
-        while path in self._paths:  # a path of its own, since the windows may be stored under theirs as well
+        while path in self._paths:  # a name of its own, since the views may be stored under their paths as well
             path += ".storage"
         name = self._add(path, wrap(tensor._storage, layout((end - begin,), tensor.dtype, tensor.device), begin))
         for _, key, _, each in group:
@@ -164,7 +164,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 class _Builder:
-    """Builds what a structure describes, tag by tag."""
+    """Rebuilds an object from its description, tag by tag."""
 
     def __init__(self, tensor_of: Callable[[str, str], tuple[Tensor, tuple]]) -> None:
         self.tensor_of = tensor_of
@@ -187,7 +187,7 @@ class _Builder:
         }
 
     def decode(self, node: Any) -> Any:
-        """What a node describes."""
+        """The object described by a node."""
         if isinstance(node, list):
             return self._list(node)
         if not isinstance(node, dict):

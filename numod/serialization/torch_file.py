@@ -1,6 +1,6 @@
 """Reading PyTorch checkpoints without PyTorch: the zip archives that `torch.save` writes, and the format it wrote before version 1.6.
 
-Only where things are in the file: `pickle_reader` follows the pickle, `torch_objects` says what may be in it.
+Only the layout of the files: `pickle_reader` interprets the pickle, `torch_objects` defines what it may contain.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .source import Source
 from .torch_objects import TENSOR_FUNCTIONS, Stored, StorageType, build, find_global, is_index
 
 ZIP_START = b"PK\x03\x04"
-LEGACY_MARK = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # in the first bytes: what a pickle of the number that marked the files ends with
+LEGACY_MARK = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # in the first bytes: the end of the pickled magic number of the legacy format
 _LEGACY_VERSION = 1001
-_LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a member: signature, lengths of its name and its extra field
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # local file header: signature, lengths of the name and of the extra field
 _ZIP_ERRORS = (zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, OverflowError, EOFError, LookupError, struct.error)
 
 
 class Archive:
-    """A zip file whose members are read where they lie: nothing is unpacked, no path in it is ever opened."""
+    """A zip file whose members are read in place: nothing is extracted, and no path in it is opened."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -44,7 +44,7 @@ class Archive:
         self.root = self._root()
 
     def _root(self) -> str:
-        """The folder all records are in; its name is free."""
+        """The folder that contains all records, whose name is arbitrary."""
         roots = [name.removesuffix("data.pkl") for name in self.members if name.endswith("/data.pkl") and name.count("/") == 1]
         if any(name.startswith(f"{root}code/") for root in roots for name in self.members):
             refuse(self.source.name, "it is a TorchScript archive, which holds a program; save model.state_dict() with torch.save")
@@ -56,7 +56,7 @@ class Archive:
         return self.root + record in self.members
 
     def read(self, record: str) -> np.ndarray:
-        """The bytes of a record. Raises CheckpointError where it is missing, compressed, encrypted or damaged."""
+        """The bytes of a record. Raises CheckpointError if it is missing, compressed, encrypted or damaged."""
         member = self.members.get(self.root + record)
         name = self.source.name
         if member is None:
@@ -67,7 +67,7 @@ class Archive:
         if signature != ZIP_START:
             refuse(name, f"the record {shorten(record)} is not where the archive's list says")
         data = self.source.bytes_at(member.header_offset + _LOCAL_HEADER.size + sum(lengths), member.file_size)
-        if member.CRC and not self.source.mapped and zlib.crc32(data) != member.CRC:  # PyTorch writes 0 where it was told not to compute one
+        if member.CRC and not self.source.mapped and zlib.crc32(data) != member.CRC:  # PyTorch writes 0 if it was told not to compute checksums
             refuse(name, f"the record {shorten(record)} is damaged: its checksum is another")
         return data
 
@@ -89,13 +89,13 @@ def read_archive(source: Source, place: Placement) -> Any:
 
 
 def read_legacy(source: Source, place: Placement) -> Any:
-    """The object in a checkpoint of before PyTorch 1.6: pickles, the last of them a list of storages, whose bytes follow.
+    """The object in a checkpoint from before PyTorch 1.6: several pickles, the last one a list of storages, followed by their bytes.
 
-    The main pickle is read twice: without its tensors to learn the types of the storages, and again when their places are known.
+    The main pickle is read twice: first without tensors to find the storages' types, then again when their positions are known.
     """
     data = bytearray(source.bytes_at(source.start, source.end - source.start))
     types, position = _Storages(lambda *_: None), 0
-    for expected in (None, _LEGACY_VERSION, None):  # the mark, the version of the format, the kind of machine
+    for expected in (None, _LEGACY_VERSION, None):  # magic number, protocol version, system information
         value, position = _read_pickle(data, position, types, source)
         if expected is not None and (type(value) is not int or value != expected):
             refuse(source.name, "it has an unknown version of the format from before PyTorch 1.6")
@@ -112,7 +112,7 @@ def read_legacy(source: Source, place: Placement) -> Any:
 
 
 def _legacy_places(keys: object, data: bytearray, position: int, known: dict[str, Stored], source: Source) -> dict[str, np.ndarray]:
-    """The bytes of each storage, which follow the pickles: a count of elements, and the elements."""
+    """The position of each storage's bytes after the pickles: a count of elements, then the elements."""
     places: dict[str, np.ndarray] = {}
     for key in keys if type(keys) is list else refuse(source.name, "the list of storages is no list"):
         stored = known.get(key) if type(key) is str else None
@@ -127,14 +127,14 @@ def _legacy_places(keys: object, data: bytearray, position: int, known: dict[str
 
 
 def _find_all_but_tensors(module: str, name: str) -> object:
-    """As `find_global`, with None for every tensor; a dtype that numod has not is refused all the same."""
+    """`find_global`, but with None for tensors; unsupported dtypes are still refused."""
     found = find_global(module, name)
     is_tensor = f"{module}.{name}" in TENSOR_FUNCTIONS and not name.endswith("_v3")
     return Call(name, lambda storage=None, *_: storage.values if isinstance(storage, Stored) else None) if is_tensor else found
 
 
 def _read_pickle(data: bytes | bytearray, position: int, storages: _Storages, source: Source, find: Callable = find_global) -> tuple[Any, int]:
-    """The object of the pickle at `position`, and where the pickle ends. Every fault becomes a CheckpointError with the file's name."""
+    """(object, end) of the pickle at `position`. All errors become CheckpointErrors with the file's name."""
     machine = PickleReader(data, find, storages.find, build, position)
     try:
         value = machine.read()
@@ -146,7 +146,7 @@ def _read_pickle(data: bytes | bytearray, position: int, storages: _Storages, so
 
 
 class _Storages:
-    """The storages a pickle names, each one object however often it is named, so that ties are kept."""
+    """The storages that a pickle refers to, one object each, so that tied tensors stay tied."""
 
     def __init__(self, read: Callable[[str, Stored], Tensor]) -> None:
         self.read, self.known = read, {}

@@ -1,6 +1,6 @@
-"""What the globals in a PyTorch checkpoint stand for here: the table of all names that may occur. Not the pickle machine, not the file around it.
+"""The table of all globals allowed in a PyTorch checkpoint, and their equivalents here. The unpickler and the file format are in other files.
 
-Every function checks its arguments as if they came from an enemy: they do not come from PyTorch, but from whoever wrote the file.
+All functions treat their arguments as untrusted: they come from whoever wrote the file.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _RENAMED = {"__builtin__": "builtins", "numpy.core.multiarray": "numpy._core.mul
 
 
 class StorageType:
-    """The class of a storage: its name, and the dtype of its elements where numod has it."""
+    """A storage class: its name, and the dtype of its elements if numod has it."""
 
     def __init__(self, name: str, kind: dtypes.dtype | None) -> None:
         self.name, self.kind = name, kind
 
 
 class Stored:
-    """A storage in the file: its type, its key and size there, and `values`, a flat tensor that is read when first asked for."""
+    """A storage in the file: its type, key and size, and `values`, a flat tensor that is read on first use."""
 
     def __init__(self, kind: StorageType, count: int, location: str, read: Callable[[Stored], Tensor]) -> None:
         self.kind, self.count, self.location, self._read = kind, count, location, read
@@ -45,7 +45,7 @@ class Stored:
 
     @property
     def values(self) -> Tensor:
-        """The elements, on the device where they shall be. Raises ValueError for a dtype numod has not."""
+        """The elements, on the wanted device. Raises ValueError for an unsupported dtype."""
         if self.kind.kind is None:
             raise ValueError(f"it holds a {self.kind.name}, and numod has no such dtype; it has {', '.join(dtypes.ALL)}")
         if self._values is None:
@@ -54,7 +54,7 @@ class Stored:
 
 
 def find_global(module: str, name: str) -> object:
-    """What a global stands for. Raises ValueError for every name but those of the table: nothing is imported."""
+    """The equivalent of a global. Raises ValueError for names that are not in the table: nothing is imported."""
     module = _RENAMED.get(module, module)
     found = GLOBALS.get(f"{module}.{name}")
     if found is not None:
@@ -66,7 +66,7 @@ def find_global(module: str, name: str) -> object:
 
 
 def build(target: object, state: object) -> None:
-    """Set the state of an object that was just made, as far as it is data: OrderedDict (`_metadata` of a state dict), NumPy's dtype and array."""
+    """Set the state of a new object, for the supported types: OrderedDict (`_metadata` of a state dict), NumPy's dtype and array."""
     if type(target) is OrderedDict:
         if type(state) is not dict:
             raise ValueError("the state of an OrderedDict must be a dict")
@@ -83,7 +83,7 @@ def build(target: object, state: object) -> None:
 
 
 def is_index(value: object) -> bool:
-    """Whether `value` is an int that can count elements."""
+    """Whether `value` is an int valid as a size or offset."""
     return type(value) is int and 0 <= value < _MAX_ELEMENTS
 
 
@@ -92,7 +92,7 @@ def _are_indices(values: object) -> bool:
 
 
 def window(values: Tensor, offset: object, shape: object, strides: object) -> Tensor:
-    """A tensor on the storage of the flat `values`, row-major where `strides` is None. Raises ValueError where it would reach outside."""
+    """A view of the flat `values`, row-major if `strides` is None. Raises ValueError if it would leave the storage."""
     if not (is_index(offset) and _are_indices(shape) and (strides is None or (_are_indices(strides) and len(shape) == len(strides)))):
         raise ValueError("offset, sizes and strides must be non-negative integers, as many sizes as strides, 64 at most")
     if prod(size or 1 for size in shape) >= _MAX_ELEMENTS:
@@ -129,7 +129,7 @@ def _rebuild_parameter(data: object, requires_grad: object, hooks: object, state
 
 
 def _rebuild_from_type(function: object, kind: object, arguments: object, state: object) -> Tensor:
-    """A tensor with attributes that its user hung on it."""
+    """A tensor with attributes that user code had set on it."""
     if not isinstance(function, Call) or not function.name.startswith("_rebuild") or type(arguments) is not tuple or kind not in (_TENSOR, _PARAMETER):
         raise ValueError("a tensor of a class that is neither Tensor nor Parameter")
     result = function.function(*arguments)
@@ -137,7 +137,7 @@ def _rebuild_from_type(function: object, kind: object, arguments: object, state:
 
 
 def _with_attributes(tensor: Tensor, state: object) -> Tensor:
-    """Give the tensor the attributes in a state, never one that the class has or needs."""
+    """Set the attributes of a state on the tensor, but none that the class defines."""
     for name, value in state.items() if type(state) is dict else ():
         if type(name) is str and name.isidentifier() and not name.startswith("_") and not hasattr(Tensor, name):
             setattr(tensor, name, value)
@@ -145,14 +145,14 @@ def _with_attributes(tensor: Tensor, state: object) -> Tensor:
 
 
 def _encode(text: object, encoding: object) -> bytes:
-    """bytes, which a pickle of protocol 2 spells as text."""
+    """bytes, which pickle protocol 2 encodes as text."""
     if type(text) is not str or encoding not in ("latin1", "latin-1"):
         raise ValueError("bytes that are not written as latin1")
     return text.encode("latin1")
 
 
 def _bytearray(data: object = b"") -> bytearray:
-    if type(data) is not bytes:  # an int would ask for that many bytes
+    if type(data) is not bytes:  # bytes(int) would allocate that many bytes
         raise ValueError("a bytearray of no bytes")
     return bytearray(data)
 
@@ -201,7 +201,7 @@ def _numpy_scalar(kind: object, data: object) -> np.generic:
 
 
 def _numpy_array(kind: object, shape: object, code: object) -> np.ndarray:
-    return np.empty(0, np.uint8)  # what `_reconstruct` makes, until its state is set
+    return np.empty(0, np.uint8)  # the result of `_reconstruct` before its state is set
 
 
 def _set_array(target: np.ndarray, state: object) -> None:
@@ -216,7 +216,7 @@ def _set_array(target: np.ndarray, state: object) -> None:
 
 
 def _ordered_dict(pairs: object = ()) -> OrderedDict:
-    """Empty; Python 2 wrote the members as a list of lists."""
+    """An OrderedDict; Python 2 wrote its items as a list of lists."""
     if not isinstance(pairs, (list, tuple)) or not all(type(pair) in (list, tuple) and len(pair) == 2 for pair in pairs):
         raise ValueError("an OrderedDict of no pairs")
     return OrderedDict((checked_key(key), value) for key, value in pairs)

@@ -1,6 +1,5 @@
-"""Writing checkpoints that PyTorch reads: the zip archive of `torch.save`. Only data goes in, so `torch.load(weights_only=True)` takes it.
-
-The exceptions are frozensets and NumPy's numbers, which PyTorch reads only where its user allows them.
+"""Writing checkpoints that PyTorch reads: the zip archive of `torch.save`. They contain only data, so `torch.load(weights_only=True)` accepts them,
+except frozensets and NumPy scalars, which PyTorch users have to allow explicitly.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from ..device.device import Device
 from ..nn.parameter import Parameter
 from .saveable import tensors_of
 
-_ALIGNMENT = 64  # of each storage in the file, so that it can be mapped
+_ALIGNMENT = 64  # of each storage in the file, for memory mapping
 _LOCAL_HEADER_BYTES = 30
 
 
 class _Name:
-    """A global of PyTorch: its name for the pickle, with nothing behind it that could be imported."""
+    """A global of PyTorch, by name only: nothing is imported."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module, self.name = module, name
@@ -37,7 +36,7 @@ class _Name:
 
 
 class _StorageOf:
-    """Stands in the pickle for the storage of a tensor."""
+    """A placeholder for the storage of a tensor in the pickle."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -52,16 +51,16 @@ def _name(module: str, name: str) -> _Name:
 
 
 class _Pickler(pickle._Pickler):
-    """The pickler written in Python, since the other cannot be taught to write a name it cannot import."""
+    """The pickler in Python: the one in C cannot write a global that it cannot import."""
 
     dispatch = dict(pickle._Pickler.dispatch)
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file, protocol=2)
-        self.storages: dict[int, tuple[str, Storage, Tensor]] = {}  # by identity: the key in the archive, the storage, a tensor on it
+        self.storages: dict[int, tuple[str, Storage, Tensor]] = {}  # by id: (key in the archive, storage, a tensor on it)
 
     def persistent_id(self, obj: object) -> tuple | None:
-        """How the pickle names a storage: its type, key, device and number of elements."""
+        """The persistent id of a storage: its type, key, device and number of elements."""
         if not isinstance(obj, _StorageOf):
             return None
         storage, kind = obj.tensor._storage, obj.tensor.dtype
@@ -71,7 +70,7 @@ class _Pickler(pickle._Pickler):
         return "storage", _name("torch", f"{kind.short}Storage"), key, str(obj.tensor.device), len(storage.data)
 
     def reducer_override(self, obj: object) -> Any:
-        """How `obj` is made again, spelled with names that PyTorch knows; NotImplemented for numbers, text and plain containers."""
+        """The reduction of `obj` in terms of globals that PyTorch knows; NotImplemented for numbers, text and plain containers."""
         family = next((kind for kind in (Parameter, Tensor, np.generic, np.dtype) if isinstance(obj, kind)), type(obj))
         reduce = _REDUCED.get(family)
         return NotImplemented if reduce is None else reduce(obj)
@@ -129,7 +128,7 @@ _REDUCED: dict[type, Callable[[Any], tuple]] = {
 
 
 def write_archive(obj: object, file: BinaryIO) -> None:
-    """Write `obj` as `torch.save` does. Tensors on one storage stay on one; the whole storage is written. Raises TypeError for what is no data."""
+    """Write `obj` as `torch.save` does. Tensors that share a storage still do; whole storages are written. Raises TypeError for anything that is not data."""
     tensors_of(obj)
     pickled = io.BytesIO()
     pickler = _Pickler(pickled)
@@ -144,7 +143,7 @@ def write_archive(obj: object, file: BinaryIO) -> None:
 
 
 def _add(archive: zipfile.ZipFile, record: str, data: bytes | memoryview) -> None:
-    """A member whose bytes begin at a multiple of 64: the extra field of its header is as long as that takes."""
+    """Add a member whose bytes start at a multiple of 64, by padding the extra field of its header."""
     member = zipfile.ZipInfo(f"archive/{record}")
     begin = archive.fp.tell() + _LOCAL_HEADER_BYTES + len(member.filename) + 4
     padding = -begin % _ALIGNMENT
