@@ -31,6 +31,7 @@ from . import kernel as kernel
 from . import linalg as linalg
 from .paths import multiprocessing as multiprocessing
 from . import nn as nn
+from .paths import onnx as onnx
 from . import ops as ops
 from . import optim as optim
 from .paths import overrides as overrides
