@@ -103,6 +103,10 @@ def _arg(op: ex.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) -> T
 
 def _along(op: ex.Extremum, input: Tensor, dim: int, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:  # noqa: A002
     dim = normalize_dim(dim, input.ndim)
+    if ex.narrow(input._layout, dim):  # turned, so that vectors of its columns can be compared
+        found = apply(op, (contiguous(input.movedim(dim, -1)),), (input.ndim - 1, bool(keepdim)))
+        back = (lambda each: each.movedim(-1, dim)) if keepdim else (lambda each: each)
+        return tuple(map(back, found)) if isinstance(found, tuple) else back(found)
     return apply(op, (input if ex.readable(input._layout, dim) else contiguous(input),), (dim, bool(keepdim)))
 
 

@@ -20,6 +20,7 @@ from .scan import turned
 
 _TILE = 512  # columns for one task: what is known of them stays in the first-level cache
 _LINES = 16  # rows that are read together, so that this is read and written once
+_LONG = 256  # elements of a column that is worth turning
 _CHUNKS, _CHUNK = 64, 1 << 12  # parts of a row that threads share, at most so many and none shorter
 
 
@@ -156,6 +157,14 @@ def readable(x: Layout, dim: int) -> bool:
     """Whether the ops take x as it lies: where not, a dense copy is quicker read than x itself."""
     sizes, steps, _, step = _seen(x, dim)
     return x.dense or (len(sizes) <= 2 and (step == 1 or steps[-1] == 1))
+
+
+def narrow(x: Layout, dim: int) -> bool:
+    """Whether columns are long, but so few beside each other that a turned copy is quicker read: on a processor."""
+    if x.device.backend.FLAT or x.ndim < 2 or x.shape[dim] < _LONG or x.size == 0:
+        return False
+    sizes, steps, _, step = _seen(x, dim)
+    return step != 1 and steps[-1] == 1 and sizes[-1] < extremes.least_columns(x.storage.itemsize)
 
 
 def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:

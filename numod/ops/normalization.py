@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
 from . import channel_norm_team, teams
 from .op import Op, Plan, single_device
+
+_COLUMNS = 64  # neighbouring channels that are done together where each has one element an image
 
 
 def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, eps):
@@ -121,6 +125,59 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
             scale *= weight[uintp(channel)]
         for image in range(images - 1, -1, -1):
             write_slopes(g, x, out, (image * channels + channel) * n, n, middle, scale, level, slope)
+
+
+def channel_norm_columns(x, weight, bias, out, mean, var, wide, images, channels, n, scaled, shifted, eps):
+    """`channel_norm_kernel` of x (images, channels): neighbouring channels at a time. wide (2, channels) holds their totals."""
+    for task in parallel_range((channels + COLUMNS - 1) // COLUMNS):
+        first = int64(task) * COLUMNS
+        last = min(first + COLUMNS, channels)
+        for c in range(first, last):
+            wide[uintp(c)], wide[uintp(channels + c)] = 0, 0
+        for image in range(images):
+            for c in range(first, last):
+                wide[uintp(c)] += float64(x[uintp(image * channels + c)])
+        for c in range(first, last):
+            mean[uintp(c)] = wide[uintp(c)] / float64(images)
+        for image in range(images):
+            for c in range(first, last):
+                part = x[uintp(image * channels + c)] - mean[uintp(c)]
+                wide[uintp(channels + c)] += float64(part * part)
+        for c in range(first, last):
+            spread = wide[uintp(channels + c)] / float64(images)
+            var[uintp(c)] = spread
+            scale = 1.0 / sqrt(spread + eps)
+            wide[uintp(c)] = scale * float64(weight[uintp(c)]) if scaled != 0 else scale
+            wide[uintp(channels + c)] = bias[uintp(c)] if shifted != 0 else 0.0
+        for image in range(images):
+            for c in range(first, last):
+                out[uintp(image * channels + c)] = (x[uintp(image * channels + c)] - mean[uintp(c)]) * real(wide[uintp(c)]) + real(wide[uintp(channels + c)])
+
+
+def channel_norm_gradient_columns(g, x, weight, mean, var, out, d_weight, d_bias, wide, images, channels, n, scaled, eps):
+    """`channel_norm_gradient_kernel` likewise."""
+    for task in parallel_range((channels + COLUMNS - 1) // COLUMNS):
+        first = int64(task) * COLUMNS
+        last = min(first + COLUMNS, channels)
+        for c in range(first, last):
+            wide[uintp(c)], wide[uintp(channels + c)] = 0, 0
+        for image in range(images):
+            for c in range(first, last):
+                given = g[uintp(image * channels + c)]
+                wide[uintp(c)] += float64(given)
+                wide[uintp(channels + c)] += float64(given * (x[uintp(image * channels + c)] - mean[uintp(c)]))
+        for c in range(first, last):
+            rstd = 1.0 / sqrt(float64(var[uintp(c)]) + eps)
+            d_bias[uintp(c)] = wide[uintp(c)]
+            d_weight[uintp(c)] = wide[uintp(channels + c)] * rstd
+            wide[uintp(channels + c)] *= rstd * rstd / float64(images)  # the slope, and then the scale
+            wide[uintp(c)] = rstd * float64(weight[uintp(c)]) if scaled != 0 else rstd
+        share = real(1.0) / real(images)
+        for image in range(images):
+            for c in range(first, last):
+                at = image * channels + c
+                level, slope = d_bias[uintp(c)] * share, real(wide[uintp(channels + c)])
+                out[uintp(at)] = real(wide[uintp(c)]) * (g[uintp(at)] - level - (x[uintp(at)] - mean[uintp(c)]) * slope)
 
 
 def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, eps):
@@ -238,6 +295,7 @@ def channel_norm_gradient_block(g, x, weight, mean, var, out, d_weight, d_bias, 
 _TEAMS = {row_norm_kernel: row_norm_team, row_norm_gradient_kernel: row_norm_gradient_team}
 _TEAMS |= {channel_norm_kernel: channel_norm_block, channel_norm_gradient_kernel: channel_norm_gradient_block}
 _PARTED = channel_norm_kernel, channel_norm_gradient_kernel
+_BY_COLUMNS = {channel_norm_kernel: channel_norm_columns, channel_norm_gradient_kernel: channel_norm_gradient_columns}
 
 
 class _Norm(Op):
@@ -247,9 +305,9 @@ class _Norm(Op):
 
     def _launch(self, kernel: Callable, x: Layout, arguments: tuple, results: tuple[Layout, ...], numbers: tuple, eps: float | None, rows: int, n: int) -> Plan:
         """A plan whose missing tensors are arrays nobody reads. On a GPU `rows` blocks of threads share n elements each, if those are many."""
-        array = f"{x.storage.name}[]"
+        array, columns = f"{x.storage.name}[]", kernel in _BY_COLUMNS and x.shape[2] == 1 and not x.device.backend.FLAT
         tail = () if eps is None else (float(eps),)
-        signature = ", ".join([array] * (len(arguments) + len(results)) + ["int64"] * len(numbers) + ["float64"] * len(tail))
+        signature = ", ".join([array] * (len(arguments) + len(results)) + ["float64[]"] * columns + ["int64"] * len(numbers) + ["float64"] * len(tail))
         threads = teams.sharing(x, n, most=512) if n < 1 << 31 else 0
         shared = channel_norm_team.in_parts(x, self.name, kernel is channel_norm_gradient_kernel, numbers[3:], tail[0]) if threads and kernel in _PARTED else None
         if shared:
@@ -257,13 +315,14 @@ class _Norm(Op):
         elif threads:
             run = teams.launcher(x, self.name, _TEAMS[kernel], signature, rows, threads)
         else:
-            run = bind.launcher(x.device, self.name, bind.source_of(kernel), signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
-        there, empty, storage = [isinstance(each, Layout) for each in arguments], x.device.empty, x.storage
+            source = bind.source_of(_BY_COLUMNS[kernel]).replace("COLUMNS", str(_COLUMNS)) if columns else bind.source_of(kernel)
+            run = bind.launcher(x.device, self.name, source, signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
+        there, empty, storage, wide = [isinstance(each, Layout) for each in arguments], x.device.empty, x.storage, (2 * x.shape[1], np.dtype("float64"))
 
         def launch(*buffers: object) -> None:
             given, made = iter(buffers[: sum(there)]), buffers[sum(there) :]
             inputs = [next(given) if each else empty(1, storage) for each in there]
-            run(*inputs, *made, *numbers, *tail)
+            run(*inputs, *made, *([empty(*wide)] if columns else []), *numbers, *tail)
 
         return Plan(results, launch)
 

@@ -40,6 +40,8 @@ def test_rows_and_columns_of_any_length(n, kind):
         agree(x.T, numod.tensor(x).T, 0)
         agree(np.ascontiguousarray(x.T), numod.tensor(x.T), 0)
         agree(np.ascontiguousarray(x.T), numod.tensor(x.T), 1)
+        stack = sample((2, n, 3), kind, seed)
+        agree(stack, numod.tensor(stack), 1)
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])

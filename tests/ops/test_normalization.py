@@ -45,7 +45,7 @@ def test_rows(rows: int, n: int, affine: str, dtype: numod.dtype, tolerance: flo
 
 @pytest.mark.parametrize("dtype, tolerance", [(numod.float32, 3e-5), (numod.float64, 1e-11)], ids=["float32", "float64"])
 @pytest.mark.parametrize("affine", [True, False])
-@pytest.mark.parametrize("shape", [(2, 1, 1), (5, 3, 7), (3, 2, 600)])
+@pytest.mark.parametrize("shape", [(2, 1, 1), (6, 70, 1), (5, 3, 7), (3, 2, 600)])
 def test_channels(shape: tuple, affine: bool, dtype: numod.dtype, tolerance: float) -> None:
     x, g = drawn(*shape), drawn(*shape) - 3
     weight, bias = (drawn(shape[1]), drawn(shape[1])) if affine else (None, None)
