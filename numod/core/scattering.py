@@ -11,9 +11,9 @@ from ..ops import scatter_reduce as sr, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply
 from .creation import full
-from .elementwise import contiguous, copy_
+from .elementwise import contiguous, copy_, to
 from .indexing import index_put_
-from .selection import _like_index, _places_of, check_bounds, gather, index_select, nonzero, scatter_, scatter_add_
+from .selection import _like_index, _line, _places_of, check_bounds, gather, index_select, nonzero, scatter_, scatter_add_
 from .shapes import as_strided, diagonal, expand, narrow, ravel, reshape, select
 from .tensor import Tensor
 
@@ -40,7 +40,9 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     if not index.numel():
         return input.clone()
-    index = contiguous(check_bounds("scatter_reduce()", index, input.shape[dim], dim, error=RuntimeError))
+    line = _line(index, dim)
+    check_bounds("scatter_reduce()", index if line is None else line, input.shape[dim], dim, error=RuntimeError)
+    index = to(index, dtypes.int64) if line is None else expand(reshape(to(line, dtypes.int64), [-1 if d == dim else 1 for d in range(index.ndim)]), index.shape)
     for d, n in enumerate(index.shape):
         src = src if src.shape[d] == n else narrow(src, d, 0, n)
     target = _like_index("scatter_reduce", input, index, dim)
@@ -56,7 +58,7 @@ def _fold(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, incl
     if not include_self:
         input = scatter_(input.clone(), dim, index, _identity(reduce, input.dtype))  # noqa: A001
     if reduce in ("prod", "amax", "amin"):
-        return apply(sr.scatter_reduce, (contiguous(input), index, contiguous(src)), (dim, reduce))
+        return apply(sr.scatter_reduce, (contiguous(input), contiguous(index), contiguous(src)), (dim, reduce))
     total = scatter_add_(input.clone(), dim, index, src)
     if reduce == "sum":
         return total

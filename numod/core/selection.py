@@ -13,7 +13,7 @@ from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into
 from .creation import arange, full, zeros
 from .elementwise import contiguous, copy_, to
-from .shapes import cat, expand, narrow, reshape, stack
+from .shapes import cat, expand, narrow, reshape, select, stack
 from .tensor import Tensor, wrap
 
 BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"
@@ -64,6 +64,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
             return gather(reshape(input, -1), 0, reshape(index, -1)).reshape(index.shape)
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
     cut = _like_index("gather", input, index, dim)
+    if (line := _line(index, dim)) is not None:
+        return index_select(cut, dim, check_bounds("gather()", line, input.shape[dim], dim, error=RuntimeError))
     index = contiguous(check_bounds("gather()", index, input.shape[dim], dim, error=RuntimeError))
     return apply(ix.gather, (contiguous(cut), index), (dim,))
 
@@ -173,14 +175,26 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
     if not index.ndim == self.ndim == src.ndim:
         what = "self" if index.ndim != self.ndim else "src"
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim}, {self.ndim} and src {src.ndim}")
+    given = index
     if any(m > n for m, n in zip(index.shape, src.shape)):
         raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
-    index = check_bounds(f"{op.name}()", index, self.shape[dim] if self.ndim else 1, dim, error=RuntimeError)
-    part = _like_index(op.name, self, index, dim)
-    for d, n in enumerate(index.shape):
+    line = _line(index, dim) if op is ix.scatter_add else None
+    index = check_bounds(f"{op.name}()", index if line is None else line, self.shape[dim] if self.ndim else 1, dim, error=RuntimeError)
+    part = _like_index(op.name, self, given, dim)
+    for d, n in enumerate(given.shape):
         src = src if src.shape[d] == n else narrow(src, d, 0, n)
-    _write(op, part, dim, index, src)
+    _write(op if line is None else ix.index_add, part, dim, index, src)
     return self
+
+
+def _line(index: Tensor, dim: int) -> Tensor | None:
+    """The vector that was expanded to `index`, which is then the same all along the other dimensions. None where it was none."""
+    layout = index._layout
+    if index.ndim < 2 or not layout.size or any(step for d, step in enumerate(layout.strides) if d != dim) or layout.size == layout.shape[dim]:
+        return None
+    for d in reversed(range(index.ndim)):
+        index = index if d == dim else select(index, d, 0)
+    return index
 
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:  # noqa: A002

@@ -69,24 +69,28 @@ def index_copy_kernel(x, index, source, outer, n, inner, m):
             x[uintp(column + index[uintp(k)] * inner)] = source[uintp(base + k * inner)]
 
 
-def scatter_kernel(x, index, source, outer, n, inner, m):
-    """x (outer, n, inner) = source (outer, m, inner) at index (outer, m, inner) along n."""
-    for task in parallel_range(outer * inner):
-        place = int64(task)
-        column = (place // inner) * n * inner + place % inner
-        base = (place // inner) * m * inner + place % inner
+def scatter_kernel(x, index, source, outer, n, inner, m, width, blocks):
+    """x (outer, n, inner) = source (outer, m, inner) at index (outer, m, inner) along n; each task has one of `blocks` runs of `width` columns."""
+    for task in parallel_range(outer * blocks):
+        row = int64(task) // blocks
+        first = (int64(task) % blocks) * width
+        last = min(first + width, inner)
         for k in range(m):
-            x[uintp(column + index[uintp(base + k * inner)] * inner)] = source[uintp(base + k * inner)]
+            base = (row * m + k) * inner
+            for j in range(base + first, base + last):
+                x[uintp((row * n + index[uintp(j)]) * inner + j - base)] = source[uintp(j)]
 
 
-def scatter_add_kernel(x, index, source, outer, n, inner, m):
-    """x (outer, n, inner) += source (outer, m, inner) at index (outer, m, inner) along n."""
-    for task in parallel_range(outer * inner):
-        place = int64(task)
-        column = (place // inner) * n * inner + place % inner
-        base = (place // inner) * m * inner + place % inner
+def scatter_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
+    """x (outer, n, inner) += source (outer, m, inner) at index (outer, m, inner) along n; each task has one of `blocks` runs of `width` columns."""
+    for task in parallel_range(outer * blocks):
+        row = int64(task) // blocks
+        first = (int64(task) % blocks) * width
+        last = min(first + width, inner)
         for k in range(m):
-            x[uintp(column + index[uintp(base + k * inner)] * inner)] += source[uintp(base + k * inner)]
+            base = (row * m + k) * inner
+            for j in range(base + first, base + last):
+                x[uintp((row * n + index[uintp(j)]) * inner + j - base)] += source[uintp(j)]
 
 
 def nonzero_kernel(mask, before, out, n):
@@ -146,8 +150,7 @@ class Read(Op):
         flat, kernel = x.device.backend.FLAT, self.kernel
         kernel = gather_runs_kernel if kernel is gather_kernel and not flat else kernel
         numbers = (outer, n, inner, m) if kernel is gather_kernel else (outer, n, inner, m, m if flat else min(m, -(-_PARTS // outer)))
-        source = bind.source_of(kernel)
-        source = source.replace("):\n", "):\n    inner = int64(1)\n", 1) if inner == 1 and not flat else source  # else a loop for each element
+        source = _of_single(bind.source_of(kernel), x, inner)
         signature = ", ".join([array := f"{x.storage.name}[]", "int64[]", array, *["int64"] * len(numbers)])
         return Plan(out, bind.launcher(x.device, self.name, source, signature, x.dtype, out.size), numbers)
 
@@ -172,11 +175,12 @@ class Write(Op):
         outer, n, inner = split(x.shape, dim)
         array = f"{x.storage.name}[]"
         sizes = outer, n, inner, source.shape[dim] if source.ndim else 1
-        if self.kernel is index_add_kernel:
-            width = _columns(x, inner)
+        if self.kernel is not index_copy_kernel:
+            width = columns(x, inner)
             sizes += width, -(-inner // width)
         signature = ", ".join([array, "int64[]", array, *["int64"] * len(sizes)])
-        launch = bind.launcher(x.device, self.name, bind.source_of(self.kernel), signature, x.dtype, source.size)
+        text = _of_single(bind.source_of(self.kernel), x, inner)
+        launch = bind.launcher(x.device, self.name, text, signature, x.dtype, source.size)
         return Plan(into[0], launch, sizes)
 
 
@@ -194,9 +198,14 @@ class Nonzero(Op):
         return Plan(out, launch, (mask.size,))
 
 
-def _columns(x: Layout, inner: int) -> int:
+def columns(x: Layout, inner: int) -> int:
     """Columns for one task: on the CPU a run of memory, in at most 16 parts; on a GPU neighbouring threads have neighbouring columns."""
     return max(64, -(-inner // 16)) if x.device.type == "cpu" else 1
+
+
+def _of_single(text: str, x: Layout, inner: int) -> str:
+    """A kernel's text, which on a processor has no loop for each element where a column is one wide."""
+    return text if inner > 1 or x.device.backend.FLAT else text.replace("):\n", "):\n    inner = int64(1)\n", 1)
 
 
 def _check_index(name: str, index: Layout) -> None:

@@ -1,6 +1,6 @@
 """Products and extremes written to places: x with every source element folded into the element its index names. Sums are in `indexing`, means composed of them.
 
-Dense tensors seen as (outer, n, inner); indices int64, checked by the caller. Every column (outer, inner) is one task.
+Dense tensors seen as (outer, n, inner); indices int64, checked by the caller. No column (outer, inner) is shared between tasks.
 """
 
 from __future__ import annotations
@@ -8,28 +8,30 @@ from __future__ import annotations
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from .indexing import columns
 from .op import Op, Plan, single_device
 from .softmax import split
 
 KINDS = {"prod": 0, "amax": 1, "amin": 2}
 
 
-def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, kind):
+def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, blocks, kind):
     """out (outer, n, inner) = x with source (outer, m, inner) folded in at index (outer, m, inner) along n; NaN wins over extremes."""
-    for task in parallel_range(outer * inner):
-        place = int64(task)
-        column = (place // inner) * n * inner + place % inner
-        base = (place // inner) * m * inner + place % inner
-        for k in range(n):
-            out[uintp(column + k * inner)] = x[uintp(column + k * inner)]
+    for task in parallel_range(outer * blocks):
+        row = int64(task) // blocks
+        first = (int64(task) % blocks) * width
+        last = min(first + width, inner)
+        for k in range(row * n, (row + 1) * n):
+            for j in range(first, last):
+                out[uintp(k * inner + j)] = x[uintp(k * inner + j)]
         for k in range(m):
-            target = column + index[uintp(base + k * inner)] * inner
-            value = source[uintp(base + k * inner)]
-            held = out[uintp(target)]
-            if kind == 0:
-                out[uintp(target)] = held * value
-            elif (value != value) | ((value > held) & (kind == 1)) | ((value < held) & (kind == 2)):
-                out[uintp(target)] = value
+            base = (row * m + k) * inner
+            for j in range(base + first, base + last):
+                target = (row * n + index[uintp(j)]) * inner + j - base
+                value = source[uintp(j)]
+                held = out[uintp(target)]
+                replaced = (value != value) | ((value > held) & (kind == 1)) | ((value < held) & (kind == 2))
+                out[uintp(target)] = held * value if kind == 0 else value if replaced else held  # chosen, not branched: nobody foresees which is greater
 
 
 def gradients(g: object, x: object, index: object, source: object, out: object, dim: int, reduce: str) -> tuple:
@@ -62,9 +64,11 @@ class ScatterReduce(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         array = f"{x.storage.name}[]"
-        signature = f"{array}, int64[], {array}, {array}, int64, int64, int64, int64, int64"
+        signature = f"{array}, int64[], {array}, {array}, int64, int64, int64, int64, int64, int64, int64"
         launch = bind.launcher(x.device, self.name, bind.source_of(scatter_reduce_kernel), signature, x.dtype, x.size + source.size)
-        return Plan(out, launch, (*split(x.shape, dim), _length(source, dim), KINDS[reduce]))
+        outer, n, inner = split(x.shape, dim)
+        width = columns(x, inner)
+        return Plan(out, launch, (outer, n, inner, _length(source, dim), width, -(-inner // width), KINDS[reduce]))
 
 
 def _length(source: Layout, dim: int) -> int:

@@ -267,3 +267,27 @@ def test_indices_of_another_device_than_the_cpu() -> None:
     with pytest.raises(RuntimeError, match="either on cpu or on the same device as the indexed tensor"):
         numod.zeros(3)[numod.tensor([0], device="meta")]
     assert numod.zeros(3, device="meta")[numod.tensor([0, 1], device="cpu")].shape == (2,)
+
+
+@pytest.mark.parametrize("reduce", [None, "sum", "mean", "amax", "prod"])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_an_expanded_vector_of_indices_is_read_as_one(dim, reduce):
+    rng = np.random.default_rng(dim)
+    shape = [4, 5, 70]
+    x, line = rng.standard_normal(shape), rng.integers(0, shape[dim], 3)
+    shape[dim] = 3
+    source, places = rng.standard_normal(shape), np.ascontiguousarray(np.broadcast_to(line.reshape([-1 if d == dim else 1 for d in range(3)]), shape))
+    found = []
+    for index in (numod.tensor(line).reshape([-1 if d == dim else 1 for d in range(3)]).expand(shape), numod.tensor(places)):
+        given, other = (numod.tensor(each, requires_grad=True) for each in (x, source))
+        out = given.scatter_add(dim, index, other) if reduce is None else given.scatter_reduce(dim, index, other, reduce)
+        (out * out + given.gather(dim, index).sum()).sum().backward()
+        found.append([each.detach().numpy() for each in (out, given.grad, other.grad)])
+    for ours, theirs in zip(*found):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    expected = x.copy()
+    {None: np.add, "sum": np.add, "amax": np.maximum, "prod": np.multiply}.get(reduce, np.add).at(expected, tuple(places if d == dim else grid for d, grid in enumerate(np.indices(shape))), source)
+    if reduce != "mean":
+        np.testing.assert_allclose(found[0][0], expected, rtol=1e-12)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        given.scatter_add(dim, (numod.tensor(line) + 100).reshape([-1 if d == dim else 1 for d in range(3)]).expand(shape), other)
