@@ -12,7 +12,7 @@ from .shapes import expand, squeeze, unsqueeze
 from .tensor import Tensor
 
 BOTH = "matmul bmm mv dot outer addmm softmax log_softmax mm=mm_"
-FUNCTIONS = "_int_mm=int_mm"
+FUNCTIONS = "_int_mm=int_mm spmm=mm_"
 IN_PLACE = "addmm"
 OUT = "matmul bmm mv dot outer addmm softmax log_softmax mm _int_mm"
 

@@ -129,6 +129,8 @@ def _normal_between(a: float, b: float, mean: float, std: float) -> float:
 
 def _fill_accepted(tensor: Tensor, draw: Callable[[Tensor], Tensor], accept: Callable[[Tensor], Tensor]) -> Tensor:
     """Redraw rejected elements until all are accepted."""
+    if tensor.device.type == "meta":
+        return tensor
     values = empty_like(tensor)
     pending = ones_like(values) > 0
     while pending.any():

@@ -11,7 +11,7 @@ _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop
 HOMES = {  # PyTorch's path -> numod's, both below numod
     **{name: f"paths.{name}" for name in ("compiler", "cpu", "distributed", "fx", "hub", "jit", "masked", "multiprocessing", "onnx", "overrides", "types")},
     "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub", "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",
-    "jit.annotations": "paths.annotations",
+    "jit.annotations": "paths.annotations", "_C": "paths.internal",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor", "return_types": "core.return_types",
     "autograd.grad_mode": "autograd.modes", "autograd.anomaly_mode": "autograd.anomaly", "autograd.profiler": "profiler.legacy", "cuda.nvtx": "profiler.ranges", "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler_util": "profiler.legacy", "amp.grad_scaler": "amp.scaler",
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks", "utils.data._utils": "utils.data",

@@ -116,6 +116,11 @@ def test_errors():
             getattr(init, name)(numod.empty(*shape), **settings)
 
 
+def test_meta_tensors_have_no_values_to_fill():
+    weight = numod.empty(3, 4, device="meta")
+    assert all(fill(weight) is weight for fill in (init.trunc_normal_, init.xavier_uniform_, init.kaiming_normal_, init.zeros_))
+
+
 def test_empty_tensors():
     for name in ("kaiming_uniform_", "kaiming_normal_"):
         with pytest.warns(UserWarning, match="Initializing zero-element tensors is a no-op"):

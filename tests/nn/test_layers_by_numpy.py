@@ -120,3 +120,18 @@ def test_schedules_and_distributions() -> None:
     np.testing.assert_allclose(d.Normal(1.0, 2.0).log_prob(x).numpy(), -((x.numpy() - 1) ** 2) / 8 - np.log(2 * np.sqrt(2 * np.pi)), rtol=1e-6)
     assert d.kl_divergence(d.Normal(0.0, 1.0), d.Normal(1.0, 1.0)).item() == pytest.approx(0.5)
     assert d.Categorical(numod.tensor([0.0, 1.0])).sample((5,)).tolist() == [1] * 5
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_attention_projects_to_the_size_of_its_weight(need_weights: bool) -> None:
+    numod.manual_seed(0)
+    x, inner, bias, outer = numod.randn(5, 2, 8), numod.randn(24, 8), numod.randn(24), numod.randn(8, 8)
+    whole, part = (
+        F.multi_head_attention_forward(x[:1], x, x, 8, 2, inner, bias, None, None, False, 0.0, weight, None, need_weights=need_weights)[0] for weight in (outer, outer[:3])
+    )
+    assert part.shape == (1, 2, 3) and np.allclose(part, whole[..., :3], atol=1e-5)
+
+
+def test_spmm_of_dense_matrices_is_their_product() -> None:
+    x, y = numod.randn(3, 4), numod.randn(4, 2)
+    assert np.allclose(numod.spmm(x, y), x.numpy() @ y.numpy(), atol=1e-6)

@@ -139,7 +139,7 @@ def multi_head_attention_forward(
     else:  # the blockwise kernel, which gives 0 for fully masked rows
         attended = scaled_dot_product_attention(q, k, v, mask, dropout_p if training else 0.0)
     result = f.reshape(f.transpose(attended, 0, 1), (length * batch, size))
-    result = f.reshape(linear(result, out_proj_weight, out_proj_bias), (length, batch, size))
+    result = f.reshape(linear(result, out_proj_weight, out_proj_bias), (length, batch, out_proj_weight.shape[0]))
     result = result if batched else result.squeeze(1)
     if not need_weights:
         return result, None
