@@ -29,6 +29,7 @@ from .paths import hub as hub
 from .paths import jit as jit
 from . import kernel as kernel
 from . import linalg as linalg
+from .paths import masked as masked
 from .paths import multiprocessing as multiprocessing
 from . import nn as nn
 from .paths import onnx as onnx
@@ -951,6 +952,8 @@ def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int] | None =
     """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
 def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes along a dimension; views."""
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Product of two matrices."""
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sqrt(x), element by element, with broadcasting and type promotion."""
 def sqrt_(input: Tensor) -> Tensor:

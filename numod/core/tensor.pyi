@@ -158,7 +158,7 @@ class Tensor:
         """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
     def bernoulli_(self, p: _float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Fill with 1 with probability `p` (a number or a tensor), else 0. Raises RuntimeError for a probability outside [0, 1]."""
-    def bfloat16(self, memory_format: object = None) -> Tensor:
+    def bfloat16(self, memory_format: object = ...) -> Tensor:
         """Converted to bfloat16; the tensor itself if it has that dtype."""
     def bincount(self, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
         """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
@@ -188,11 +188,11 @@ class Tensor:
         """In-place bitwise_xor."""
     def bmm(self, mat2: Tensor) -> Tensor:
         """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
-    def bool(self, memory_format: object = None) -> Tensor:
+    def bool(self, memory_format: object = ...) -> Tensor:
         """Converted to bool; the tensor itself if it has that dtype."""
     def broadcast_to(self, size: Sequence[_int]) -> Tensor:
         """Expanded to `size`."""
-    def byte(self, memory_format: object = None) -> Tensor:
+    def byte(self, memory_format: object = ...) -> Tensor:
         """Converted to uint8; the tensor itself if it has that dtype."""
     def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Fill with Cauchy distributed numbers."""
@@ -202,7 +202,7 @@ class Tensor:
         """In-place ceil."""
     def celu_(self, *others: object, **named: object) -> Tensor:
         """In-place celu."""
-    def char(self, memory_format: object = None) -> Tensor:
+    def char(self, memory_format: object = ...) -> Tensor:
         """Converted to int8; the tensor itself if it has that dtype."""
     def cholesky(self, upper: _bool = False) -> Tensor:
         """The Cholesky factor of symmetric positive-definite matrices."""
@@ -262,8 +262,8 @@ class Tensor:
         """The tensor on the CPU; itself if it is there."""
     def cross(self, other: Tensor, dim: _int | None = None) -> Tensor:
         """The cross product along a dimension of size 3; by default the first such."""
-    def cuda(self, device: _device | str | _int | None = None) -> Tensor:
-        """The tensor on a CUDA device; itself if it is there."""
+    def cuda(self, device: _device | str | _int | None = None, non_blocking: _bool = False, **named: object) -> Tensor:
+        """The tensor on a CUDA device; itself if it is there. From pinned memory with `non_blocking` the program does not wait for the copy."""
     def cummax(self, dim: _int) -> return_types.cummax:
         """(values, indices): the greatest element so far along a dimension, and its last place."""
     def cummin(self, dim: _int) -> return_types.cummin:
@@ -330,7 +330,7 @@ class Tensor:
         """In-place div."""
     def dot(self, tensor: Tensor) -> Tensor:
         """Product of two vectors."""
-    def double(self, memory_format: object = None) -> Tensor:
+    def double(self, memory_format: object = ...) -> Tensor:
         """Converted to float64; the tensor itself if it has that dtype."""
     def dsplit(self, *indices_or_sections: object) -> tuple[Tensor, ...]:
         """`tensor_split` along dimension 2."""
@@ -395,7 +395,7 @@ class Tensor:
         """Left-right flip: dimension 1 in reverse order."""
     def flipud(self) -> Tensor:
         """Up-down flip: dimension 0 in reverse order."""
-    def float(self, memory_format: object = None) -> Tensor:
+    def float(self, memory_format: object = ...) -> Tensor:
         """Converted to float32; the tensor itself if it has that dtype."""
     def float_power(self, exponent: Tensor | _float) -> Tensor:
         """input ** exponent in float64."""
@@ -465,7 +465,7 @@ class Tensor:
         """gt(x, y), element by element, with broadcasting and type promotion."""
     def gt_(self, other: Tensor | _float) -> Tensor:
         """In-place gt."""
-    def half(self, memory_format: object = None) -> Tensor:
+    def half(self, memory_format: object = ...) -> Tensor:
         """Converted to float16; the tensor itself if it has that dtype."""
     def hardshrink(self, out: Tensor | None = None, **named: object) -> Tensor:
         """hardshrink(x, lambd), element by element, with broadcasting and type promotion."""
@@ -519,7 +519,7 @@ class Tensor:
         """The slices of a dimension selected by a vector of indices."""
     def inner(self, other: Tensor) -> Tensor:
         """Sums of products over the last dimension of both; a number multiplies."""
-    def int(self, memory_format: object = None) -> Tensor:
+    def int(self, memory_format: object = ...) -> Tensor:
         """Converted to int32; the tensor itself if it has that dtype."""
     def inverse(self) -> Tensor:
         """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
@@ -691,7 +691,7 @@ class Tensor:
         """In-place logit."""
     def logsumexp(self, dim: _int | Sequence[_int] | None, keepdim: _bool = False) -> Tensor:
         """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
-    def long(self, memory_format: object = None) -> Tensor:
+    def long(self, memory_format: object = ...) -> Tensor:
         """Converted to int64; the tensor itself if it has that dtype."""
     def lt(self, other: Tensor | _float) -> Tensor:
         """lt(x, y), element by element, with broadcasting and type promotion."""
@@ -981,7 +981,7 @@ class Tensor:
         """Sizes of the dimensions."""
     def share_memory_(self) -> Tensor:
         """Move the storage, with all views of it, into memory shared with processes forked later. A tensor sent to a process is still copied."""
-    def short(self, memory_format: object = None) -> Tensor:
+    def short(self, memory_format: object = ...) -> Tensor:
         """Converted to int16; the tensor itself if it has that dtype."""
     def sigmoid(self) -> Tensor:
         """sigmoid of every element."""
