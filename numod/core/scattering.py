@@ -36,10 +36,10 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     if not input.ndim:
         return reshape(scatter_reduce(ravel(input), dim, ravel(index), ravel(src), reduce, include_self=include_self), ())
     dim = normalize_dim(dim, input.ndim)
-    if not index.ndim == input.ndim == src.ndim:
-        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     if not index.numel():
         return input.clone()
+    if not index.ndim == input.ndim == src.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     line = _line(index, dim)
     check_bounds("scatter_reduce()", index if line is None else line, input.shape[dim], dim, error=RuntimeError)
     index = to(index, dtypes.int64) if line is None else expand(reshape(to(line, dtypes.int64), [-1 if d == dim else 1 for d in range(index.ndim)]), index.shape)

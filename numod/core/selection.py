@@ -172,6 +172,8 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     dim = normalize_dim(dim, self.ndim)
+    if not index.numel():
+        return self
     if not index.ndim == self.ndim == src.ndim:
         what = "self" if index.ndim != self.ndim else "src"
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim}, {self.ndim} and src {src.ndim}")

@@ -35,6 +35,10 @@ def _checked(name: str, call: _Call, tangents: Any) -> list[Tensor]:
     return given
 
 
+def _skeleton(tree: Any) -> Any:
+    return map_leaves(lambda _: None, tree)
+
+
 class _Linear:
     """The derivative of a call's outputs as a function of a direction."""
 
@@ -45,14 +49,14 @@ class _Linear:
             self.weights = [zeros_like(each).detach().requires_grad_() for each in outputs]
             kept = [(out, weight) for out, weight in zip(outputs, self.weights) if out.requires_grad]
             if not kept:
-                self.pulled: Any = inputs
+                self.pulled: Any = []
                 return
             outs, weights = zip(*kept)
             self.pulled = autograd.grad(outs, inputs, weights, retain_graph=True, create_graph=True, materialize_grads=True)
 
     def along(self, directions: list[Tensor], recorded: bool) -> Any:
         """The derivatives, in the structure of the outputs."""
-        pairs = [(each, direction) for each, direction in zip(self.pulled, directions) if each.grad_fn is not None]
+        pairs = [(each, direction) for each, direction in zip(self.pulled, directions) if each.requires_grad]  # a weight itself, where the derivative is one
         if not pairs:
             return map_leaves(lambda each: zeros_like(each).detach(), self.call.output)
         pulled, given = zip(*pairs)
@@ -63,7 +67,11 @@ class _Linear:
 def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
     """(`func(*primals)`, its derivative along `tangents`), both of the structure of the output; with `has_aux` aux as well."""
     name = "jvp(f, primals, tangents)"
+    if isinstance(primals, tuple) and _skeleton(primals) != _skeleton(tangents):
+        raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, tangents also must be.")
     call = _called(name, func, primals, has_aux)
+    if strict and not all(each.requires_grad for each in leaves(call.output)):
+        raise RuntimeError(f"{name}: an output of f is independent of the inputs, which strict=True forbids")
     given = _checked(name, call, tangents)
     recorded = is_grad_enabled() and (call.recorded or any(each.requires_grad for each in given))
     result = call.outside(call.output), _Linear(call).along(given, recorded)

@@ -247,3 +247,10 @@ def test_arrays_on_the_right_of_an_operator_and_functions_of_numpy_give_tensors(
 def test_casts_take_a_memory_format():
     x = numod.ones(2, 3, 4, 5, dtype=numod.float64)
     assert x.float(memory_format=numod.channels_last).is_contiguous(memory_format=numod.channels_last)
+
+
+def test_indices_without_elements_write_nothing():
+    x, none = numod.ones(2, 2), numod.tensor([], dtype=numod.int64)
+    assert x.scatter_add(0, none, x).tolist() == x.scatter_reduce(0, none, x, "sum").tolist() == x.tolist()
+    with pytest.raises(ValueError, match="non-empty inputs"):
+        numod.autograd.grad(x.requires_grad_().sum(), [])

@@ -86,3 +86,18 @@ def test_jvp_nests_and_keeps_structure() -> None:
     for primals, tangents in (((v,), (torch.ones(3),)), ((v,), (v, v)), (v, v)):
         with pytest.raises(RuntimeError):
             jvp(curve, primals, tangents)
+
+
+def test_directions_through_functions_that_pass_gradients_on():
+    x, y, tx, ty = (torch.tensor([value]) for value in (1.0, 2.0, 5.0, 7.0))
+    for call, wanted in ((lambda x, y: x + y, 12), (lambda x, y: x, 5), (lambda x, y: x + 2 * y, 19), (lambda x, y: x.view(1, 1) - y, -2)):
+        assert jvp(call, (x, y), (tx, ty))[1].item() == wanted and linearize(call, x, y)[1](tx, ty).item() == wanted
+    assert jvp(lambda x: (x, torch.ones(2)), (x,), (tx,))[1][1].tolist() == [0, 0]
+
+
+def test_directions_must_have_the_structure_of_the_arguments():
+    x = torch.ones(())
+    with pytest.raises(RuntimeError, match="same python structure"):
+        jvp(lambda a, b: b, ((x, x), x), (x, (x, x)))
+    with pytest.raises(RuntimeError, match="independent of the inputs.*strict"):
+        jvp(lambda a: (a, torch.ones(2)), (x,), (x,), strict=True)
