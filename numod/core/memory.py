@@ -7,17 +7,22 @@ from math import prod
 
 import numpy as np
 
+from .. import dtypes
 from ..device.device import Device
 from ..device.storage import ForeignStorage
 from ..dtypes import dtype as DType
 from ..formats import layout as Layout, strided
-from .creation import _from_array, as_tensor, empty, tensor
+from .creation import _from_array, as_tensor, empty
 from .tensor import Tensor
 
 
 def asarray(obj: object, *, dtype: DType | None = None, device: Device | str | None = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
-    """`obj` as a tensor; `copy=True` forces a copy, `copy=False` raises ValueError where one would be needed."""
-    result = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype=dtype, device=device)
+    """`obj` as a tensor; `copy=True` forces a copy, `copy=False` raises ValueError where one would be needed. The elements of a buffer are of `dtype`."""
+    if isinstance(obj, (bytes, bytearray, memoryview)):
+        obj = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
+    result = as_tensor(obj, dtype=dtype, device=device)
+    if copy and isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj):
+        result = result.clone()
     if copy is False and not (isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj)):
         raise ValueError("can't alias the given object; pass copy=None or copy=True")
     return result.requires_grad_() if requires_grad else result

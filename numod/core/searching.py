@@ -104,9 +104,9 @@ def _counted(places: Tensor, weights: Tensor, size: int) -> Tensor:
     return counts
 
 
-def _limits(name: str, input: Tensor, low: float, high: float, around: float) -> tuple[float, float]:  # noqa: A002
-    """The range of a histogram: as given, else that of the data; widened by `around` on both sides where it is a single point."""
-    if low == high and input.numel():
+def _limits(name: str, input: Tensor, low: float, high: float, around: float, given: bool = False) -> tuple[float, float]:  # noqa: A002
+    """The range of a histogram: as given (equal ends, unless `given`, are none), else that of the data; widened by `around` on both sides where it is a single point."""
+    if low == high and not given and input.numel():
         low, high = input.min()._observe(), input.max()._observe()
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
@@ -143,7 +143,7 @@ def histogram(
     if isinstance(bins, Tensor):
         edges = bins
     else:
-        low, high = _limits("numod.histogramdd", flat, *(range or (0.0, 0.0)), around=0.5)
+        low, high = _limits("numod.histogramdd", flat, *(range or (0.0, 0.0)), around=0.5, given=range is not None)
         edges = linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
     inside = (flat >= edges[0]) & (flat <= edges[-1])
     bins = edges.numel() - 1

@@ -254,3 +254,16 @@ def test_indices_without_elements_write_nothing():
     assert x.scatter_add(0, none, x).tolist() == x.scatter_reduce(0, none, x, "sum").tolist() == x.tolist()
     with pytest.raises(ValueError, match="non-empty inputs"):
         numod.autograd.grad(x.requires_grad_().sum(), [])
+
+
+def test_what_asarray_makes_of_tensors_and_buffers():
+    x = numod.ones(3, requires_grad=True)
+    assert numod.asarray(x, copy=True).grad_fn is not None and numod.asarray(x, copy=True).data_ptr() != x.data_ptr() and numod.asarray(x) is x
+    memory = bytearray(8)
+    numod.asarray(memory, copy=False)[1] = 1.0
+    assert np.frombuffer(memory, dtype=np.float32).tolist() == [0, 1] and numod.asarray(memoryview(memory), dtype=numod.uint8).shape == (8,)
+
+
+def test_a_histograms_range_may_be_one_point():
+    assert numod.histogram(numod.tensor([1.0, 5.0]), 2, range=(5.0, 5.0)).bin_edges.tolist() == [4.5, 5, 5.5]
+    assert numod.histc(numod.tensor([1.0, 5.0]), 2, min=5, max=5).tolist() == [1, 1]
