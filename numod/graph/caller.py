@@ -1,6 +1,6 @@
-"""The short way into a linked program: one Python function, written for it, that tests the guards, launches, and wraps the results.
+"""The fast path into a linked program: a Python function, generated for it, that checks the guards, launches, and wraps the results.
 
-A small network's native step takes a tenth of a microsecond; without this the Python around it would take a hundred times that.
+A small network's native step takes a tenth of a microsecond; the general path in Python around it would take a hundred times that.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from .trace import Value
 def caller(
     executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage]
 ) -> Callable:
-    """A function of arguments like these. Where anything differs from how the program was recorded it calls `slow`.
+    """The fast path for arguments like these. If any guard fails it calls `slow`.
 
-    The inputs numbered `without` must have no gradient; those that are `shared` must be that memory.
+    The inputs numbered `without` must have no gradient; those in `shared` must be that memory.
     """
     writer = Writer if executable.section.linked else InTurn
     return writer(executable, picture, arguments, named, slow, without, shared).function()
 
 
 class Writer:
-    """Writes the function for a section that is one native function."""
+    """Generates the function for a section that is one native function."""
 
     def __init__(
         self, executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage]
@@ -49,7 +49,7 @@ class Writer:
             "Tensor": Tensor, "Storage": Storage, "address": address, "restore": restore, "absent": object(),
             "held": frozenset(each._storage for each in executable.program.held.values()),
         }
-        self.arguments: list[str] = []  # names of the tensors that are given
+        self.arguments: list[str] = []  # names of the tensor arguments
         self.tensors: list[Tensor] = []
         given = [f"a{k}" for k in range(len(arguments))]
         self.head = f"def call({''.join(f'{name}=absent, ' for name in given)}{'/, ' if given else ''}*more, **named):"
@@ -64,13 +64,13 @@ class Writer:
         self._sort_memory()
 
     def _name(self, value: Any, letter: str) -> str:
-        """A name for a thing the function refers to."""
+        """A name for an object the function refers to."""
         name = f"{letter}{len(self.space)}"
         self.space[name] = value
         return name
 
     def _take(self, name: str, each: Any) -> list[str]:
-        """Lines that test an argument's structure and give its tensors names."""
+        """Lines that check an argument's structure and assign its tensors to names."""
         if isinstance(each, Tensor):
             self.arguments.append(name)
             self.tensors.append(each)
@@ -87,12 +87,12 @@ class Writer:
         return [f"if not ({name} is {thing}{f' or equal({name}, {thing})' if isinstance(each, SIMPLE) else ''}):", f"    {self.back}"]
 
     def _take_fields(self, name: str, each: Any) -> list[str]:
-        """The same for an object of a data class; a field that is missing is an AttributeError, which goes the long way."""
+        """The same for a dataclass instance; a missing field raises AttributeError, which leads to the slow path."""
         lines = [line for field in fields_of(each) for line in (f"{name}_{field} = {name}.{field}", *self._take(f"{name}_{field}", getattr(each, field)))]
         return [f"if type({name}) is not {self._name(type(each), 'kind')}:", f"    {self.back}", *lines]
 
     def _sort_memory(self) -> None:
-        """Which results and gradients are memory of earlier calls, and the names of all."""
+        """Determine which results and gradients reuse memory of earlier calls, and the names of all."""
         self.space["launch"] = self.section.launch
         lowered, leaves = self.executable.lowered, {}
         for owner, value in self.executable.gradients:
@@ -110,7 +110,7 @@ class Writer:
         self.pack = ", ".join(["place", "table", "keep", *(self.results[each] for each in small)])
 
     def function(self) -> Callable:
-        """Write the text and make it a function."""
+        """Generate the text and compile it to a function."""
         kept = [f"settings{k}, numbers{k} = kept{k}" for k in self.steady]
         head = [self.head, *(f"    global kept{k}" for k in self.steady), "    try:"]
         head += [f"        {line}" for line in [*self.opening, *kept, f"same = {self._same()}"]]
@@ -123,7 +123,7 @@ class Writer:
         return function
 
     def _same(self) -> str:
-        """Everything the program was recorded under, as one expression."""
+        """All guards as one expression."""
         tests = ["not listeners", "changes.count == picture.count"]
         tests += [f"state.grad_enabled is {waist.state.grad_enabled}", f"state.inference is {waist.state.inference}"]
         tests.append(f"state.autocast == {self._name(waist.state.autocast, 'autocast')}" if waist.state.autocast else "not state.autocast")
@@ -141,12 +141,12 @@ class Writer:
         return " and ".join([*tests, *(self._unchanged(k) for k in self.steady), conditions(others, self.space)])
 
     def _unchanged(self, k: int) -> str:
-        """An optimizer's settings are those the last call found, or at least of the same kind."""
+        """The condition that an optimizer's settings are unchanged since the last call, or at least of the same types."""
         guard = self.steady[k]
         return f"((unchanged{k} := {self._name(guard.group, 'group')} == settings{k}) or ({guard.expression(self.space)}))"
 
     def _numbers(self, k: int, source: Any) -> list[str]:
-        """Lines that find a source's numbers. Those that an optimizer's settings give are kept until one of them changes."""
+        """Lines that compute a source's numbers. Those derived from an optimizer's settings are cached until a setting changes."""
         names = "".join(f"n{k}_{j}, " for j in range(self.executable.lowered.widths[k]))
         if isinstance(source, Draw):
             return [f"{names}= {self._name(source.generator, 'generator')}.draw({source.count})"]
@@ -157,7 +157,7 @@ class Writer:
         return [f"if not unchanged{k}:", f"    numbers{k} = {asked}", f"    kept{k} = dict({group}), numbers{k}", f"{names}= numbers{k}"]
 
     def _sharing(self, j: int, k: int) -> list[str]:
-        """Whether two arguments share memory as they did."""
+        """The condition that two arguments share memory as when recorded."""
         first, second, a, b = self.arguments[j], self.arguments[k], self.tensors[j], self.tensors[k]
         if a._storage is not b._storage:
             return [f"{first}._storage is not {second}._storage"]
@@ -165,7 +165,7 @@ class Writer:
         return [f"{first} {same} {second}", f"{first}._storage is {second}._storage", f"{second}._offset - {first}._offset == {b._offset - a._offset}"]
 
     def _body(self) -> list[str]:
-        """The launch with all it needs, and what follows from it."""
+        """Lines of the launch, its preparation and its results."""
         lines = self._launch()
         lines += [f"{self._name(each, 'storage')}.version += 1" for each in self.executable.storages]
         lines += [f"{self.arguments[number]}._storage.version += 1" for number in self.executable.inputs_written]
@@ -189,7 +189,7 @@ class Writer:
         return lines + (["if failed:", "    restore(formers)", *self._give_back()] if self.section.tests else [])
 
     def _all_numbers(self) -> list[str]:
-        """Lines that find the run-time numbers, which may count optimizers' steps."""
+        """Lines that compute the run-time numbers, which may advance optimizers' step counts."""
         lines = [line for k, source in enumerate(self.executable.lowered.sources) for line in self._numbers(k, source)]
         return [f"counts = [(each, dict(each)) for each in {self._name(self.executable.counting, 'counting')}]", *lines] if self._counts else lines
 
@@ -198,14 +198,14 @@ class Writer:
         return bool(self.section.tests and self.executable.counting)
 
     def _give_back(self) -> list[str]:
-        """After a check that failed: draws go back to the random streams, steps are as many as before, and the call goes the long way."""
+        """Lines for a failed check: restore random streams and step counts, and take the slow path."""
         drawn = [each for each in self.executable.lowered.sources if isinstance(each, Draw)]
         lines = [f"    {self._name(each.generator, 'generator')}._offset -= {each.count}" for each in drawn]
         lines += ["    for each, former in counts:", "        each.update(former)"] if self._counts else []
         return [*lines, f"    {self.back}"]
 
     def _new(self, buffer: Buffer) -> str:
-        """New memory for a buffer."""
+        """The expression that allocates a buffer."""
         return f"Storage({self._name(buffer.device.allocator(buffer.nbytes), 'empty')}({buffer.size}, {self._name(buffer.storage, 'dtype')}))"
 
     def _layout(self, gradient: str) -> str:
@@ -220,7 +220,7 @@ class Writer:
         return self.arguments[self.executable.program.inputs.index(owner)] if isinstance(owner, Value) else self._name(owner, "parameter")
 
     def _set_gradients(self) -> list[str]:
-        """Gradients that are not of earlier calls; those are in their place."""
+        """Lines that set gradients, except those that reuse memory of earlier calls, which are already set."""
         lines = []
         for owner, value in self.executable.gradients:
             target = self._owner(owner)
@@ -232,7 +232,7 @@ class Writer:
         return lines
 
     def _tensor(self, value: Value) -> list[str]:
-        """Lines that make a value's tensor; the last is the expression of it."""
+        """Lines that create a value's tensor; the last one is its expression."""
         span, layout = self.executable.lowered.places[value], self.executable.lowered.layouts[value]
         buffer, program = span.buffer, self.executable.program
         if buffer.kind == "input" and value in program.inputs:
@@ -289,7 +289,7 @@ class Writer:
 
 
 class InTurn(Writer):
-    """Writes the function for a section whose kernels run in turn: their launches stand in it. Local memory is the program's own, for one call at a time."""
+    """Generates the function for a section whose kernels are launched in turn. Local memory belongs to the program, and is used by one call at a time."""
 
     def _sort_memory(self) -> None:
         """Results and gradients are new memory at every call."""
@@ -306,7 +306,7 @@ class InTurn(Writer):
         return ["if not busy.acquire(False):", f"    {self.back}", "try:", *(f"    {each}" for each in guarded or ["pass"]), "finally:", "    busy.release()"]
 
     def _turn(self, each: Call | Test, launch: Callable, arrays: dict[Span, str]) -> list[str]:
-        """Lines of one launch, or of one check. The first use of an array gives it a name."""
+        """Lines of one launch or check. The first use of an array assigns it to a name."""
         if isinstance(each, Test):
             return [f"if {self._argument(each.span, arrays)}[0] != {self._argument(each.found, arrays)}:", *self._give_back()]
         prepare = [f"{self._name(blas.prepare, 'prepare')}({each.product})"] if each.product else []
@@ -323,7 +323,7 @@ class InTurn(Writer):
         return repr(each) if type(each) in (int, bool) else self._name(each, "constant")
 
     def _array(self, span: Span) -> str:
-        """Where an array is that a call is given, makes, or finds."""
+        """The expression of an array: an argument, a new one, or held memory."""
         buffer = span.buffer
         if buffer.kind == "input":
             given = self._input(buffer)
@@ -333,7 +333,7 @@ class InTurn(Writer):
 
 
 def _steady(sources: Sequence, guards: Sequence[Guard]) -> dict[int, Settings]:
-    """Sources whose numbers depend on the settings of one optimizer's group alone, each with the guard of these settings."""
+    """Sources whose numbers depend only on the settings of one optimizer group, each with the guard of these settings."""
     settings = [each for each in guards if isinstance(each, Settings) and each.plain]
     found: dict[int, Settings] = {}
     for k, source in enumerate(sources):

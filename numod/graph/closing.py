@@ -1,6 +1,6 @@
-"""Pointwise loops whose result is only summed up, or reduced in another way, become one loop with the reduction: the elements are never stored.
+"""Fuses pointwise loops with a reduction that is the only use of their result, so that the elements are never stored.
 
-Where the elements lie densely and the reduced dimensions are the last ones. Small ones stay as they are: their results are then eager's, bit for bit.
+Applies to contiguous elements whose last dimensions are reduced. Small ones are left alone, so that their results equal eager's bit for bit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .fuse import LARGE, Fused
 from .trace import Check, Program, Step, Value
 
 class FusedReduction(Op):
-    """A reduction of what a fused loop computes. `rows` are the loop's, `row` the reduction's."""
+    """A reduction over a fused loop. `rows` are the loop's, `row` the reduction's."""
 
     widens, differentiable = False, False
 
@@ -47,7 +47,7 @@ class FusedReduction(Op):
 
 
 def close(program: Program) -> Program:
-    """The program with its loops and the reductions of their results as one."""
+    """The program with loops fused into the reductions of their results."""
     effects = Effects(program)
     outside, users = set(leaving(program)), {}
     for step in program.steps:
@@ -65,7 +65,7 @@ def close(program: Program) -> Program:
 
 
 def _fits(maker: Step, step: Step, program: Program, effects: Effects) -> bool:
-    """Whether the loop's elements are read in order, and nothing changes them between the loop and the reduction."""
+    """Whether the reduction reads the loop's elements in order, and nothing modifies its inputs between loop and reduction."""
     x, (dims, _, wanted) = program.layouts[step.inputs[0]], step.parameters
     tensors = [each for each in maker.inputs if isinstance(each, Value)]
     last = tuple(dims) == tuple(range(x.ndim - len(dims), x.ndim))

@@ -1,7 +1,7 @@
 """`numod.compile`: a function or module that runs as compiled programs. The first call runs eagerly and is recorded; later ones run native code.
 
-A call runs a program only where everything it was recorded under still holds; else it is recorded anew. What a program could not repeat is an
-error that names the line, never another answer.
+A call runs a program only where everything it was recorded under still holds; else it is recorded anew. What cannot be
+recorded raises an error that names the line; results never differ silently.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .run import Executable
 from .section import CheckFailed, Form
 from .trace import Program, Recorder
 
-VERSIONS = 8  # programs recorded for one function; past it other calls run eagerly
-SIZES = 64  # sizes kept of a program that is compiled for all of them
+VERSIONS = 8  # programs recorded per function; beyond it, other calls run eagerly
+SIZES = 64  # sizes kept for a program that is compiled for all sizes
 
 
 def compile(  # noqa: A001
     model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "numba", mode: str | None = None, options: dict | None = None,
     disable: bool = False, explain: bool = False,
 ) -> Any:
-    """A function that computes what `model` (a function, or a Module) does, as native code; also a decorator.
+    """Compile `model` (a function or a Module) to native code; also a decorator.
 
     A compiled Module is a Module with the same parameters, state_dict and type. `dynamic=True` compiles once for all sizes: another batch size is
     recorded, but compiles nothing, unless another algorithm suits it. False compiles each for itself; None begins so, and compiles for all
@@ -52,7 +52,7 @@ def compile(  # noqa: A001
 
 
 def mark_dynamic(tensor: Tensor, dim: int | tuple[int, ...] = 0) -> None:
-    """Have functions compiled with this tensor as an argument compiled for all sizes."""
+    """Mark a tensor, so that functions called with it as an argument are compiled for all sizes."""
     dims = dim if isinstance(dim, (tuple, list)) else (dim,)
     if not all(-tensor.ndim <= each < tensor.ndim for each in dims):
         raise IndexError(f"mark_dynamic: dimension {dim} of a tensor of {tensor.ndim} dimensions")
@@ -60,9 +60,9 @@ def mark_dynamic(tensor: Tensor, dim: int | tuple[int, ...] = 0) -> None:
 
 
 class Compiled:
-    """A compiled function. `explain()` tells what was recorded; `versions` holds the programs by the inputs' properties.
+    """A compiled function. `explain()` shows what was recorded; `versions` holds the programs by the inputs' properties.
 
-    `__call__` is an attribute of its own: the short way into the version called last, a function written for it.
+    `__call__` is an instance attribute: the fast path into the version called last.
     """
 
     __slots__ = ("__call__", "__dict__", "__weakref__")
@@ -72,19 +72,19 @@ class Compiled:
         self.function, self.dynamic, self.verbose, self.linked = function, dynamic, verbose, linked
         self.name = getattr(function, "__name__", type(function).__name__).strip("<>")
         self.versions: dict[tuple, list[Version]] = {}
-        self.families: dict[tuple, int] = {}  # how often calls were recorded that differ in sizes only
+        self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes
         self.recorded, self.counted, self.complained = 0, 0, False
-        self.changes: dict[tuple, str] = {}  # what calls last changed in Python, by the inputs' properties
-        self.subjects: set[str] = set()  # what any call has changed
-        self.places: list[guards.Place] = []  # whose tensors Python keeps from call to call
-        self.inner: Compiled | None = None  # the function that is given these, and gives the next
-        self.wanted: list[guards.Place] = []  # places that it should be given as well
-        self.rounds = 0  # how often there were more of them: a structure that grows without end is refused
-        self._without: frozenset = frozenset()  # places whose tensors this function is given itself
+        self.changes: dict[tuple, str] = {}  # the last change of Python state by a call, by the inputs' properties
+        self.subjects: set[str] = set()  # the changes by all calls
+        self.places: list[guards.Place] = []  # places that hold tensors between calls
+        self.inner: Compiled | None = None  # the function that takes these tensors as arguments, and returns the next ones
+        self.wanted: list[guards.Place] = []  # places to be added to these
+        self.rounds = 0  # how often places were added: a structure that grows without end is refused
+        self._without: frozenset = frozenset()  # places whose tensors this function gets as arguments
         self.__call__ = self._call
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
-        """The long way: find the version by the arguments' properties, record where there is none."""
+        """The slow path: look up the version by the arguments' properties, or record one."""
         if _recording():
             return self.function(*arguments, **named)  # part of a larger program
         if self.inner is not None:
@@ -99,7 +99,7 @@ class Compiled:
                     return version.run(tensors, functools.partial(self.function, *arguments, **named))
                 except CheckFailed as failure:
                     reason, failed = str(failure), True
-            elif reason.startswith(SAME_MEMORY):  # other gradients at every turn: from here on they are given
+            elif reason.startswith(SAME_MEMORY):  # gradients differ at every call: from now on they are passed as arguments
                 return self._keep(version.gradients, arguments, named)
         kind, form = family(key), self._form(key, tensors)
         counts = not (form.dynamic and kind in self.families and reason is None)
@@ -108,7 +108,7 @@ class Compiled:
         return self._record(key, kind, form, counts, failed, arguments, named)
 
     def _form(self, key: tuple, tensors: tuple[Tensor, ...]) -> Form:
-        """How to compile: for all sizes where that is wanted, or where sizes have changed twice."""
+        """How to compile: for all sizes if requested, or if sizes have changed twice."""
         if self.dynamic is None:
             changing = key not in self.versions and self.families.get(family(key), 0) >= 2
             return Form(self.linked, changing or any(getattr(each, "_dynamic", False) for each in tensors))
@@ -124,7 +124,7 @@ class Compiled:
         return self.function(*arguments, **named)
 
     def _record(self, key: tuple, kind: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:
-        """Run for real and keep the program, unless the call made state that it will find the next time (an optimizer's, a lazy module's)."""
+        """Run eagerly and keep the recorded program, unless the call created state (of an optimizer, of a lazy module) that the next call will find."""
         made = record(self.function, arguments, named, self.name, form, failed, self._without)
         if made.version is not None:
             self.versions.setdefault(key, []).insert(0, made.version)
@@ -141,7 +141,7 @@ class Compiled:
         return made.outputs
 
     def _settle(self, key: tuple, change: str, places: list[guards.Place]) -> None:
-        """A call changed something in Python. If such calls always do: tensors can be kept, other things are refused."""
+        """Handle a call that changed Python state. If such calls always do, changed tensors are kept between calls, other changes are refused."""
         again = self.changes.get(key) == subject(change) or len(self.changes) >= VERSIONS
         before = subject(change) in self.subjects
         self.changes[key] = subject(change)
@@ -154,14 +154,14 @@ class Compiled:
             )
 
     def _keep(self, places: list[guards.Place], arguments: tuple, named: dict) -> Any:
-        """Run eagerly, and have these places given from the next call on."""
+        """Run eagerly, and pass these places as arguments from the next call on."""
         self._want(places)
         return self.function(*arguments, **named)
 
     def _want(self, places: list[guards.Place]) -> None:
-        """From here on what lies at these places is given, and what lies there afterwards is among the results."""
+        """From now on the tensors at these places are arguments, and their new values are among the results."""
         if self._without:
-            self.wanted = places  # whoever gives the others sees to it
+            self.wanted = places  # the function that passes the others handles it
             return
         self.places, former = [*self.places, *places], self.inner
         self.inner = Compiled(kept.given(self.function, self.places), self.dynamic, self.verbose, self.linked)
@@ -178,14 +178,14 @@ class Compiled:
         return outputs
 
     def _shorten(self, version: Version, arguments: tuple, named: dict) -> None:
-        """Let the next call of this form go straight to this version."""
+        """Make this version's fast path the next call's entry point."""
         executable = version.executable
         here = executable.section.linked or all(each.device.type == "cpu" for each in executable.section.buffers)
-        if type(executable) is Executable and here and not executable.spoiled:  # what a failed check leaves written the short way cannot undo
+        if type(executable) is Executable and here and not executable.spoiled:  # the fast path cannot undo writes that precede a failed check
             self.__call__ = version.caller(arguments, named, self._call)
 
     def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
-        """Every program as text: steps with their lines and costs, kernels, memory. On request the generated source, the machine code, LLVM's code."""
+        """All programs as text: steps with source lines and costs, kernels, memory. Optionally the generated source, machine code and LLVM IR."""
         told = [each.executable.explain(source, assembly, llvm) for versions in self.versions.values() for each in versions]
         return "\n\n".join(told) or f"{self.name}: nothing recorded yet; call it first"
 
@@ -207,7 +207,7 @@ class Compiled:
 
 
 class CompiledForward(Compiled):
-    """A module's compiled `forward`, which knows its module."""
+    """A module's compiled `forward`, bound to its module."""
 
     __slots__ = ()
 
@@ -220,14 +220,14 @@ def _recording() -> bool:
 
 
 def compile_in_place(module: Any, *args: Any, **options: Any) -> None:
-    """Make a module run compiled from here on, itself: another class over the same attributes."""
+    """Compile a module in place, by changing its class."""
     plain = object.__new__(type(module))
     object.__setattr__(plain, "__dict__", module.__dict__)
     object.__setattr__(module, "__class__", type(compile(plain, *args, **options)))
 
 
 def _compiled_module(module: Any, settings: tuple) -> Any:
-    """The same module (its attributes are one dictionary) whose `forward` is compiled."""
+    """A module that shares the attribute dictionary of `module`, with a compiled `forward`."""
     module = module._uncompiled() if isinstance(vars(type(module)).get("compiled"), CompiledForward) else module
     base = type(module)
     compiled = CompiledForward(module.forward, *settings)

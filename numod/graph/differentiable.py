@@ -1,6 +1,6 @@
-"""A recorded forward pass with its backward pass: results that can be differentiated, though both passes run as compiled sections.
+"""A compiled forward pass with its compiled backward pass, for results that require gradients.
 
-Local memory lives from forward to backward, so each call has an arena of its own, which its node keeps.
+Local memory is needed until backward, so each call has its own arena, which its node keeps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Differentiable(Executable):
     def __init__(self, program: Program, boundary: int, differentiated: list[Value], wanted: list[Tensor | int], name: str, form: Form) -> None:
         self.boundary, self.wanted = boundary, wanted
         self.inputs_known = len(program.inputs) - len(differentiated)
-        program.outputs = (*program.outputs, tuple(differentiated))  # passes may give them other names
+        program.outputs = (*program.outputs, tuple(differentiated))  # passes may rename them
         super().__init__(program, name, form)
 
     def _prepare(self, name: str, form: Form) -> None:
@@ -47,7 +47,7 @@ class Differentiable(Executable):
         self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]
 
     def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None) -> Any:
-        """The forward pass's results, with a node that runs the backward pass. `again` gives them eagerly, or None where things have changed."""
+        """Run the forward pass; its results get a node that runs the backward pass. `again` recomputes them eagerly, or returns None if guards fail."""
         arena, memory_of = memory.arena(self.arena_size), {}
         values = self._begin(arena, inputs, memory_of)
         self._count_writes(inputs)
@@ -68,7 +68,7 @@ class Differentiable(Executable):
 
 
 class CompiledNode(Node):
-    """The tape's node of a compiled forward pass. Keeps its memory until backward has run."""
+    """The tape's node of a compiled forward pass. It keeps the arena until backward has run."""
 
     def __init__(self, executable: Differentiable, inputs: tuple, arena: np.ndarray, memory_of: dict[Buffer, Any], values: list, again: Callable) -> None:
         owners = [inputs[each] if isinstance(each, int) else each for each in executable.wanted]
@@ -102,7 +102,7 @@ class CompiledNode(Node):
         return [(position, gradient) for position, gradient in enumerate(found) if gradient is not None]
 
     def _backward_eagerly(self, inputs: tuple, grads: list[Tensor | None]) -> list[tuple[int, Tensor]]:
-        """Gradients that can be differentiated again: those of the function itself, called once more, where that changes nothing."""
+        """Differentiable gradients (double backward): from calling the function again eagerly, if it has no side effects."""
         executable = self.executable
         pure = not (executable.storages or executable.inputs_written or executable.lowered.sources or executable.program.gradients)
         outputs = self.again() if pure else None
@@ -128,7 +128,7 @@ class CompiledNode(Node):
 
 
 def _pair(structure: Any, outputs: Any, made: dict[Value, Tensor]) -> None:
-    """The tensor that each value of a structure is in another of the same form."""
+    """Maps the values of a structure to the tensors at the same positions of another."""
     if isinstance(structure, Value):
         made[structure] = outputs
     elif isinstance(structure, (tuple, list)):

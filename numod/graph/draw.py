@@ -1,4 +1,4 @@
-"""A program as a drawing, in Graphviz's language: boxes for steps, ovals for what comes from outside, arrows with shapes."""
+"""A program as a Graphviz graph: boxes for steps, ovals for inputs and held tensors, arrows labelled with shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What memory a program's values lie in, which steps write to it, and what outlives a run: what a pass must know before it changes anything."""
+"""Alias analysis for passes: the memory that a program's values are in, the steps that write to it, and what outlives a run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .trace import EMPTY, Check, Program, Step, Value
 
 
 class Boundary:
-    """The place in a list of steps where the backward pass begins."""
+    """Marks where the backward pass starts in a list of steps."""
 
 
 class Effects:
-    """Of each value, its `root`: the input or held memory it is a view of, or the value that made the memory.
+    """For each value its `root`: the input or held tensor it is a view of, or the value that allocated the memory.
 
-    `written`: for each root, the positions of the steps that write to it. `leaving`: roots that results and gradients lie in.
+    `written`: for each root the positions of the steps that write to it. `leaving`: roots of results and gradients.
     """
 
     def __init__(self, program: Program) -> None:
@@ -46,20 +46,20 @@ class Effects:
         return self.root[value] not in self.written
 
     def private(self, value: Value) -> bool:
-        """Whether the memory was made by the program and nobody sees it after the run."""
+        """Whether the memory was allocated by the program and is not visible after the run."""
         root = self.root[value]
         return isinstance(root, Value) and root not in self.leaving
 
 
 def leaving(program: Program) -> list[Value]:
-    """The values that results and gradients are."""
+    """The values of results and gradients."""
     found: list[Value] = [each for each in program.gradients.values() if each is not None]
     replace(program.outputs, lambda each: found.append(each) if isinstance(each, Value) else None)
     return found
 
 
 def used(step: Step | Check) -> list[Value]:
-    """The values a step looks at; one that it writes over is among them."""
+    """The values a step reads, including those it writes in place."""
     if not isinstance(step, Step):
         return [step.value] if isinstance(step, Check) else []
     return [each for each in (*step.inputs, *(step.results if step.in_place else ())) if isinstance(each, Value)]
@@ -71,12 +71,12 @@ def described(step: Step, layouts: dict[Value, Layout]) -> tuple:
 
 
 def draws(step: Step) -> bool:
-    """Whether the step takes from a random stream."""
+    """Whether the step draws random numbers."""
     return any(isinstance(each, Draw) for each in step.inputs)
 
 
 def pure(step: Step | Check) -> bool:
-    """Whether a step only makes its results, the same from the same inputs."""
+    """Whether a step has no side effects and is deterministic."""
     return isinstance(step, Step) and not step.in_place and step.op is not EMPTY and not isinstance(step.op, (Move, Update)) and not draws(step)
 
 
@@ -92,7 +92,7 @@ def renamed(step: Step | Check, names: dict[Value, Value]) -> Step | Check:
 
 
 def copied(program: Program, steps: list[Step | Check], names: dict[Value, Value] | None = None) -> Program:
-    """The program with other steps, and its results and gradients under other names."""
+    """A copy of the program with other steps, and with results and gradients renamed."""
     names = names or {}
     result = Program()
     result.inputs, result.held, result.shared, result.layouts = program.inputs, program.held, program.shared, dict(program.layouts)

@@ -1,6 +1,6 @@
-"""Pointwise loops over a product's elements become the product's end: the elements are still in the cache, and often never stored.
+"""Fuses pointwise loops over a product's elements into the product's kernel as an epilogue: the elements are still in the cache, and often never stored.
 
-Products are those of matrices, and convolutions. A product moves to where the loop stands. The sums are eager's, in eager's order; so are the rows that follow.
+Products are matrix products and convolutions. A product moves to the position of the loop. Sums and the rows that follow are computed in eager's order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .trace import Program, Step, Value
 
 
 class Finished(Op):
-    """A product with a fused loop at its end. Inputs are the product's, then the loop's others; the product is a result, the first, if it is `kept`.
+    """A product with a loop as its epilogue. Inputs are the product's, then the loop's others; if `kept`, the product is the first result.
 
     `rows` are the loop's, with arguments ("in", k) by the place among these inputs, ("product", 0) for the product's element.
     """
@@ -31,7 +31,7 @@ class Finished(Op):
         self.layouts = (*([out] if kept else []), *loop.layouts)
         self.outputs = tuple(f"out{k}" for k in range(len(self.layouts))) if len(self.layouts) > 1 else ()
         self.element, outputs = loop.inputs[place], list(loop.loop.outputs)
-        self.at = 0 if kept else next(k for k, each in enumerate(loop.layouts) if each.dtype is out.dtype)  # the result that the product is left in
+        self.at = 0 if kept else next(k for k, each in enumerate(loop.layouts) if each.dtype is out.dtype)  # the result that holds the product
         if not kept:
             outputs[self.at] = changed(outputs[self.at], over="out")
         self.loop = emit.Loop(loop.loop.inputs, tuple(outputs), loop.loop.dtype)
@@ -60,15 +60,15 @@ def _moved(argument: tuple, place: int, count: int) -> tuple:
 
 
 def finish(program: Program) -> Program:
-    """The program with loops over a product's elements as the product's end."""
-    for step in program.steps[::-1]:  # where a loop uses two products, the later one is in the cache
+    """The program with loops over products' elements fused into the products."""
+    for step in program.steps[::-1]:  # if a loop uses two products, the later one is in the cache
         if makes_product(step, program.layouts):
             program = _joined(program, step) or program
     return program
 
 
 def _joined(program: Program, product: Step) -> Program | None:
-    """The program with a product and the loop that uses it first as one step, or None where they cannot be one."""
+    """The program with a product and the loop that uses it first fused, or None if that is not possible."""
     effects, (value,) = Effects(program), product.results
     begin, shown, views = program.steps.index(product), {value}, []
     end = begin + 1
@@ -96,7 +96,7 @@ def _is_view(steps: list, place: int) -> bool:
 
 
 def _same(program: Program, value: Value, place: int, loop: Step) -> bool:
-    """Whether the loop goes through the product's elements in their order, a row of the one being a row of the other, and leaves its results so."""
+    """Whether the loop reads the product's elements and writes its results row by row in the product's order."""
     out, seen = program.layouts[value], program.layouts[loop.inputs[place]]
     rows = seen.shape == out.shape or (out.ndim == 2 and seen.ndim > 0 and seen.shape[-1] == out.shape[-1])
     dense = out.dense and seen.dense and seen.size == out.size and loop.op.shape == seen.shape and all(each.dense and each.shape == seen.shape for each in loop.op.layouts)
@@ -104,7 +104,7 @@ def _same(program: Program, value: Value, place: int, loop: Step) -> bool:
 
 
 def _written(program: Program, product: Step, loop: Step, place: int, views: list[Step], kept: bool) -> Program | None:
-    """The program with the two as one step where the loop was. Views of a product that is kept follow it."""
+    """The program with both as one step at the loop's position. Views of a kept product are moved after it."""
     out, end = program.layouts[product.results[0]], program.steps.index(loop)
     if not kept and not any(each.dtype is out.dtype for each in loop.op.layouts):
         return None

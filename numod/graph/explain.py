@@ -1,4 +1,4 @@
-"""A compiled program as text: what was recorded, with the user's lines; the loops it became; what they cost; where memory lies; the code itself."""
+"""A compiled program as text: the recorded steps with source lines, fused loops, costs, memory layout, and the code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WIDE = 160  # columns
 
 
 def explain(executable: Executable, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
-    """The whole story of a program. On request with the generated source of its kernels, their vector widths and assembly, their LLVM code."""
+    """A full report on a program; optionally with its kernels' generated source, vector widths, assembly and LLVM IR."""
     sections = [executable.section, *([executable.backward] if hasattr(executable, "backward") else [])]
     before, after = (sum(isinstance(each, Step) for each in program.steps) for program in (executable.recorded, executable.program))
     parts = [f"Program: {after} steps, of {before} recorded", text(executable.program, True, executable.boundary), *map(_kernels, sections), memory(executable)]
@@ -38,7 +38,7 @@ def explain(executable: Executable, source: bool = False, assembly: bool = False
 
 
 def text(program: Program, costs: bool = False, boundary: int | None = None) -> str:
-    """A line per step: where it comes from, what it makes of what, and how large that is; the rows of a fused loop below it.
+    """One line per step: its source line, operation, inputs, results and their sizes; the rows of a fused loop follow it.
 
     `costs`: with flops and bytes. `boundary`: where the backward pass begins.
     """
@@ -80,7 +80,7 @@ def _parameter(each: Any) -> str:
 
 
 def _rows(step: Step) -> list[str]:
-    """The rows of a fused loop, each with what it is given: inputs of the step, earlier rows (r0, r1 ...), constants."""
+    """The rows of a fused loop, each with its arguments: inputs of the step, earlier rows (r0, r1 ...), constants."""
     lines = []
     for number, (op, arguments, _) in enumerate(step.op.rows):
         given = ", ".join(name(step.inputs[k]) if kind == "in" else f"r{k}" if kind == "row" else "the product" if kind == "product" else repr(k) for kind, k in arguments)
@@ -116,7 +116,7 @@ def _flops(program: Program, step: Step) -> int:
     if not isinstance(step.op, Op):
         return 0
     parameters = step.parameters
-    if step.parameters and callable(step.parameters[0]):  # an optimizer's step: its numbers, how many members, the numbers found
+    if step.parameters and callable(step.parameters[0]):  # an optimizer's step: its number of scalars, number of members, the scalars
         parameters = (len(step.inputs) // step.parameters[1],)
     return cost.flops(step.op, described(step, program.layouts), parameters, results)
 
@@ -153,7 +153,7 @@ def _code(kernel: Kernel, assembly: bool, llvm: bool) -> str:
 
 
 def memory(executable: Executable) -> str:
-    """Bytes by kind, and the plan of the arena: where each value in between lies, and from which call to which."""
+    """Bytes by kind, and the arena's layout: offset and lifetime (first and last call) of each intermediate value."""
     lowered = executable.lowered
     buffers: dict[Buffer, None] = {}
     for each in lowered.calls:

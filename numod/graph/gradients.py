@@ -1,4 +1,4 @@
-"""What a recorded call found in `.grad`, and what its program may find there: gradients that it adds to, reads, or begins anew."""
+"""How a recorded call used `.grad` (accumulated, read or replaced gradients), and the guards on it that follow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .guards import Entry, Place
 from .reach import Guard, mentions
 from .trace import Recorder
 
-SAME_MEMORY = "the memory of the gradient"  # how guards begin that other gradients break
+SAME_MEMORY = "the memory of the gradient"  # prefix of guards that depend on gradients
 
 
 class Gradients:
@@ -32,7 +32,7 @@ class Gradients:
         self.inputs_without: list[int] = []
 
     def settle(self, recorder: Recorder, function: Callable) -> None:
-        """Compare with what is there now: fill `guards` and `inputs_without`, and have the program drop what the function dropped."""
+        """Compare with the state after the call: fill `guards` and `inputs_without`, and make the program drop the gradients that the function dropped."""
         leaves = {**recorder.found, **self.before}
         touched = [leaf._grad is not gradient or (gradient is not None and recorder.holds(gradient)) for leaf, gradient in leaves.values()]
         concerned = self.concerned or any(touched)

@@ -1,4 +1,4 @@
-"""What tells one call of a compiled function from another: the layouts of its tensors, the values of the rest, which arguments share memory, the modes."""
+"""The key of a call of a compiled function: layouts of its tensors, values of other arguments, which arguments share memory, the grad modes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _key(each: Any, tensors: list[Tensor]) -> Any:
         tensors.append(each)
         return (each._layout, each.requires_grad) if state.grad_enabled else each._layout
     if isinstance(each, SIMPLE):
-        return type(each), each if each and each == each else repr(each)  # 0.0 and -0.0 are two numbers; NaN is one
+        return type(each), each if each and each == each else repr(each)  # 0.0 and -0.0 are different keys; NaN is equal to itself
     if isinstance(each, (list, tuple)):
         return type(each), *[_key(part, tensors) for part in each]
     if isinstance(each, dict):
@@ -42,14 +42,14 @@ def _key(each: Any, tensors: list[Tensor]) -> Any:
 
 
 def family(key: Any) -> Any:
-    """A key without sizes: calls that differ in these only."""
+    """A key without sizes, which is equal for calls that differ only in sizes."""
     if isinstance(key, Layout):
         return key.ndim, key.dtype, key.device
     return (type(key), *map(family, key)) if isinstance(key, tuple) else key
 
 
 def difference(key: tuple, before: tuple) -> str:
-    """Where two calls' keys differ, in words."""
+    """The difference between two calls' keys as text."""
     if key[1:] != before[1:]:
         return "the grad mode"
     for number, (now, then) in enumerate(zip(key[0], before[0])):
@@ -74,7 +74,7 @@ def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
 
 
 def objects(each: Any) -> list:
-    """The arguments that are known by identity: modules, optimizers, plain objects."""
+    """The arguments compared by identity: modules, optimizers, plain objects."""
     inside = structure.parts(each)
     if inside is not None:
         return [found for part in inside for found in objects(part)]
@@ -82,7 +82,7 @@ def objects(each: Any) -> list:
 
 
 class _Same:
-    """An argument that is nothing of the above: the same object."""
+    """Any other argument: compared by identity."""
 
     def __init__(self, thing: Any) -> None:
         self.thing = thing

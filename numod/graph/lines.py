@@ -1,4 +1,4 @@
-"""Which line of a user's code did something that a compiled function cannot repeat. What the recorder saw it knows by itself; the rest is read off the code."""
+"""Finds the line of user code that did something a compiled function cannot repeat: as seen by the recorder, or by searching the bytecode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CALLS = ("LOAD_METHOD", "CALL", "CALL_FUNCTION_EX", "CALL_METHOD", "CALL_FUNCTI
 
 
 def subject(change: str) -> str:
-    """What changed, without its values."""
+    """The name of what changed, without its values."""
     return re.split(r" was |\[", change)[0]
 
 

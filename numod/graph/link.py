@@ -1,8 +1,8 @@
-"""Many kernel calls as one native function: each kernel's text becomes a function, and a main function calls them in order, in loops where they repeat.
+"""Links kernel calls into one native function: each kernel's text becomes a function, and a main function calls them in order, in loops where they repeat.
 
-Sizes and steps are literals there, so the compiler unrolls and specialises; or, where one function shall serve many sizes, entries of `table`.
-Memory is given as addresses in `table`, so that a call costs the same for three tensors and for three hundred. Weights are arguments, never constants.
-The table can also name words of memory to compare first: counts of references, which tell whether memory of an earlier call may be written over.
+Sizes and strides are literals, so that the compiler unrolls and specialises; or, if one function serves many sizes, entries of `table`.
+Memory is passed as addresses in `table`, so that a call costs the same for three tensors and for three hundred. Weights are arguments, never constants.
+The table can also list words of memory to check first: reference counts, which tell whether memory of an earlier call may be reused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..kernel import bind, build, emit
 from .lower import Buffer, Call, Integer, Number, Span, Test
 from .roll import stretches
 
-ARENA, WATCH, END, FIRST = 0, 1, 2, 3  # places in the table: the local memory's address, where the watched words begin and end, and what follows
+ARENA, WATCH, END, FIRST = 0, 1, 2, 3  # layout of the table: address of the local memory, start and end of the watched words, first entry
 _HEAD = f"""\
     table = view_int64(address, {1 << 40})
     for place in range(table[{WATCH}], table[{END}], 2):
@@ -27,9 +27,9 @@ _HEAD = f"""\
 
 @dataclass
 class Linked:
-    """The native function `launch(address of the table, *arrays, *numbers)`, its text, and what the table holds after its head.
+    """The native function `launch(address of the table, *arrays, *numbers)`, its text, and the table's entries after its head.
 
-    It gives 0, the number of the test that failed, or minus the place of a watched word that differs; then it has done nothing.
+    It returns 0, or having done nothing, the number of a failed check or minus the position of a watched word that differs.
     """
 
     kernel: build.Kernel
@@ -54,13 +54,13 @@ class _Linker:
         self.places, self.arrays, self.dynamic = places, {each: f"array{k}" for k, each in enumerate(arrays)}, dynamic
         self.slots: list[Buffer | int] = []
         self.known: dict[Buffer | Address, int] = {}
-        self.addresses: dict[Buffer, int] = {}  # slots where a loop finds the addresses of arrays that are arguments
+        self.addresses: dict[Buffer, int] = {}  # table slots from which loops read the addresses of array arguments
         self.functions: dict[tuple, str] = {}
         self.texts: list[str] = []
         self.numbers: dict[tuple[int, int], tuple[str, str]] = {}
 
     def build(self, calls: Sequence[Call | Test], name: str) -> Linked:
-        """Emit the text and compile it."""
+        """Generate the text and compile it."""
         lines, tests = [], 0
         for first, period, turns in stretches(calls):
             each = calls[first]
@@ -80,7 +80,7 @@ class _Linker:
         return Linked(build.build(backend, name, bind.headed(text, backend), ", ".join(types), alone=True), self.slots)
 
     def _loop(self, turns: list[Sequence[Call]]) -> list[str]:
-        """Lines that make the same calls with each turn's own arguments. What changes from turn to turn stands in the table, a row for each."""
+        """Lines of a loop over equal calls. Arguments that change between iterations are in the table, a row per iteration."""
         columns: list[list[int]] = []
 
         def cell(values: list[int]) -> str:
@@ -98,7 +98,7 @@ class _Linker:
         return [f"    for turn in range({len(turns)}):", *(line.replace("ROW", row) for line in lines)]
 
     def _arguments(self, turns: tuple, cell: Callable[[list[int]], str]) -> str:
-        """The text of one argument over all turns."""
+        """The text of an argument for all iterations."""
         if type(turns[0]) is int:
             return cell(list(turns))
         if not isinstance(turns[0], Span):
@@ -109,7 +109,7 @@ class _Linker:
         return f"view_{turns[0].buffer.storage.name}({address} + {offset}, {size})"
 
     def _base(self, buffer: Buffer) -> int:
-        """The slot that holds the address of a buffer's memory."""
+        """The table slot with the address of a buffer's memory."""
         if buffer not in self.arrays:
             return ARENA if buffer.kind == "local" else self._slot(buffer)
         if buffer not in self.addresses:
@@ -118,11 +118,11 @@ class _Linker:
         return self.addresses[buffer]
 
     def _offset(self, span: Span) -> int:
-        """Bytes from the beginning of the arena, or of the buffer's own memory."""
+        """Byte offset from the start of the arena, or of the buffer's own memory."""
         return span.offset * span.buffer.storage.itemsize + self.places.get(span.buffer, 0)
 
     def _function(self, call: Call) -> str:
-        """The name of the call's kernel, its text written at the first use."""
+        """The name of the call's kernel function, whose text is added at its first use."""
         kernel = call.kernel
         key = (kernel.source, kernel.signature, kernel.real, kernel.fastmath)
         if key not in self.functions:
@@ -130,7 +130,7 @@ class _Linker:
             flags = f"@device_function(fastmath={sorted(kernel.fastmath)!r})\n".replace("[", "{").replace("]", "}")
             helpers, head, main = kernel.function(self.functions[key]).rpartition(f"def {self.functions[key]}(")
             for each in (*re.split(r"(?=^@device_function)", helpers, flags=re.M), flags + head + main):
-                if each not in self.texts:  # kernels share their helpers
+                if each not in self.texts:  # helpers are shared by kernels
                     self.texts.append(each)
         return self.functions[key]
 
@@ -145,7 +145,7 @@ class _Linker:
         return self._size(each) if type(each) is int else _plain(each)
 
     def _size(self, number: int) -> str:
-        """A whole number: literal, or in the table where the function is for all sizes."""
+        """An integer: a literal, or a table entry if the function serves all sizes."""
         if not self.dynamic:
             return _plain(number)
         self.slots.append(number)

@@ -1,6 +1,6 @@
-"""From a recorded program to kernel calls over buffers: every op's own launch is run once with spans of memory in the place of arrays.
+"""Lowers a recorded program to kernel calls over buffers: each op's own launch is run once, with placeholders (spans) for arrays.
 
-So each op, present or future, is lowered by the kernels it has. What a launch cannot do with spans (NumPy's LAPACK, say) stays a call on the host.
+So every op is lowered by means of its eager kernels. A launch that needs actual arrays (NumPy's LAPACK, say) remains a call on the host.
 Nothing is compiled here: `link` and `run` do that.
 """
 
@@ -23,7 +23,7 @@ from .trace import EMPTY, Check, Program, Step, Value
 
 @dataclass(eq=False)
 class Buffer:
-    """A flat stretch of memory. `kind`: "input" (number k of the call), "held" (a tensor that existed), "result" (made anew by every run) or "local"."""
+    """A flat range of memory. `kind`: "input" (argument k of the call), "held" (a tensor that existed), "result" (allocated by every run) or "local"."""
 
     kind: str
     size: int
@@ -40,7 +40,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Span:
-    """A buffer from an element on: what a launch is given for an array."""
+    """A buffer from an element on: the placeholder for an array in a launch."""
 
     buffer: Buffer
     offset: int = 0
@@ -50,7 +50,7 @@ class Span:
 
 
 class Number(float):
-    """A number known only at run time: value `index` of what `source` gives."""
+    """A number known only at run time: item `index` of `source`."""
 
     source: Any
     index: int
@@ -58,7 +58,7 @@ class Number(float):
 
 
 class Integer(int):
-    """The same for integers."""
+    """An integer known only at run time."""
 
     source: Any
     index: int
@@ -71,7 +71,7 @@ class Call:
 
     kernel: bind.Unbuilt | None
     arguments: tuple
-    position: int  # of its step in the program
+    position: int  # source line of its step in the program
     step: Step
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
@@ -81,7 +81,7 @@ class Call:
 
 @dataclass
 class Test:
-    """A check of the library: the value at `span` must be `found`."""
+    """A check recorded from the library: the value at `span` must equal `found`."""
 
     position: int
     span: Span
@@ -92,12 +92,12 @@ class Test:
 
 @dataclass
 class Lowered:
-    """The calls in order, and where the program's values lie."""
+    """The calls in order, and the spans of the program's values."""
 
     calls: list[Call | Test] = field(default_factory=list)
     places: dict[Value, Span] = field(default_factory=dict)
     layouts: dict[Value, Layout] = field(default_factory=dict)
-    sources: list = field(default_factory=list)  # of run-time numbers: a Draw, or a function that gives a tuple
+    sources: list = field(default_factory=list)  # sources of run-time numbers: a Draw, or a function that returns a tuple
     widths: list[int] = field(default_factory=list)  # how many numbers each source gives
 
 
@@ -124,7 +124,7 @@ class _Lowering:
                 self._lower(step)
 
     def _held(self, tensor: Tensor) -> Span:
-        """Tensors that share a storage share a buffer: it starts at the storage's first element."""
+        """The span of a held tensor. Tensors that share a storage share a buffer, which starts at the storage's first element."""
         storage = tensor._storage
         if id(storage) not in self.storages:
             self.storages[id(storage)] = Buffer("held", len(storage.data), tensor._layout.storage, tensor.device, tensor)
@@ -163,7 +163,7 @@ class _Lowering:
         self.result.places[value] = Span(Buffer("local", layout.extent, layout.storage, layout.device))
 
     def _update(self, step: Step) -> None:
-        """An optimizer's step, in the launches `apply_updates` would make."""
+        """An optimizer's step, as the launches of `apply_updates`."""
         numbers, count, recorded = step.parameters
         size = len(step.inputs) // count
         values = [_number(each, len(self.result.sources), k) for k, each in enumerate(recorded)]
@@ -179,7 +179,7 @@ class _Lowering:
             self._run(step, plan, spans, [], written, kinds, values)
 
     def _drawn(self, inputs: tuple) -> list:
-        """The numbers of a step; seed and offset of a random op are those of its draw."""
+        """A step's parameters, with seed and offset of a random op replaced by those of its draw."""
         numbers = list(inputs)
         for k, each in enumerate(inputs):
             if isinstance(each, Draw):
@@ -191,7 +191,7 @@ class _Lowering:
         return [each for each in numbers if not isinstance(each, Value) and each is not None]
 
     def _run(self, step: Step, prepare: Callable, spans: list, outputs: list, targets: list, layouts: list, numbers: list | None = None) -> None:
-        """Run the plan's launch with spans, noting the kernels it calls; a launch that needs arrays becomes one host call."""
+        """Run the plan's launch with spans and record the kernels it calls; a launch that needs arrays becomes a host call."""
         numbers = self._drawn(step.inputs) if numbers is None else numbers
         reads, writes = tuple(each.buffer for each in spans), tuple(each.buffer for each in targets)
         blas.last = 0
@@ -210,11 +210,11 @@ class _Lowering:
             self.result.calls.append(Call(kernel, given, self.position, step, reads, writes, blas.last))
 
     def _argument(self, each: object, device: object) -> object:
-        """Spans and numbers as they are; an array a launch made for itself is a local buffer."""
+        """An argument of a recorded call: spans and numbers as they are; an array that the launch allocated becomes a local buffer."""
         if isinstance(each, (Span, int, float)):
             return each
         if id(each) not in self.scratch:
-            self.scratch[id(each)] = Buffer("local", each.size, np.dtype(each.dtype), device), each  # the array is kept so that its id stays its own
+            self.scratch[id(each)] = Buffer("local", each.size, np.dtype(each.dtype), device), each  # the array is kept alive so that its id is not reused
         return Span(self.scratch[id(each)][0])
 
 

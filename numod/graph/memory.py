@@ -1,4 +1,4 @@
-"""Where local buffers lie in one arena: buffers that are never alive together share bytes. First fit, in order of birth or of size."""
+"""Memory planning: offsets of local buffers in one arena, where buffers with disjoint lifetimes share bytes. First fit, in order of birth or of size."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
 def plan(lowered: Lowered, boundary: int | None = None) -> tuple[dict[Buffer, int], int]:
-    """Byte offsets of the local buffers, and the arena's size. What lives across step `boundary` keeps its bytes to the end: a backward pass may run twice."""
+    """(byte offsets of the local buffers, the arena's size). Buffers alive across step `boundary` stay allocated to the end: a backward pass may run twice."""
     alive = lifetimes(lowered, boundary)
     by_birth, by_size = sorted(alive, key=alive.get), sorted(alive, key=lambda each: (-each.nbytes, alive[each]))
     return min((_placed(order, alive) for order in (by_birth, by_size)), key=lambda found: found[1])
 
 
 def _placed(order: list[Buffer], alive: dict[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int]:
-    """Offsets of the buffers, each where it first fits between those before it that are alive at the same time, and the end of the last one."""
+    """First-fit offsets of the buffers in the given order, and the total size."""
     places: dict[Buffer, int] = {}
     taken: list[tuple[int, int, int, int]] = []  # (offset, end, first call, last call), in order
     for buffer in order:
@@ -36,7 +36,7 @@ def _placed(order: list[Buffer], alive: dict[Buffer, tuple[int, int]]) -> tuple[
 
 
 def arena(size: int) -> np.ndarray:
-    """Fresh bytes that begin where a cache line does: vectors that cross lines cost twice."""
+    """Uninitialised bytes aligned to a cache line: vectors that straddle two lines cost twice."""
     memory = np.empty(max(size, 1) + ALIGNMENT, np.uint8)
     return memory[-memory.ctypes.data % ALIGNMENT :][: max(size, 1)]
 

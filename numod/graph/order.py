@@ -1,4 +1,4 @@
-"""The order of kernel calls: checks come first, with what they look at, so that a run stopped by one has changed nothing."""
+"""Orders kernel calls so that checks, and the calls they depend on, come first: a run stopped by a failed check has then changed nothing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from .lower import Buffer, Call, Span, Test
 
-FIRST = -1  # the position of calls that were brought forward
+FIRST = -1  # the position of calls that were moved forward
 
 
 def checks_first(calls: Sequence[Call | Test], shared: Sequence[int], inputs: int | None = None) -> list[Call | Test]:
-    """The calls, with each check and the calls it depends on brought to the front where nothing forbids it.
+    """The calls, with each check and the calls it depends on moved to the front if dependencies allow it.
 
-    `shared`: for each input, the first one with the same memory. `inputs`: how many inputs are known in front.
+    `shared`: for each input, the first one with the same memory. `inputs`: how many inputs are known at the start.
     """
     front, rest = [], list(calls)
     for test in [each for each in calls if isinstance(each, Test)]:
@@ -26,7 +26,7 @@ def checks_first(calls: Sequence[Call | Test], shared: Sequence[int], inputs: in
 
 
 def written_before_checks(calls: Sequence[Call | Test]) -> list[Buffer]:
-    """Memory from outside that is written to before the last check has passed."""
+    """External memory that is written to before the last check has passed."""
     last = max((k for k, each in enumerate(calls) if isinstance(each, Test)), default=0)
     written = dict.fromkeys(buffer for each in calls[:last] if isinstance(each, Call) for buffer in each.writes)
     return [each for each in written if each.kind in ("input", "held")]
@@ -35,7 +35,7 @@ def written_before_checks(calls: Sequence[Call | Test]) -> list[Buffer]:
 def _part(test: Test, calls: list[Call | Test], shared: Sequence[int], inputs: int | None) -> set[int] | None:
     """Ids of the check and of the earlier calls it depends on.
 
-    None where they write to memory from outside, or would overtake one that reads what they write.
+    None if they write to external memory, or would overtake a call that reads what they write.
     """
     part, needed, written = {id(test)}, _memory([test.span.buffer], shared), set()
     known = {test.span.buffer}
@@ -55,7 +55,7 @@ def _part(test: Test, calls: list[Call | Test], shared: Sequence[int], inputs: i
 
 
 def _memory(buffers: Iterable[Buffer], shared: Sequence[int]) -> set[Buffer | int]:
-    """What memory these are: inputs may share theirs."""
+    """The memory of these buffers; inputs may share memory."""
     return {shared[each.number] if each.kind == "input" else each for each in buffers}
 
 
@@ -64,5 +64,5 @@ def _touched(call: Call) -> set[Buffer]:
 
 
 def _writes(call: Call) -> set[Buffer]:
-    """What a call writes: its results, and memory that its launch made for itself."""
+    """What a call writes: its results, and buffers that its launch allocated."""
     return {*call.writes, *(_touched(call) - set(call.reads))}

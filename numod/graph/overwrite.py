@@ -1,4 +1,4 @@
-"""Pointwise loops write over an input that nothing needs any more, in the place of memory of their own: fewer bytes in the arena, and in the cache."""
+"""Lets pointwise loops write their result over an input that is no longer needed: fewer bytes in the arena, and in the cache."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .trace import Check, Program, Step, Value
 
 
 def overwrite(program: Program) -> Program:
-    """The program with loops that write over their inputs where they can."""
+    """The program with loops in place where possible."""
     return _Overwriting(program).result()
 
 
 class _Overwriting:
     def __init__(self, program: Program) -> None:
         self.program, self.effects = program, Effects(program)
-        self.merged: dict[Value, Value] = {}  # memory that is other memory now
+        self.merged: dict[Value, Value] = {}  # roots whose memory is now another root's
         self.names: dict[Value, Value] = {}
-        self.made: set[Value] = set()  # memory of this pass: a backward pass may run twice, and must find what the forward pass left
-        self.last: dict[Any, int] = {}  # the last step that uses memory
+        self.made: set[Value] = set()  # memory of the current pass: a backward pass may run twice, so it must not overwrite the forward pass's values
+        self.last: dict[Any, int] = {}  # the last step that uses a root
         for position, step in enumerate(program.steps):
             self.last.update((self.effects.root[each], position) for each in used(step))
 
@@ -43,11 +43,11 @@ class _Overwriting:
         return Step(step.op, step.inputs, step.parameters, (target,), True, step.where)
 
     def _target(self, step: Step, position: int) -> Value | None:
-        """An input that a loop can write its result over: it lies as the result does, and is all that anyone sees of its memory now."""
+        """An input that a loop can write its result over: it has the result's layout, and nothing else uses its memory any more."""
         if not isinstance(step.op, (Fused, Pointwise)) or len(step.results) != 1 or step.results[0] in self.effects.leaving:
             return None
         layout, tensors = self.program.layouts[step.results[0]], dict.fromkeys(each for each in step.inputs if isinstance(each, Value))
-        if isinstance(step.op, Pointwise) and layout.size >= LARGE:  # in large programs a row of its own is the kernel of the eager op, compiled already
+        if isinstance(step.op, Pointwise) and layout.size >= LARGE:  # in large programs a single row uses the eager op's kernel, which is compiled already
             return None
         roots = [self._root(each) for each in tensors]
         fitting = (each for each in tensors if self.program.layouts[each] is layout and layout.dense and self._root(each) in self.made)

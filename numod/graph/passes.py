@@ -1,4 +1,4 @@
-"""The passes that a recorded program goes through before it is lowered, in order. Each gives a well-formed program that computes the same."""
+"""The optimisation passes over a recorded program, in order. Each returns a well-formed program that computes the same."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .trace import Program
 
 
 def optimise(program: Program, boundary: int | None = None) -> tuple[Program, int | None]:
-    """The program made smaller, and where its backward pass begins now. No loop reaches across that boundary."""
+    """(optimised program, new position of the start of its backward pass). No loop crosses that boundary."""
     mark = Boundary()
     program = copied(program, program.steps if boundary is None else [*program.steps[:boundary], mark, *program.steps[boundary:]])
     for change in (out_of_place, without_repeats, without_dead, fuse, without_dead, close, finish, overwrite):

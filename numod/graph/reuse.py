@@ -1,7 +1,7 @@
-"""Memory that calls of a linked program use again: results that nobody holds any more, and gradients that only their parameters hold.
+"""Memory reuse between calls of a linked program: results that nobody references any more, and gradients that only their parameters reference.
 
-Who holds what is told by Python's counts of references. The native function compares them, as words at the objects' addresses, before it
-does anything: that adds little to its cost, where asking Python would take longer than the program itself.
+References are detected by Python's reference counts. The native function compares them, as words at the objects' addresses, before it
+does anything: this adds little to its cost, whereas a check in Python would take longer than the program itself.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .link import ARENA, END, WATCH
 from .lower import Buffer
 from .section import Section
 
-LARGEST = 1 << 16  # bytes of a result that is kept for later calls: for larger ones new memory costs little beside the work
+LARGEST = 1 << 16  # maximum size in bytes of a result that is reused: for larger ones allocation is cheap compared with the work
 _probe = [object()]
-_UNSHARED = 2 if c_ssize_t.from_address(id(_probe[0])).value == 1 else -1  # references to what only we and its one owner hold; -1 where Python keeps no such count
+_UNSHARED = 2 if c_ssize_t.from_address(id(_probe[0])).value == 1 else -1  # reference count of an object with one owner besides this module; -1 if the interpreter has no usable counts
 Formers = Sequence[tuple[Tensor, "Tensor | None"]]
 
 
 class Memory:
-    """Tables for a program's calls, and the memory they name. `leaves`: whose gradients the buffers `gradients` are, with their layouts.
+    """The tables for a program's calls, and the memory they refer to. `leaves`: the tensors whose gradients the buffers `gradients` are, with their layouts.
 
     The gradients' tensors are gradient0, gradient1 ... in `space`, the names of the function that makes the calls.
 
@@ -41,7 +41,7 @@ class Memory:
         self.space, self.section, self.results, self.gradients, self.leaves = space, section, results, gradients, leaves
         self.slots = [section.places_of[each] for each in results]
         first = section.table.size
-        self.split = first + 6 * len(gradients)  # before it what gradients' memory is watched by, after it that of results
+        self.split = first + 6 * len(gradients)  # entries before it watch gradients' memory, those after it results' memory
         self.end = self.split + 4 * len(results)
         self.template = np.zeros(self.end, np.int64)
         self.template[:first] = section.table
@@ -50,7 +50,7 @@ class Memory:
         self._renew()
 
     def _renew(self) -> None:
-        """New memory for all gradients, and so new tables. Calls that are under way give their packs back to the former ones."""
+        """Allocate new memory for all gradients, and so new tables. Running calls return their packs to the old ones."""
         self.packs: deque[tuple] = deque()
         current = [wrap(Storage(np.empty(each.size, each.storage)), layout, 0) for each, (_, layout) in zip(self.gradients, self.leaves)]
         self.space.update((f"gradient{k}", each) for k, each in enumerate(current))
@@ -61,7 +61,7 @@ class Memory:
             self.template[self.section.places_of[buffer]] = address(data)
 
     def make(self) -> tuple:
-        """A pack with new memory for results."""
+        """A new pack, with new memory for results."""
         table, arrays, storages = self.template.copy(), [], []
         for k, (buffer, slot) in enumerate(zip(self.results, self.slots)):
             array = np.empty(buffer.size, buffer.storage)
@@ -73,23 +73,23 @@ class Memory:
         return address(table), table, (arrays, self.kept), *storages
 
     def renew(self, place: int, pack: tuple, formers: Formers) -> tuple[tuple, Formers]:
-        """A pack in the stead of one whose word at `-place` told that its memory is held; it watches nothing until `watch` is called for it."""
+        """Replace a pack whose memory is still referenced, as its word at `-place` showed; the new one watches nothing until `watch` is called."""
         if -place < self.split:
             formers = [*formers, *((leaf, leaf._grad) for leaf, _ in self.leaves)]
             self._renew()
             self.settle()
         elif not self.packs:
-            self.packs.append(pack)  # results of two calls in turn: who keeps the last one while asking for the next finds another
+            self.packs.append(pack)  # memory for the results of two calls in turn, for callers that keep the last result during the next call
         pack = self.make()
         pack[1][END] = 0
         return pack, formers
 
     def watch(self, pack: tuple) -> None:
-        """Have calls with this pack look at who holds its memory."""
+        """Make calls with this pack check whether its memory is referenced."""
         pack[1][END] = self.end
 
     def settle(self) -> Formers:
-        """Make the leaves' gradients ours; what they were."""
+        """Set the leaves' gradients to this memory; returns the previous ones."""
         formers = []
         for k, (leaf, _) in enumerate(self.leaves):
             if leaf._grad is not self.space[f"gradient{k}"]:

@@ -1,4 +1,4 @@
-"""Repetition in a list of calls: the steps of a recurrent layer, the blocks of a network. What repeats is compiled once, as a loop over its arguments."""
+"""Finds repetitions in a list of calls (the steps of a recurrent layer, the blocks of a network), which are compiled once, as a loop over their arguments."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple
 from ..device.blas import Address
 from .lower import Call, Integer, Number, Span, Test
 
-PERIOD = 64  # calls that one turn may have
-TURNS = 3  # from which a loop is written
-SPARED = 6  # calls that a loop must spare
+PERIOD = 64  # maximum number of calls per iteration
+TURNS = 3  # minimum number of iterations
+SPARED = 6  # minimum number of calls that a loop must save
 
 
 class Stretch(NamedTuple):
-    """Calls from `first` on: `period` of them, `turns` times."""
+    """A repetition: the `period` calls from `first` on, `turns` times."""
 
     first: int
     period: int
@@ -22,7 +22,7 @@ class Stretch(NamedTuple):
 
 
 def stretches(calls: Sequence[Call | Test]) -> list[Stretch]:
-    """The calls as loops and single ones, in order. At each place the loop that spares most is taken."""
+    """The calls as loops and single calls, in order. At each position the loop that saves most is chosen."""
     numbers: dict[Hashable, int] = {}
     keys = [numbers.setdefault(_key(each), len(numbers)) for each in calls]
     found, first = [], 0
@@ -43,7 +43,7 @@ def _turns(keys: list[int], first: int, period: int) -> int:
 
 
 def _key(call: Call | Test) -> Hashable:
-    """What two calls must share to be turns of one loop: the kernel, and all arguments but whole numbers and places in memory."""
+    """What two calls must have in common to be iterations of one loop: the kernel, and all arguments except integers and memory locations."""
     if isinstance(call, Test) or call.kernel is None:
         return id(call)
     kernel = call.kernel

@@ -1,6 +1,6 @@
-"""A recorded program made ready to run. Whether it may run, with these inputs and in this state of things, is the caller's to know.
+"""A recorded program, compiled and ready to run. The caller must check that its guards hold.
 
-Results that leave, and gradients, are new memory at every run.
+Returned results and gradients are allocated at every run.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .trace import Program, Value
 class Executable:
     """A program ready to run. `name` is the kernel's, `form` how it runs."""
 
-    boundary: int | None = None  # the step where the backward pass begins, where there is one
-    inputs_known: int | None = None  # how many inputs are there when the run begins, if not all
+    boundary: int | None = None  # the step where the backward pass starts, if there is one
+    inputs_known: int | None = None  # the number of inputs available at the start, if not all
 
     def __init__(self, program: Program, name: str = "step", form: Form = Form()) -> None:  # noqa: B008
         self.recorded = program
         self.program, self.boundary = optimise(program, self.boundary)
         program, self.lowered = self.program, lower(self.program)
-        self.counting: list[dict] = []  # optimizers' state that counts steps in Python
+        self.counting: list[dict] = []  # optimizer states with step counts in Python
         self.gradients = [(program.held.get(owner, owner), value) for owner, value in program.gradients.items()]
         self._leave(program.outputs, "result")
         self._leave([value for _, value in self.gradients], "gradient")
@@ -44,10 +44,10 @@ class Executable:
         self.places, self.arena_size = memory.plan(self.lowered)
         self.section = Section(self.lowered, self.lowered.calls, self.places, name, form)
         self.arena = memory.arena(self.arena_size)
-        self.busy = threading.Lock()  # kernels leave Python's lock: a second thread takes memory of its own
+        self.busy = threading.Lock()  # kernels release the GIL: a second thread uses memory of its own
 
     def _leave(self, structure: Any, kind: str) -> None:
-        """Make the local memory of a structure's values memory of this kind."""
+        """Change the kind of the local buffers of a structure's values."""
 
         def note(each: Any) -> Any:
             if isinstance(each, Value) and self.lowered.places[each].buffer.kind == "local":
@@ -57,13 +57,13 @@ class Executable:
         replace(structure, note)
 
     def _written(self) -> tuple[list[Storage], list[int]]:
-        """Storages of held tensors, and numbers of inputs, that a run writes to."""
+        """(storages of held tensors, indices of inputs) that a run writes to."""
         calls = [each for each in self.lowered.calls if isinstance(each, Call) and each.step.in_place]
         buffers = dict.fromkeys(buffer for each in calls for buffer in each.writes)
         return [each.tensor._storage for each in buffers if each.kind == "held"], [each.number for each in buffers if each.kind == "input"]
 
     def run(self, inputs: tuple[Tensor, ...]) -> Any:
-        """The program's results. Raises `section.CheckFailed` where a check finds another value than when it was recorded."""
+        """Run the program and return its results. Raises `section.CheckFailed` if a check finds another value than when recorded."""
         memory_of: dict[Buffer, Any] = {}
         alone = self.section.linked or self.busy.acquire(blocking=False)
         try:
@@ -76,7 +76,7 @@ class Executable:
         return self._built(self.program.outputs, inputs, memory_of, self._set_gradients(inputs, memory_of))
 
     def _begin(self, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> list:
-        """Run the section and give the run-time numbers. A check that fails leaves memory, random streams and step counts as they were."""
+        """Run the section and return the run-time numbers. A failed check leaves memory, random streams and step counts unchanged."""
         storages = [inputs[each.number]._storage if each.kind == "input" else each.tensor._storage for each in self.spoiled]
         before = [(each, each.data.copy() if isinstance(each.data, np.ndarray) else each.data.copy_to_host()) for each in storages]
         counts = [(state, dict(state)) for state in self.counting] if self.section.tests else []
@@ -96,7 +96,7 @@ class Executable:
         return values
 
     def _run(self, section: Section, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any], values: list) -> None:
-        """Run a section, with memory for those of its arrays that have none yet: the inputs', new results', the gradients'."""
+        """Run a section, after assigning memory to those of its arrays that have none: inputs, new results, gradients."""
         for each in section.arrays:
             if each in memory_of:
                 continue
@@ -113,7 +113,7 @@ class Executable:
             inputs[number]._storage.version += 1
 
     def _set_gradients(self, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> dict[Value, Tensor]:
-        """Give the leaves their gradients, and give those by value."""
+        """Set the leaves' gradients, and return them by value."""
         made: dict[Value, Tensor] = {}
         for owner, value in self.gradients:
             owner = inputs[self.program.inputs.index(owner)] if isinstance(owner, Value) else owner
@@ -123,7 +123,7 @@ class Executable:
         return made
 
     def _built(self, structure: Any, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any], tensors: dict[Value, Tensor] | None = None) -> Any:
-        """A structure of values as tensors; one value is one tensor wherever it stands. `tensors`: those that are there already."""
+        """A structure of values as tensors, one per value. `tensors`: those that exist already."""
         tensors = {} if tensors is None else tensors
 
         def build(each: Any) -> Any:
@@ -143,7 +143,7 @@ class Executable:
             return owner if value in self.program.inputs else wrap(owner._storage, layout, owner._offset + span.offset)
         if buffer.kind == "held":
             return self.program.held[value] if value in self.program.held else wrap(buffer.tensor._storage, layout, span.offset)
-        if buffer not in memory_of:  # uninitialised memory that no kernel touched
+        if buffer not in memory_of:  # uninitialised memory that no kernel uses
             memory_of[buffer] = Storage(buffer.device.empty(buffer.size, buffer.storage))
         result = wrap(memory_of[buffer], layout, span.offset)
         if state.inference:
@@ -151,7 +151,7 @@ class Executable:
         return result
 
     def __call__(self, *inputs: Tensor) -> Any:
-        """The program's results, for inputs as it was recorded with. Raises RuntimeError where they, or what a check finds, are not those."""
+        """Run with inputs like those recorded. Raises RuntimeError if inputs, or the outcome of a check, differ."""
         self.program._expect(inputs)
         try:
             return self.run(inputs)
@@ -159,7 +159,7 @@ class Executable:
             raise RuntimeError(f"{failure}; trace again") from None
 
     def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
-        """The whole story as text; see `explain.explain`."""
+        """A full report as text; see `explain.explain`."""
         from .explain import explain
 
         return explain(self, source, assembly, llvm)

@@ -1,4 +1,4 @@
-"""A stretch of kernel calls, ready to run: one native function where the work is small, else its kernels in turn, as eager ops launch them."""
+"""A sequence of kernel calls, ready to run: as one native function if the work is small, else kernel by kernel, as eager ops launch them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .link import ARENA, FIRST, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
 from .roll import stretches
 
-LINKED_WORK = 1 << 20  # elements of simple work up to which calls become one serial function
+LINKED_WORK = 1 << 20  # maximum work (in elements of simple work) for linking calls into one serial function
 LINKED_CALLS = 400
 
 
@@ -26,14 +26,14 @@ class CheckFailed(Exception):
 
 @dataclass(frozen=True)
 class Form:
-    """How calls are to run. `linked`: as one native function, or as kernels in turn; None decides by the work. `dynamic`: one function for all sizes."""
+    """How calls are run. `linked`: as one native function, or kernel by kernel; None decides by the work. `dynamic`: one function for all sizes."""
 
     linked: bool | None = None
     dynamic: bool = False
 
 
 class Section:
-    """Calls of a lowered program. `arrays`: the buffers whose memory each run is given, in order; held and local memory it knows itself."""
+    """Calls of a lowered program. `arrays`: the buffers whose memory each run passes in, in order; held and local memory belongs to the section."""
 
     def __init__(self, lowered: Lowered, calls: Sequence[Call | Test], places: dict[Buffer, int], name: str, form: Form) -> None:
         self.name, self.calls, self.places, self.sources = name, list(calls), places, lowered.sources
@@ -52,7 +52,7 @@ class Section:
             self.launchers = [None if isinstance(each, Test) else each.host or each.kernel.build() for each in self.calls]
 
     def _link(self, name: str, dynamic: bool) -> None:
-        """Inputs are arguments; results and gradients are addresses in the table, which a call fills in."""
+        """Link the calls. Inputs are arguments; addresses of results and gradients are filled into the table by each call."""
         self.inputs = [each for each in self.arrays if each.kind == "input"]
         linked = link(self.calls, self.places, self.inputs, name, dynamic)
         self.kernel, self.launch, self.slots = linked.kernel, linked.launch, linked.slots
@@ -67,14 +67,14 @@ class Section:
         return [self.kernel] if self.linked else [each.kernel.built() for each in self.calls if isinstance(each, Call) and each.kernel is not None]
 
     def run(self, arena: np.ndarray | None, arrays: Sequence, values: Sequence) -> None:
-        """Run with memory for the `arrays` and the run-time numbers of each source. Raises CheckFailed."""
+        """Run with memory for `arrays` and each source's run-time numbers. Raises CheckFailed."""
         if self.linked:
             self._run_linked(arena, arrays, values)
         else:
             self._run_in_turn(arena, arrays, values)
 
     def _run_linked(self, arena: np.ndarray | None, arrays: Sequence, values: Sequence) -> None:
-        table = self.table.copy()  # its own: another thread may be in this function
+        table = self.table.copy()  # a table of its own: another thread may be in this function
         table[ARENA] = 0 if arena is None else address(arena)
         for each, array in zip(self.arrays, arrays):
             if each in self.places_of:
@@ -109,19 +109,19 @@ class Section:
 
 
 def draw(sources: Sequence) -> list[tuple]:
-    """The run-time numbers: new random draws, an optimizer's hyper-parameters as they are now."""
+    """The run-time numbers: new random draws, and current hyper-parameters of optimizers."""
     return [each.generator.draw(each.count) if isinstance(each, Draw) else each() for each in sources]
 
 
 def undraw(sources: Sequence) -> None:
-    """Give back what `draw` took from the random streams."""
+    """Reset the random streams to before `draw`."""
     for each in sources:
         if isinstance(each, Draw):
             each.generator._offset -= each.count
 
 
 def _linkable(calls: Sequence) -> bool:
-    """Whether the calls can be one native function: kernels of the CPU, and not too many of them."""
+    """Whether the calls can be linked: only CPU kernels, and not too many."""
     kernels = [each.kernel for each in calls if isinstance(each, Call)]
     if not kernels or not all(each is not None and each.device.type == "cpu" for each in kernels):
         return False
@@ -129,7 +129,7 @@ def _linkable(calls: Sequence) -> bool:
 
 
 def _small(calls: Sequence) -> bool:
-    """Whether one serial function is the better form."""
+    """Whether the work is small enough for one serial function."""
     return sum(each.kernel.work for each in calls if isinstance(each, Call)) < LINKED_WORK
 
 

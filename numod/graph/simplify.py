@@ -1,6 +1,6 @@
-"""Passes that leave steps out: equal ones, ones that change nothing, ones nobody needs. And one that turns writes over own memory into new values.
+"""Simplification passes: common subexpressions, no-ops, dead code; and one that turns in-place writes to the program's own memory into new values.
 
-Each takes a program and gives another that computes the same, bit for bit, with the same random draws and the same writes to memory from outside.
+Each returns a program that computes the same, bit for bit, with the same random draws and the same writes to external memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .trace import EMPTY, Check, Program, Step, Value
 
 
 def out_of_place(program: Program) -> Program:
-    """Pointwise writes over memory that the program itself made become new values, where nothing else looks at that memory as it was."""
+    """Pointwise in-place writes to the program's own memory become new values, unless something else reads the old contents."""
     last_view: dict[Value, int] = {}
     effects = Effects(program)
     for position, step in enumerate(program.steps):
@@ -47,18 +47,18 @@ def out_of_place(program: Program) -> Program:
 
 
 def _planned(step: Step, layouts: dict[Value, Layout]) -> Layout | None:
-    """The layout the op's own result would have."""
+    """The layout of the op's result if computed out of place."""
     arguments = described(step, layouts)
     if not any(isinstance(each, Layout) for each in arguments):
         return None
     try:
         return step.op.prepare(arguments, step.parameters).layout
     except (RuntimeError, NotImplementedError, TypeError, IndexError):
-        return None  # only its form in place is defined for these
+        return None  # the op only supports these dtypes in place
 
 
 def without_repeats(program: Program) -> Program:
-    """Of equal steps only the first; of steps that give what they are given, none."""
+    """Common subexpression elimination, and removal of steps that return their input."""
     effects = Effects(program)
     outside = set(leaving(program))
     names: dict[Value, Value] = {}
@@ -81,7 +81,7 @@ def without_repeats(program: Program) -> Program:
 
 
 def _settled(step: Step, effects: Effects) -> bool:
-    """Whether neither what a step reads nor what it makes is ever written to, and its results stay inside."""
+    """Whether a step's inputs and results are never modified, and its results do not leave the program."""
     return all(effects.fixed(each) for each in (*used(step), *step.results)) and all(effects.private(each) for each in step.results)
 
 
@@ -90,14 +90,14 @@ def _key(step: Step) -> tuple:
 
 
 def _exactly(each: Any) -> Any:
-    """A parameter as part of a key: 1, 1.0 and True are three."""
+    """A parameter as part of a key, which distinguishes 1, 1.0 and True."""
     if isinstance(each, (tuple, list)):
         return type(each), *map(_exactly, each)
     return (type(each), repr(each)) if isinstance(each, (bool, int, float, str)) else (type(each), id(each))
 
 
 def _unchanged(step: Step, layouts: dict[Value, Layout], effects: Effects) -> tuple[Value, ...] | None:
-    """The input that a step's result is equal to, as a view of the same elements or as values that nothing changes."""
+    """The input that a step's result equals, as a view of all its elements or as unmodified values; None if there is none."""
     tensors = [each for each in step.inputs if isinstance(each, Value)]
     if len(tensors) != 1 or len(step.results) != 1 or layouts[tensors[0]] is not layouts[step.results[0]]:
         return None
@@ -117,7 +117,7 @@ _IDENTITIES = {table.copy: lambda inputs: True, table.row_major: lambda inputs: 
 
 
 def without_dead(program: Program) -> Program:
-    """Only the steps that results, gradients, checks, random streams or memory from outside depend on."""
+    """Dead code elimination: keeps steps that results, gradients, checks, random streams or external memory depend on."""
     effects = Effects(program)
     needed = set(leaving(program))
     roots = {effects.root[each] for each in needed}

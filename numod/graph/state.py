@@ -1,6 +1,6 @@
 """Tensors that Python keeps from call to call: `self.hidden = cell(x, self.hidden)`, `seen["input"] = x.detach()` in a hook. Not those written in place.
 
-A compiled function is given them as arguments and gives the next ones as results; what lies at their places is exchanged around it.
+A compiled function takes them as arguments and returns the next ones as results; they are read from and stored to their places around each call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .reach import is_module
 
 
 def written(before: Look, after: Look) -> list[Place]:
-    """The places that hold another tensor than before, or one where none was. Attributes of modules and entries of dictionaries may be new."""
+    """The places that hold another tensor than before, including new attributes of modules and new entries of dictionaries."""
     was = {(id(holder), key): value for holder, key, value in before.places}
     may_be_new = (holder for holder, _, _ in after.places if id(holder) in before.seen and (is_module(holder) or isinstance(holder, dict)))
     new = dict.fromkeys(map(id, may_be_new))
@@ -27,7 +27,7 @@ def written(before: Look, after: Look) -> list[Place]:
 
 
 def read(holder: Any, key: Any) -> Any:
-    """What lies at a place; of a leaf, its gradient. `...` where there is nothing, not even None."""
+    """The value at a place; of a leaf, its gradient. `...` if the attribute or entry does not exist."""
     try:
         if isinstance(holder, types.CellType):
             return holder.cell_contents
@@ -39,7 +39,7 @@ def read(holder: Any, key: Any) -> Any:
 
 
 def values(places: list[Place]) -> list:
-    """What lies at the places."""
+    """The values at the places."""
     return [read(*each) for each in places]
 
 
@@ -55,7 +55,7 @@ def given(function: Callable, places: list[Place]) -> Callable:
 
 
 def put(places: list[Place], new: list, pictures: Iterable[Any]) -> None:
-    """Lay down what a run gave. `pictures` leave these places out, so where they held before they hold still."""
+    """Store a run's results at their places. `pictures` exclude these places, so they stay valid."""
     for (holder, key), value in zip([each for each in places if not isinstance(each[0], Tensor)], new):
         if read(holder, key) is not value:
             before = changes.count

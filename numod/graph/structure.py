@@ -1,4 +1,4 @@
-"""Structures of arguments and results: tuples, lists, dicts and data classes, nested, with tensors and plain values in them."""
+"""Structures of arguments and results: nested tuples, lists, dicts and dataclasses with tensors and plain values as leaves."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _PACKAGE = __name__.partition(".")[0] + "."
 
 
 def is_data(each: Any) -> bool:
-    """Whether it is an object of a data class of the user's."""
+    """Whether it is an instance of a user's dataclass."""
     return dataclasses.is_dataclass(each) and not isinstance(each, (type, *SIMPLE)) and not callable(each) and not type(each).__module__.startswith(_PACKAGE)
 
 
 def fields_of(each: Any) -> list[str]:
-    """The names of a data class's fields that the object has."""
+    """The names of the dataclass fields that are set on the object."""
     return [field.name for field in dataclasses.fields(each) if hasattr(each, field.name)]
 
 
 def parts(each: Any) -> list | None:
-    """What lies in a structure, in order. None where it is no structure."""
+    """The items of a structure, in order; None if it is not one."""
     if isinstance(each, dict):
         return list(each.values())
     if isinstance(each, (list, tuple)):
@@ -33,7 +33,7 @@ def parts(each: Any) -> list | None:
 
 
 def remade(each: Any, new: list) -> Any:
-    """A copy of an object of a data class, with other values in its fields. Nothing of its class runs."""
+    """A copy of a dataclass instance with other field values, made without running its class's code."""
     result = copy.copy(each)
     for name, value in zip(fields_of(each), new):
         object.__setattr__(result, name, value)
@@ -53,7 +53,7 @@ def replace(structure: Any, function: Callable) -> Any:
 
 
 def contents(structure: Any) -> list[tuple[Any, list]]:
-    """Every list, dict and object of a data class in a structure, with what lies in it now."""
+    """All lists, dicts and dataclass instances in a structure, with their current items."""
     inside = parts(structure)
     if inside is None:
         return []
@@ -62,7 +62,7 @@ def contents(structure: Any) -> list[tuple[Any, list]]:
 
 
 def changed(before: list[tuple[Any, list]]) -> str | None:
-    """The kind of the first of these structures that has other things in it now."""
+    """The kind of the first of these containers whose items have changed."""
     for each, inside in before:
         now = parts(each)
         if len(now) != len(inside) or any(a is not b for a, b in zip(now, inside)):

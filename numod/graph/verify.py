@@ -1,4 +1,4 @@
-"""Whether a program is well formed. Passes that change programs, and programs that come from a file, are checked with it; it runs nothing."""
+"""Checks that a program is well formed, for passes and for programs loaded from a file. It executes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .trace import EMPTY, Check, Program, Step, Value, name
 
 
 def verify(program: Program) -> Program:
-    """The program itself. Raises ValueError, naming the step, where a value is used before it is there, made twice, or of another layout than its op gives."""
+    """Return the program. Raises ValueError, naming the step, if a value is used before its definition, defined twice, or has another layout than its op plans."""
     known = {*program.inputs, *program.held}
     for value, tensor in program.held.items():
         _expect(program.layouts.get(value) is tensor._layout, f"the held tensor {name(value)} has another layout than the program says")
@@ -39,7 +39,7 @@ def verify(program: Program) -> Program:
 
 
 def _check_layouts(program: Program, step: Step, place: str) -> None:
-    """The results' layouts are those the op plans."""
+    """Check that the results' layouts are those the op plans."""
     if step.in_place or step.op is EMPTY or isinstance(step.op, (Move, Update)) or not isinstance(step.op, Op):
         return
     planned: Any = step.op.prepare(described(step, program.layouts), step.parameters).layout
