@@ -1,1 +1,1 @@
-"""Mathematics: a home for every op, with its shape rule, kernels and gradient. Not tensors: ops plan in layouts and run on buffers."""
+"""The ops: one file for each, with its shape rule, kernels and gradient. Ops know no tensors: they plan with layouts and run on buffers."""

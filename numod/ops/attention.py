@@ -1,7 +1,7 @@
-"""Attention: softmax(query @ key^T * scale + mask) @ value, by blocks of keys with a running softmax, so that no matrix of all scores is ever held.
+"""Attention: softmax(query @ key^T * scale + mask) @ value, by blocks of keys with an online softmax, so that the matrix of scores is never materialised.
 
-Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022. Backward computes the scores again, block by
-block, from the logarithm of each row's sum. A gradient that will itself be differentiated is composed of tensor operations.
+Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022. Backward recomputes the scores block by
+block, from the logsumexp of each row. For double backward the gradient is composed of tensor operations.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ..kernel import bind, build
 from . import attention_kernels as kernels, table
 from .op import Op, Plan, single_device
 
-LEADS = 3  # leading dimensions the kernels know; the caller joins more
+LEADS = 3  # leading dimensions that the kernels support; the caller merges more
 _ROWS, _CHUNK, _KEYS = 32, 256, 192  # a block of queries, those that share a packed block of keys, and that block
 _WORKERS = 8
-_SMALL = 1 << 17  # multiply-adds below which the composed form takes no longer, and its kernels are there anyway
+_SMALL = 1 << 17  # multiply-adds below which the composed form is as fast, and needs no further kernels
 _STEPS = ", ".join(f"{name}_{step}" for name in ("query", "key", "value", "mask") for step in ("first", "second", "third", "row", "column"))
 
 
@@ -31,7 +31,7 @@ def suits(query: Layout, heads: int, count: int, width: int) -> bool:
 
 
 def chances(query: object, key: object, mask: object, scale: float, causal: bool) -> object:
-    """softmax(query @ key^T * scale + mask) (…, L, S) in tensor operations; 0 in rows where nobody takes part."""
+    """The attention weights softmax(query @ key^T * scale + mask) (…, L, S) in tensor operations; 0 in fully masked rows."""
     scores = (query * scale) @ key.transpose(-2, -1)
     if causal:
         scores = scores.masked_fill(~scores.new_ones(scores.shape[-2:], dtype=dtypes.bool_).tril(), float("-inf"))

@@ -1,7 +1,7 @@
-"""What an op's call costs by its shapes: floating-point operations, multiply-adds, bytes. Not what it takes: that is measured.
+"""The cost of an op's call derived from its shapes: floating-point operations, multiply-adds, bytes. Times are measured elsewhere.
 
-A multiply-add is two operations. A formula counts one for every function in it, per element. Bytes are those that must be read and written
-once; what a cache spares or a scratch matrix adds is not known here. An op whose operations depend on its values (a sort) counts none.
+A multiply-add is two operations. A formula counts one for every function in it, per element. Bytes are the minimum to be read and written
+once, without effects of caches and scratch memory. An op whose work depends on its values (a sort) counts no operations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Distances of all pairs of rows by the p-norm, in one pass and without the differences in memory. Not distances of matching rows: those are pointwise.
+"""Pairwise p-norm distances between rows, in one pass and without storing differences. Distances of corresponding rows are pointwise.
 
 Dense rows seen as x (batch, n, width) and y (batch, m, width). Totals are taken in float64.
 """

@@ -11,7 +11,7 @@ from ..device.layout import layout
 from ..errors import LinAlgError
 from .op import Op, Plan
 
-_INTEGERS = {"pivots": dtypes.int32, "info": dtypes.int32, "order": dtypes.int64}  # results that hold counts and places
+_INTEGERS = {"pivots": dtypes.int32, "info": dtypes.int32, "order": dtypes.int64}  # results that hold counts and indices
 
 
 class Factorization(Op):
@@ -46,7 +46,7 @@ class Factorization(Op):
         return Plan(results if self.outputs else results[0], launch)
 
     def run(self, arrays: list[np.ndarray], parameters: tuple) -> object:
-        """The factorisation; what LAPACK refuses is a LinAlgError, which holds as `info` where."""
+        """Run the factorisation. If LAPACK fails, raises LinAlgError with the position as `info`."""
         try:
             with np.errstate(all="ignore"):
                 return self.compute(*arrays, *parameters)
@@ -54,7 +54,7 @@ class Factorization(Op):
             raise self.refusal(arrays, parameters) from None
 
     def refusal(self, arrays: list[np.ndarray], parameters: tuple) -> LinAlgError:
-        """The error for the first matrix of the batch that LAPACK refuses."""
+        """The error for the first matrix of the batch for which LAPACK fails."""
         for number, place in enumerate(np.ndindex(*arrays[0].shape[:-2])):  # noqa: B007  used below
             try:
                 self.compute(*[each[place] for each in arrays], *parameters)
@@ -67,7 +67,7 @@ class Factorization(Op):
         return error
 
     def refuses(self, arrays: list[np.ndarray], parameters: tuple) -> bool:
-        """Whether LAPACK refuses these."""
+        """Whether LAPACK fails for these."""
         try:
             self.compute(*arrays, *parameters)
         except np.linalg.LinAlgError:
@@ -80,7 +80,7 @@ def _least(shape: tuple) -> int:
 
 
 def _solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
-    """Row by row, all right sides at once: forward for a lower matrix, backward for an upper one."""
+    """Forward or backward substitution, row by row for all right-hand sides at once."""
     n, x = a.shape[-1], np.empty_like(b)
     for i in range(n - 1, -1, -1) if upper else range(n):
         known = slice(i + 1, n) if upper else slice(0, i)
@@ -90,7 +90,7 @@ def _solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> 
 
 
 def _lu(a: np.ndarray, pivoted: bool) -> tuple:
-    """(L and U in one matrix, rows exchanged counted from 1, the first zero on U's diagonal or 0, order of rows) by Gaussian elimination."""
+    """(L and U in one matrix, pivots counted from 1, position of the first zero on U's diagonal or 0, order of rows) by Gaussian elimination."""
     lu, (m, n) = np.array(a), a.shape[-2:]
     pivots, info = np.zeros((*a.shape[:-2], min(m, n)), np.int32), np.zeros(a.shape[:-2], np.int32)
     for place in np.ndindex(*a.shape[:-2]):
@@ -108,7 +108,7 @@ def _lu(a: np.ndarray, pivoted: bool) -> tuple:
 
 
 def _order(pivots: np.ndarray, rows: int) -> np.ndarray:
-    """Which row came to stand in each place, after rows were exchanged one after the other."""
+    """The permutation of rows that the successive row exchanges make."""
     order = np.broadcast_to(np.arange(rows), (*pivots.shape[:-1], rows)).copy()
     for place in np.ndindex(*pivots.shape[:-1]):
         for k, other in enumerate(pivots[place] - 1):
@@ -153,7 +153,7 @@ def _geqrf(a: np.ndarray) -> tuple:
     return packed.swapaxes(-1, -2), tau
 
 
-_GROWTH = (1 + 17**0.5) / 8  # bounds the growth of elements; Bunch and Kaufman, 1977
+_GROWTH = (1 + 17**0.5) / 8  # bounds element growth; Bunch and Kaufman, 1977
 
 
 def _ldl(a: np.ndarray) -> tuple:

@@ -1,4 +1,4 @@
-"""Concatenation: each input is copied into its part of the result. Stacking is concatenation of inputs with a dimension more."""
+"""Concatenation: each input is copied into its part of the result. Stacking concatenates inputs with an additional dimension."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Cat(Op):
         return Plan(out, _in_turn(parts))
 
     def gradient_of(self, position: int) -> Callable:
-        """The part of g that input `position` became."""
+        """The part of g that belongs to input `position`."""
         def part(g: object, layouts: tuple, dim: int) -> object:
             return g.narrow(dim, sum(each.shape[dim] for each in layouts[:position]), layouts[position].shape[dim])
 
@@ -59,7 +59,7 @@ class Stack(Cat):
         return super().prepare(tuple(layout((*x.shape[:dim], 1, *x.shape[dim:]), x.dtype, x.device, (*x.strides[:dim], 1, *x.strides[dim:])) for x in arguments), parameters)
 
     def gradient_of(self, position: int) -> Callable:
-        """The slice of g that input `position` became."""
+        """The slice of g that belongs to input `position`."""
         return lambda g, dim: g.select(dim, position)
 
 

@@ -1,6 +1,6 @@
-"""Sortable keys: elements as unsigned numbers in whose order they stand, and what the loops over such keys share.
+"""Sort keys: elements mapped to unsigned integers in the same order, and helpers for kernels that sort by them.
 
--0 stands with 0, NaN last. A kernel writes `key_of(x)`, or `value_of(key)` for keys of up to 32 bits, which becomes the function of its dtype.
+-0 equals 0, NaN comes last. A kernel calls `key_of(x)`, or `value_of(key)` for keys of up to 32 bits; they are replaced by the functions for its dtype.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ..dtypes import dtype as DType
 from ..kernel import bind
 from ..kernel.scalar import scalar
 
-TASKS = 16  # rows are dealt to so many tasks, each with its own counts
-LONG = 1 << 12  # elements from which digits of 11 bits save more passes than their counts cost
+TASKS = 16  # number of tasks that rows are divided among, each with its own counts
+LONG = 1 << 12  # elements from which 11-bit digits save more time in passes than they cost in counting
 
 
 @scalar
 def key_of_float32(x):
-    """An unsigned number whose order is that of floats: -0 equals 0, NaN is greatest."""
+    """The unsigned key of a float32: -0 equals 0, NaN is largest."""
     bits = bits32(float32(x) + float32(0))
     bits = uint32(0x7FC00000) if x != x else bits
     return uint64(bits ^ (uint32(0xFFFFFFFF) if bits >> uint32(31) != 0 else uint32(0x80000000)))
@@ -42,7 +42,7 @@ def key_of_int32(x):
 
 @scalar
 def value_of_float32(key):
-    """What has this key: 0 for both zeros, one of NaN for all."""
+    """The float32 with this key: 0 for both zeros, one NaN for all."""
     bits = uint32(key)
     return float_of_bits32(uint32(bits ^ (uint32(0x80000000) if bits >> uint32(31) != 0 else uint32(0xFFFFFFFF))))
 
@@ -75,21 +75,21 @@ def keyed_launcher(x: Layout, name: str, kernel: Callable, arrays: str, numbers:
 
 
 def _name_of_key(dtype: DType) -> str:
-    """Which function makes the keys of a dtype."""
+    """The name of the key function of a dtype."""
     return dtype.name if dtype.is_floating_point else f"int{8 * max(dtype.itemsize, 4)}"
 
 
 def key_storage(dtype: DType) -> np.dtype:
-    """What holds the keys of a dtype."""
+    """The storage type of a dtype's keys."""
     return np.dtype(np.uint64 if dtype.itemsize == 8 else np.uint32)
 
 
 def digits(dtype: DType, n: int) -> tuple[int, int]:
-    """Bits of a digit, and how many digits a key has."""
+    """(bits per digit, digits per key)."""
     digit = 11 if n >= LONG else 8
     return digit, -(-8 * max(dtype.itemsize, 4) // digit)
 
 
 def scatter_back(grads: tuple, indices: object, layout: Layout) -> object:
-    """The gradient of rows whose elements were moved: each to where its value was."""
+    """The gradient of permuted rows: scattered back to the original positions."""
     return grads[0].new_zeros(layout.shape).scatter_(-1, indices, grads[0])

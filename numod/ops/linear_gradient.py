@@ -1,4 +1,4 @@
-"""The gradients of small linear maps in one pass: three ops would cost more in Python than the products. Large ones are products of `matmul`."""
+"""The gradients of small linear maps in one kernel: three ops would cost more in Python overhead than in arithmetic. Large ones use `matmul`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LinearGradient(Op):
         constants = (rows, outputs, size, int(with_x))
         if with_x:
             return Plan(results, run, constants)
-        return Plan(results, lambda g, x, d_weight, d_bias: run(g, x, x, g, d_weight, d_bias, *constants))  # what stands for weight and d_x is not touched
+        return Plan(results, lambda g, x, d_weight, d_bias: run(g, x, x, g, d_weight, d_bias, *constants))  # the placeholders for weight and d_x are not accessed
 
 
 def joined(apart: dict[str, Callable]) -> dict[tuple[str, ...], Callable]:

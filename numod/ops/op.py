@@ -1,6 +1,6 @@
-"""What every op is: a name, named inputs, a plan per set of layouts, and a gradient per input. Not tensors: those begin in `core`.
+"""The base class of ops: a name, named inputs, a plan per set of layouts, and a gradient per input. Tensors are in `core`.
 
-An op plans in layouts and runs on flat buffers. Its gradients are functions whose parameter names say what backward must keep:
+An op plans with layouts and runs on flat buffers. Its gradients are functions whose parameter names say what must be saved for backward:
 `g` the gradient of the result, `out` the result, an input's name the input, a parameter's name the parameter, `layout` the layout of the
 input the gradient is for, `layouts` those of all inputs. An op of several results has `grads` (None where no gradient came) instead of g, and result by its name
 (or all as `outs`): what is named is kept, and may not be written to before backward.
@@ -20,14 +20,14 @@ from .. import dtypes
 from ..device import Layout
 from ..kernel.expression import parameter_names
 
-PLAN_LIMIT = 4096  # plans kept per op; past it the table starts anew, and only speed is lost
+PLAN_LIMIT = 4096  # plans cached per op; beyond it the table is cleared, which costs only time
 
 
 _ops: WeakSet[Op] = WeakSet()
 
 
 def _forget_plans() -> None:
-    """Plans hold result dtypes, which for integers depend on the default dtype."""
+    """Drop all plans when the default dtype changes: result dtypes of integer inputs depend on it."""
     for op in _ops:
         op.plans.clear()
 
@@ -48,7 +48,7 @@ class Plan:
         self.layout, self.launch, self.constants, self.offset = layout, launch, constants, offset
 
     def place(self, arguments: list) -> None:
-        """Note which inputs are tensors and which numbers (None is neither)."""
+        """Record which inputs are tensors and which are numbers (None is neither)."""
         self.tensors = tuple(k for k, each in enumerate(arguments) if isinstance(each, Layout))
         self.numbers = tuple(k for k, each in enumerate(arguments) if not isinstance(each, Layout) and each is not type(None))
         self.kinds = "".join("t" if k in self.tensors else "n" if k in self.numbers else "-" for k in range(len(arguments)))
@@ -56,7 +56,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Recipe:
-    """What a node keeps, and how it calls its gradients: (input position or positions, function, a getter of the arguments from the node's pool).
+    """What a node saves, and how it calls its gradients: (input position or positions, function, a getter of its arguments from the node's pool).
 
     The pool is [g, *kept inputs], then the results numbered in `keep_out` (and all of them as a tuple where `outs` is asked for), then for `wide` recipes *parameters, *layouts, the list of layouts, `wanted` and `recording`.
     """
@@ -70,13 +70,13 @@ class Recipe:
 
 
 def argument_names(function: Callable) -> tuple[str, ...]:
-    """What a gradient function asks for: its parameters, or what its `asks_for` says."""
+    """The names of a gradient function's arguments: its parameters, or its attribute `asks_for`."""
     named = getattr(function, "asks_for", None)
     return parameter_names(function) if named is None else named
 
 
 def nothing_to_do(*buffers: object) -> None:
-    """The launch of an op on the device `meta`, where tensors have no elements to compute."""
+    """The launch of an op on the device `meta`, where there is nothing to compute."""
 
 
 class Op:
@@ -84,12 +84,12 @@ class Op:
 
     inputs: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()  # the results' names, where there are several
+    outputs: tuple[str, ...] = ()  # names of the results, if there are several
     gradients: dict = {}
-    joint: dict[tuple[str, ...], Callable] = {}  # gradients of inputs together, in place of `gradients` where exactly these inputs want one
-    apply: Callable  # (inputs, parameters): runs the op on tensors; the waist sets it
+    joint: dict[tuple[str, ...], Callable] = {}  # joint gradients of several inputs, used instead of `gradients` if exactly these inputs require one
+    apply: Callable  # (inputs, parameters): runs the op on tensors; set by `core.apply`
     is_view = False
-    widens = True  # 16-bit floats are computed by the float32 form; false where an op's own loops read them, or only move them
+    widens = True  # whether 16-bit floats are converted to float32 first; false if the op's kernels read them, or only move them
     differentiable = True
 
     def __init__(self, name: str) -> None:
@@ -107,14 +107,14 @@ class Op:
         raise TypeError(f"{self.name} has no in-place form; assign its result instead")
 
     def finished(self, name: str, arguments: tuple, parameters: tuple, loop: object, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
-        """A function of the op's buffers, its result's, a list of further arrays and one of numbers, that computes `loop` on the way. None where no kernel does.
+        """A launcher (op's buffers, result buffers, list of further arrays, list of numbers) with `loop` fused as an epilogue; None if no kernel supports it.
 
         The op's result is the input `product` of `loop` (an `emit.Loop`), which is over `shape`; `tensors` are its other inputs.
         """
         return None
 
     def plan(self, arguments: list, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:
-        """Prepare a plan."""
+        """Prepare and complete a plan."""
         arguments = tuple(arguments)
         plan = self.prepare_into(arguments, parameters, into, over) if into else self.prepare(arguments, parameters)
         plan.place(arguments)
@@ -123,17 +123,17 @@ class Op:
         return plan
 
     def remember(self, key: tuple, plan: Plan) -> None:
-        """Keep a plan that has all it needs: another thread may run it at once."""
+        """Cache a complete plan: another thread may run it immediately."""
         if len(self.plans) >= PLAN_LIMIT:
             self.plans.clear()
         self.plans[key] = plan
 
     def gradient_of(self, position: int) -> Callable | None:
-        """The gradient function of an input, or None where the op has none for it."""
+        """The gradient function of an input, or None."""
         return self.gradients.get(self.inputs[position])
 
     def recipe(self, wanted: int, count: int) -> Recipe:
-        """What to keep so that the gradients of the wanted inputs (bits of a number) can be computed."""
+        """The recipe for the gradients of the wanted inputs (a bit mask)."""
         found = self.recipes[wanted, count] = self._recipe([k for k in range(count) if wanted >> k & 1], count)
         return found
 
@@ -168,7 +168,7 @@ class Op:
 
 
 def single_device(name: str, layouts: list[Layout]) -> object:
-    """The device all tensors share; zero-dimensional CPU tensors may join any. Raises RuntimeError, as PyTorch words it, where they differ."""
+    """The common device of all tensors; zero-dimensional CPU tensors go with any. Raises RuntimeError, in PyTorch's words, if devices differ."""
     device = None
     for each in layouts:
         if device is None or (device.type == "cpu" and each.device is not device and _all_scalars(layouts, device)):

@@ -17,7 +17,7 @@ from .op import Op, Plan, single_device
 rows: dict[str, Pointwise] = {}
 
 
-_OF_BOOLS = {  # what people try on masks, and what does it
+_OF_BOOLS = {  # operators that users try on bool masks, and what to use instead
     "neg": "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
 }
 
@@ -30,8 +30,8 @@ class Pointwise(Op, Formula):
     """
 
     widens = False
-    compute: Callable  # runs an op on tensors and numbers; `core.apply` sets it
-    asks_for: tuple[str, ...] = ()  # of a derived row: what its inputs are in terms of the op it is the gradient of
+    compute: Callable  # runs an op on tensors and numbers; set by `core.apply`
+    asks_for: tuple[str, ...] = ()  # of a derived row: its inputs in terms of the op whose gradient it is
 
     def __init__(self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", keeps_order: bool = True, **formula: object) -> None:
         Op.__init__(self, name)
@@ -86,7 +86,7 @@ class Pointwise(Op, Formula):
             tensors = [each for each in values if isinstance(each, Layout)]
             numbers = [each for each in values if not isinstance(each, Layout)]
             if self.accepts == "f" and tensors:
-                numbers = []  # a float number does not make an op of integers one of floats
+                numbers = []  # a Python float does not turn an integer op into a float op
             groups = [each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers
             compute = dtypes.result_type(*groups) if values else dtypes.bool_
         if self.result == "float" and not compute.is_floating_point:
@@ -132,7 +132,7 @@ class Pointwise(Op, Formula):
         if expression is symbols["g"]:
             return _pass_on
         names = tuple(each for each in symbols if each in uses(expression, symbols) or each == "g")
-        # inputs of the derived row are named anew: its own gradient has a `g` and an `out` too
+        # the derived row's inputs are renamed, since its own gradient also has a `g` and an `out`
         kept = {field: tuple(f"{each}_" for each in getattr(self, field) if each in names) for field in ("conditions", "integers")}
         row = Pointwise(f"{self.name}_grad_{name}", _function_of(expression, symbols, names), {}, inputs=tuple(f"{each}_" for each in names), **kept)
         row.asks_for = names
@@ -144,7 +144,7 @@ def _pass_on(g: object) -> object:
 
 
 def _function_of(expression: Expression, symbols: dict[str, Expression], names: tuple[str, ...]) -> Callable:
-    """A Python function of `names` that gives `expression` with its symbols replaced."""
+    """A Python function of `names` that returns `expression` with its symbols substituted."""
     return lambda *arguments: substitute(expression, {symbols[name]: as_expression(new) for name, new in zip(names, arguments)})
 
 
@@ -165,7 +165,7 @@ def plan_loop(loop: emit.Loop, name: str, device: object, tensors: list[Layout],
     work = prod(shape)
     if work == 0:
         return _nothing, ()
-    counts = any(each.integer for each in loop.inputs)  # the loop index means the place in row-major order
+    counts = any(each.integer for each in loop.inputs)  # the loop index must be the position in row-major order
     if all((each.dense if counts else each.packed) and each.shape == shape and each.strides == operands[0].strides for each in operands):
         classes, sizes, steps = "1" * len(operands), [work], []
     else:
@@ -192,7 +192,7 @@ def broadcast_strides(each: Layout, shape: tuple[int, ...]) -> list[int]:
 
 
 def broadcast_shapes(name: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape all broadcast to. Raises RuntimeError, naming the sizes and the dimension, where they do not."""
+    """The common broadcast shape. Raises RuntimeError, naming the sizes and the dimension, if there is none."""
     result = tuple(shapes[0])
     for shape in shapes[1:]:
         if tuple(shape) == result:

@@ -21,11 +21,11 @@ from .op import Op, Plan, single_device
 from .pointwise import Pointwise
 
 rows: dict[str, Reduction] = {}
-_TILE = 512  # neighbouring outputs whose wide totals stay in the first-level cache
-_SPLIT = 1 << 16  # elements per output from which a reduction with few outputs runs in two stages, so that threads can share it
+_TILE = 512  # neighbouring outputs whose wide totals fit the L1 cache
+_SPLIT = 1 << 16  # elements per output from which a reduction with few outputs runs in two stages, for parallelism
 _CHUNKS = 64
-_LINE = 64  # elements of which a chunk is a multiple: as a row begins with a line of the cache, so do they all
-_COLUMNS = 1 << 10  # elements below which walking down each column is as good as streaming rows
+_LINE = 64  # chunks are multiples of this many elements, so that they are aligned to cache lines if the row is
+_COLUMNS = 1 << 10  # elements below which reducing column by column is as fast as streaming rows
 
 
 class Reduction(Op):
@@ -67,7 +67,7 @@ class Reduction(Op):
         )
 
     def start(self, compute: DType) -> float | int | bool:
-        """The value of an empty reduction; for extrema the least or greatest value of the dtype."""
+        """The initial value; for extrema the smallest or largest value of the dtype."""
         if not isinstance(self.identity, str):
             return self.identity
         if compute.kind == "f":
@@ -79,7 +79,7 @@ class Reduction(Op):
 
 
 def _gradient(rule: Callable) -> Callable:
-    """A rule on tensors shaped to broadcast, as a gradient function of the op. It keeps only what the rule names."""
+    """Wraps a rule on tensors shaped to broadcast as a gradient function of the op, which saves only what the rule's parameters name."""
     names = parameter_names(rule)
     kept = tuple(name for name in names if name in ("out", "x"))
 
@@ -97,7 +97,7 @@ def _gradient(rule: Callable) -> Callable:
 
 def _restore(tensor: object, dims: tuple, keepdim: bool) -> object:
     """`tensor` with the reduced dimensions back as size 1."""
-    for dim in () if keepdim or tensor.ndim == 0 else dims:  # a scalar broadcasts as it is
+    for dim in () if keepdim or tensor.ndim == 0 else dims:  # a scalar broadcasts anyway
         tensor = tensor.unsqueeze(dim)
     return tensor
 
@@ -139,7 +139,7 @@ def _rows(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, 
 
 
 def _two_stages(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
-    """Partial totals of chunks, then their total."""
+    """Reduce in two stages: chunks, then their partial totals."""
     first = folds.Fold(fold.each, fold.combine, Symbol("a"), fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
     partial = layout((outs, chunks), fold.wide, x.device)
     run, constants = _rows(first, name, x, kept, kept_steps, length, walk, outs, chunks, count)
@@ -161,9 +161,9 @@ def _columns(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: lis
 
 
 class Closing(Op):
-    """A pointwise row reduced to one number, in one pass forward and one backward: the losses. Parameter `scale` is 1, or 1 / count for a mean.
+    """A pointwise row reduced to one number, in one pass forward and one backward (losses). Parameter `scale` is 1, or 1 / count for a mean.
 
-    Tensors are dense and of one shape (RuntimeError otherwise: the caller composes the row and a reduction instead).
+    Tensors must be contiguous and of one shape (else RuntimeError, and the caller composes row and reduction).
     """
 
     parameters = ("scale",)
@@ -200,7 +200,7 @@ class Closing(Op):
 
 
 def parts(n: int, device: Device) -> int:
-    """In how many parts one number is found from `n` elements."""
+    """The number of parts that `n` elements are divided into."""
     if device.backend.FLAT:
         return device.backend.chunks(1, n, True)
     return min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
@@ -214,7 +214,7 @@ def flat(name: str, device: Device, fold: folds.Fold, inputs: tuple[emit.Input, 
 
 
 def two_passes(run_first: Callable, constants: tuple, fold: folds.Fold, name: str, partial: Layout, count: int) -> Callable:
-    """Partial totals, then their total."""
+    """A launcher that computes partial totals, then their total."""
     outs, chunks = partial.shape
     last = folds.Fold(Symbol("x"), fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
     run_last, constants_last = _rows(last, name, partial, [outs], [chunks], [chunks], [1], outs, 1, count)
@@ -245,7 +245,7 @@ def reduction(
 
 
 def _prod_gradient(g: object, x: object, out: object, dims: tuple) -> object:
-    """g * out / x; where a slice holds zeros, the product of the others is computed as such."""
+    """g * out / x; for slices with zeros the product of the other elements is computed directly."""
     if not (x == 0).any()._observe():
         return g * out / x
     moved = x.permute([d for d in range(x.ndim) if d not in dims] + list(dims))

@@ -1,4 +1,4 @@
-"""Runs of equal elements in rows that are in order: which run each belongs to, where runs begin, the longest. NaN is a run of its own each time."""
+"""Runs of equal elements in sorted rows: the run of each element, where runs start, the longest one. Each NaN is a run of its own."""
 
 from __future__ import annotations
 

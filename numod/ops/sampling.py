@@ -1,6 +1,6 @@
-"""Random numbers that take a varying number of draws: gamma and Poisson. Those of one formula are rows (`ops.table`).
+"""Sampling that takes a varying number of random words: gamma and Poisson distributions. Those with a closed formula are rows (`ops.table`).
 
-Each element has its own counter of the Philox stream and takes as many words of it as it needs, so a seed means the same on every device.
+Each element has its own Philox counter and draws as many words as it needs, so a seed gives the same numbers on every device.
 Computed in float64 whatever the dtype.
 """
 
@@ -56,7 +56,7 @@ def gamma_variate(seed, counter, alpha):
     value = d
     lane = 4
     searching = alpha == alpha
-    while searching and lane < 4096:  # one turn in twenty is rejected at most
+    while searching and lane < 4096:  # at most one in twenty proposals is rejected
         radius = sqrt(-2.0 * log(1.0 - word_pair(seed, counter, lane)))
         normal = radius * cos(6.283185307179586 * word_pair(seed, counter, lane + 2))
         v = 1.0 + c * normal
@@ -134,7 +134,7 @@ class Sample(Op):
 
 
 class GammaGradient(Op):
-    """How a gamma distributed number moves with its shape."""
+    """The derivative of a gamma variate with respect to its shape parameter."""
 
     inputs, differentiable = ("alpha", "value"), False
 

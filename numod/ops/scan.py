@@ -126,7 +126,7 @@ def turned(kernel: Callable, least: bool) -> str:
 
 
 def _work(x: Layout, dim: int) -> int:
-    """How much there is to share: a single row is nothing."""
+    """The amount of parallel work: none for a single row."""
     return x.size if x.size > (x.shape[dim] if x.ndim else 1) else 1
 
 
@@ -136,7 +136,7 @@ def _backwards(x: object, dim: int) -> object:
 
 
 def _cumprod_gradient(g: object, x: object, out: object, dim: int) -> object:
-    """What each element's results weigh, over it. Past the first zero of a row all is zero; at that zero the others' products count."""
+    """The weighted results of each element, divided by it. After a row's first zero all is zero; at that zero the products of the others count."""
     if not (x == 0).any()._observe():
         return _backwards(g * out, dim) / x
     zeros = (x == 0).cumsum(dim)

@@ -1,7 +1,7 @@
-"""Selecting along the last dimension of a dense tensor, seen as (rows, n): the k-th, the k first, the median. Not sorting: that is `sort`.
+"""Selection along the last dimension of a contiguous tensor, seen as (rows, n): the k-th element, the first k, the median. Sorting is in `sort`.
 
-Digits of the keys (`keys`) are counted from the highest until the key at the wanted rank is known; then the elements are picked as they stand.
-A few first ones are kept in order instead, while the row is read past them.
+Radix select: digits of the keys (`keys`) are counted from the highest until the key at the wanted rank is known; then the elements are picked in order
+of position. For small k a sorted buffer is kept instead, while the row is read once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .keys import TASKS, digits, key_storage, keyed_launcher, scatter_back
 from .op import Op, Plan
 
 RANK, FIRST, MEDIAN, NANMEDIAN = range(4)  # what to select
-ORDERED = 32  # the first so many, or fewer, come in order
+ORDERED = 32  # up to so many first elements are returned in order
 _THREADS = 1024  # tasks on a GPU
 
 
@@ -99,7 +99,7 @@ def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip):
 
 @scalar
 def place_key(keys, indices, own, first, hole, key, k):
-    """A key among those in order, of which the one at `hole` is free or lost."""
+    """Insert a key into a sorted buffer whose slot `hole` is free or to be dropped."""
     while hole > 0 and uint64(keys[uintp(own + hole - 1)]) > key:
         keys[uintp(own + hole)] = keys[uintp(own + hole - 1)]
         indices[uintp(first + hole)] = indices[uintp(first + hole - 1)]
@@ -110,7 +110,7 @@ def place_key(keys, indices, own, first, hole, key, k):
 
 @scalar
 def rank_for(aim, rank, n, missing):
-    """Which rank is meant in a row of n, of which `missing` are NaN and so the greatest."""
+    """The wanted rank in a row of n, of which `missing` are NaN (the largest)."""
     if aim < 2:
         return rank
     if missing == 0 or (aim == 3 and missing < n):
@@ -157,7 +157,7 @@ class Select(Op):
         rows, flat, key = x.size // n, x.device.backend.FLAT, key_storage(x.dtype)
         if aim == FIRST and m <= ORDERED and not flat:
             return Plan(results, _first(x, rows, n, m, descending))
-        tasks, (digit, passes) = min(rows, _THREADS if flat else TASKS), digits(x.dtype, 0 if flat else n)  # short digits: each thread has counts of its own
+        tasks, (digit, passes) = min(rows, _THREADS if flat else TASKS), digits(x.dtype, 0 if flat else n)  # short digits, since each thread has its own counts
         arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], int64[]"
         run = keyed_launcher(x, "select", select_kernel, arrays, 9, x.size * 4 if rows > 1 else 1)
         empty, flip = x.device.empty, _turning(key, descending)
@@ -170,7 +170,7 @@ class Select(Op):
 
 
 def _turning(key: np.dtype, descending: bool) -> int:
-    """What turns the order of keys: all of their bits."""
+    """The mask that reverses the order of keys: all bits."""
     return 0 if not descending else -1 if key.itemsize == 8 else 0xFFFFFFFF
 
 

@@ -1,4 +1,4 @@
-"""Stable sorts along the last dimension of a dense tensor, seen as (rows, n). Not what users call: see `core.sorting`.
+"""Stable sorts along the last dimension of a contiguous tensor, seen as (rows, n). The public functions are in `core.sorting`.
 
 Elements become keys (`keys`), so one loop sorts all dtypes, both ways and stably. On the CPU a task sorts whole rows, by merges or digit by digit;
 on a GPU every element finds its own place in each round of a merge. In the kernels `flip` turns every bit of a key, to sort downwards.
@@ -18,8 +18,8 @@ from . import teams
 from .keys import TASKS, digits, key_storage, keyed, keyed_launcher, scatter_back
 from .op import Op, Plan
 
-_SHORT = 64  # elements up to which rows are sorted by insertion
-_MERGED = 256  # elements up to which words are merged
+_SHORT = 64  # maximum row length for insertion sort
+_MERGED = 256  # maximum row length for merge sort of words
 _LONG, _FAR = 1 << 10, 1 << 18  # elements from which longer digits save more passes than their counts cost, and to which the caches hold all targets of 11 bits
 _PLACE = np.dtype(np.uint32)
 
@@ -50,7 +50,7 @@ def sort_packed_kernel(x, values, indices, words, counts, rows, n, tasks, digit,
                 unlike += int64((value == 0) | (value != value))
                 indices[uintp(base + k)] = int64(word & uint64(0xFFFFFFFF))
                 values[uintp(base + k)] = value
-            if unlike != 0:  # zeros have signs, and NaN many forms, which keys do not tell
+            if unlike != 0:  # keys do not preserve the sign of zero and the payload of NaN
                 take_places(x, values, indices, words, base, found, n)
 
 
@@ -177,7 +177,7 @@ def sort_rows_kernel(x, values, indices, keys, places, counts, rows, n, tasks, d
                 keys[uintp(base + k)] = key_of(x[uintp(base + k)]) ^ (uint64(0) - uint64(flip))
                 places[uintp(base + k)] = k
             low, high = limits_of(keys, base, n)
-            if high - low <= uint64(0xFFFFFFFF) and passes > 0:  # what they differ by fits a word beside the place
+            if high - low <= uint64(0xFFFFFFFF) and passes > 0:  # the differing bits fit into a word next to the index
                 for k in range(n):
                     keys[uintp(base + k)] = ((keys[uintp(base + k)] - low) << uint64(32)) | uint64(k)
                 take_places(x, values, indices, keys, base, radix_words(keys, counts, base, n, rows * n, task * passes << digit, digit, high - low), n)

@@ -1,15 +1,15 @@
 """The table of pointwise ops: one row per formula, with its gradient. Everything else about an op is derived from its row.
 
-Text is one operation of every target; a lambda is built from other rows and expanded where it is used. `g` is the gradient of the result.
-Conventions: branch-free (`where`), no overflow in the part not chosen, NaN in gives NaN out, gradients at kinks as PyTorch has them.
-A row without a gradient rule for an input is differentiated from its formula; a text needs its rules.
+A string is an operation that every target has; a lambda is composed of other rows and expanded where it is used. `g` is the gradient of the result.
+Conventions: branch-free (`where`), no overflow in the branch not taken, NaN propagates, gradients at kinks as in PyTorch.
+An input without a gradient rule is differentiated symbolically from the lambda; a string needs explicit rules.
 """
 
 from __future__ import annotations
 
 from .pointwise import pointwise, rows
 
-NUMBER, INTEGER, FLOAT = "uif", "bui", "f"  # kinds of dtype a row accepts
+NUMBER, INTEGER, FLOAT = "uif", "bui", "f"  # kinds of dtypes that a row accepts
 NAN = float("nan")
 
 
@@ -46,7 +46,7 @@ minimum = pointwise(
     "minimum", "x if (x < y) | (x != x) else y",
     dx=lambda g, x, y: where(x == y, 0.5 * g, where(x > y, 0.0, g)), dy=lambda g, x, y: where(x == y, 0.5 * g, where(x < y, 0.0, g)),
 )
-larger = pointwise("larger", "larger(x, y)", integer="x if x > y else y")  # `maximum` as reductions want it: the sign of a zero is part of the order
+larger = pointwise("larger", "larger(x, y)", integer="x if x > y else y")  # `maximum` for reductions: -0 is less than 0
 smaller = pointwise("smaller", "smaller(x, y)", integer="x if x < y else y")
 fmax = pointwise("fmax", lambda x, y: where(isnan(x), y, where(isnan(y), x, maximum(x, y))),
                  dx=lambda g, x, y: where((x >= y) | isnan(y), g, 0.0), dy=lambda g, x, y: where((x >= y) | isnan(y), 0.0, g))
@@ -211,12 +211,12 @@ binary_cross_entropy_with_logits = pointwise(
     (1.0 - target) * x - (1.0 + (pos_weight - 1.0) * target) * logsigmoid(x), accepts=FLOAT,
 )
 
-# ---- checks of index tensors: the sum of these numbers is 0 where all is well
+# ---- checks of index tensors: their sum is 0 if all indices are valid
 
 bounds = pointwise("bounds", lambda x, low, high: where((x < low) | (x >= high), 4294967296, where(x < 0, 1, 0)), accepts="iu")
 class_bounds = pointwise("class_bounds", lambda x, classes, ignored: where(x == ignored, 1, where((x < 0) | (x >= classes), 4294967296, 0)), accepts="iu")
 
-# ---- random: numbers are a function of (seed, offset, place), whatever the device, the threads and the compiler
+# ---- random: numbers are a function of (seed, offset, position), on every device, for any number of threads, eager or compiled
 
 random_uniform = pointwise("random_uniform", "random_uniform(x, y, index)", integers=("x", "y"))
 random_normal = pointwise("random_normal", "random_normal(x, y, index)", integers=("x", "y"))

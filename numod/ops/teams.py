@@ -1,4 +1,4 @@
-"""When a block of GPU threads shares a row, and what launches such a kernel. The functions these kernels call are in `kernel.teams`."""
+"""Kernels in which a block of GPU threads shares a row: when to use them, and their launcher. The device functions they call are in `kernel.teams`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..kernel import bind, build
 
 
 def sharing(x: Layout, n: int, step: int = 1, most: int = 256) -> int:
-    """How many threads of x's device share a row of n elements; 0 where one thread for each row is better: rows are short, or neighbours are columns."""
+    """The number of threads to share a row of n elements on x's device; 0 if one thread per row is better (short rows, or adjacent columns)."""
     backend = x.device.backend
     if not backend.FLAT or step != 1:
         return 0

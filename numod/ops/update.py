@@ -1,6 +1,6 @@
-"""Optimizer steps: formulas with several results, each written over one of the inputs in a single pass over memory.
+"""Optimizer steps: formulas with several results, each of which overwrites one of the inputs, in a single pass over memory.
 
-The formulas are PyTorch's. `p` parameter, `g` gradient; the rest is state and hyper-parameters, which are numbers at run time.
+The formulas are PyTorch's. `p` is the parameter, `g` the gradient; the rest is state, and hyper-parameters as run-time numbers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .op import Op, Plan, single_device
 from .pointwise import plan_loop
 
 rows: dict[str, Update] = {}
-_SMALL = 1 << 14  # elements up to which a parameter shares its launch with others
+_SMALL = 1 << 14  # maximum size of a parameter that shares a launch with others
 
 
 class Update(Op):
     """A formula whose results replace the inputs named in `writes`, element by element. Tensors come first and have one shape; numbers are cast."""
 
     differentiable, gradients = False, {}
-    together = 8  # parameters updated by one launch, where they are small
+    together = 8  # number of small parameters updated by one launch
 
     def __init__(self, name: str, formula: Callable, writes: tuple[str, ...]) -> None:
         super().__init__(name)
@@ -107,7 +107,7 @@ def sgd_momentum(p, g, buffer, lr, weight_decay, momentum, gain, nesterov):
 def adam(p, g, average, square, kept, weight_decay, gain1, beta2, gain2, step, root, eps):
     """Adam (Kingma and Ba, 2015) with L2 penalty `weight_decay`; AdamW (Loshchilov and Hutter, 2019) where `kept` = 1 - lr * decay.
 
-    `gain` = 1 - beta; after t steps `step` = lr / (1 - beta1^t) and `root` = sqrt(1 - beta2^t). They come ready, since 1 - 0.999 in float32 is off.
+    `gain` = 1 - beta; after t steps `step` = lr / (1 - beta1^t) and `root` = sqrt(1 - beta2^t). They are computed in float64 by the caller, since 1 - 0.999 is inaccurate in float32.
     """
     gradient = g + weight_decay * p
     first = average + (gradient - average) * gain1
@@ -117,7 +117,7 @@ def adam(p, g, average, square, kept, weight_decay, gain1, beta2, gain2, step, r
 
 @update("adam_amsgrad", "p average square greatest")
 def adam_amsgrad(p, g, average, square, greatest, kept, weight_decay, gain1, beta2, gain2, step, root, eps):
-    """Adam with the greatest second moment so far (Reddi et al., On the convergence of Adam and beyond, 2018)."""
+    """Adam with the maximum of second moments so far (Reddi et al., On the convergence of Adam and beyond, 2018)."""
     gradient = g + weight_decay * p
     first = average + (gradient - average) * gain1
     second = beta2 * square + gain2 * gradient * gradient
@@ -180,7 +180,7 @@ def adadelta(p, g, square, moved, lr, weight_decay, kept, gain, eps):
 
 @update("adamax", "p average greatest")
 def adamax(p, g, average, greatest, step, weight_decay, gain1, beta2, eps):
-    """Adamax, by the greatest gradient so far; `step` = lr / (1 - beta1^t). Kingma and Ba, 2015."""
+    """Adamax, by the decayed maximum of gradients; `step` = lr / (1 - beta1^t). Kingma and Ba, 2015."""
     gradient = g + weight_decay * p
     first = average + (gradient - average) * gain1
     most = t.maximum(beta2 * greatest, t.abs(gradient) + eps)
@@ -199,7 +199,7 @@ def nadam(p, g, average, square, kept, weight_decay, gain1, beta2, gain2, step_g
 
 @update("radam", "p average square")
 def radam(p, g, average, square, kept, weight_decay, gain1, beta2, gain2, step, root, eps, adaptive):
-    """RAdam: by the second moment where `adaptive` (its variance is known well enough), else by the first alone. Liu et al., 2020."""
+    """RAdam: with the second moment if `adaptive` (once its variance is tractable), else with the first alone. Liu et al., 2020."""
     gradient = g + weight_decay * p
     first = average + (gradient - average) * gain1
     second = beta2 * square + gain2 * gradient * gradient

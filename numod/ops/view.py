@@ -1,6 +1,6 @@
-"""Views: ops that change the layout and leave the bytes. Each is a rule from layout to (shape, strides, offset).
+"""Views: ops that change the layout only. Each is a rule from a layout to (shape, strides, offset).
 
-The gradient of a view that leaves elements out is zero there: the same view of a zero tensor receives `g`.
+The gradient of a view of a part is zero elsewhere: `g` is written to the same view of a zero tensor.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class View(Op):
 
 
 class _Named:
-    """A function of positional arguments with names for them."""
+    """A function of positional arguments that also accepts them by name."""
 
     def __init__(self, function: Callable, parameters: tuple[str, ...]) -> None:
         self.function, self.asks_for = function, parameters
@@ -69,7 +69,7 @@ def permute(x: Layout, dims: tuple) -> tuple:
 
 @view("expand", lambda g, layout: g.sum_to_size(layout.shape))
 def expand(x: Layout, shape: tuple) -> tuple:
-    """Sizes of 1 repeated without copying, new dimensions in front; -1 keeps a size."""
+    """Dimensions of size 1 expanded without copying, new dimensions in front; -1 keeps a size."""
     missing = len(shape) - x.ndim
     if missing < 0:
         raise RuntimeError(f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the number of dimensions in the tensor ({x.ndim})")
@@ -91,7 +91,7 @@ def expand(x: Layout, shape: tuple) -> tuple:
 
 @view("slice")
 def slice_(x: Layout, dim: int, start: int, length: int, step: int) -> tuple:
-    """`length` elements of a dimension from `start` on, every `step`-th. The caller keeps them inside."""
+    """`length` elements of a dimension from `start` on, every `step`-th. The caller ensures that they are in range."""
     shape, strides = list(x.shape), list(x.strides)
     offset = start * strides[dim] if length else 0
     shape[dim], strides[dim] = length, strides[dim] * step
@@ -100,7 +100,7 @@ def slice_(x: Layout, dim: int, start: int, length: int, step: int) -> tuple:
 
 @view("select")
 def select(x: Layout, dim: int, index: int) -> tuple:
-    """One element of a dimension, which disappears."""
+    """One index of a dimension, which is removed."""
     return x.shape[:dim] + x.shape[dim + 1 :], x.strides[:dim] + x.strides[dim + 1 :], index * x.strides[dim]
 
 
@@ -120,7 +120,7 @@ def squeeze(x: Layout, dims: tuple) -> tuple:
 
 @view("view", lambda g, layout: g.reshape(layout.shape))
 def reshape(x: Layout, shape: tuple) -> tuple:
-    """Another shape of the same elements; `view_strides` says beforehand whether it can be a view."""
+    """The same elements in another shape; the caller has checked with `view_strides` that a view is possible."""
     return shape, view_strides(x, shape), 0
 
 
@@ -142,9 +142,9 @@ def diagonal(x: Layout, offset: int, dim1: int, dim2: int) -> tuple:
 
 
 def view_strides(x: Layout, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides that give `x` the new shape without copying, or None where there are none.
+    """Strides that give `x` the new shape without copying, or None.
 
-    Walks both shapes from the back: a run of old dimensions that step evenly must be filled exactly by new ones.
+    Walks both shapes from the last dimension: each run of contiguous old dimensions must be covered exactly by new ones.
     """
     if x.dense or x.size == 0:
         return dense_strides(shape)
@@ -181,7 +181,7 @@ def spread(g: object, whole: Layout, shape: tuple, strides: tuple, offset: int) 
         flat.index_add_(0, places.reshape(-1), g.reshape(-1))
     else:
         flat.as_strided(shape, strides, offset - low).copy_(g)
-    if whole.overlapping:  # elements of the input that are one in memory get equal parts
+    if whole.overlapping:  # elements of the input that share memory get equal parts of the gradient
         visits = flat.new_zeros(flat.shape).index_add_(0, flat._places(whole.shape, whole.strides, -low).reshape(-1), flat.new_ones(whole.size))
         flat = flat / visits.clamp_(min=1)
     return flat.as_strided(whole.shape, whole.strides, -low)
