@@ -1,4 +1,4 @@
-"""Helpers around training that are not tensors or modules: `benchmark`, `checkpoint`, `data`, `dlpack`, `progress`, `summary`."""
+"""Utilities for training: `benchmark`, `checkpoint`, `data`, `dlpack`, `progress`, `summary`."""
 
 from . import benchmark, checkpoint, data, dlpack
 from .progress import progress

@@ -1,4 +1,4 @@
-"""`numod.utils.benchmark`: `Timer` times a statement with its noise, `Measurement` holds the times, `Compare` lays several out as a table, `Fuzzer` makes inputs."""
+"""`numod.utils.benchmark`: `Timer` times a statement, `Measurement` holds the times and their statistics, `Compare` prints tables, `Fuzzer` generates inputs."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ def _unit(seconds: float) -> tuple[float, str]:
 
 
 def select_unit(t: float) -> tuple[str, float]:
-    """The unit in which so many seconds are written, and its seconds."""
+    """(time unit for displaying a duration in seconds, the unit in seconds)."""
     scale, unit = _unit(t)
     return unit, scale
 
 
 def unit_to_english(u: str) -> str:
-    """millisecond, for ms."""
+    """The full name of a unit, such as "millisecond" for "ms"."""
     return {"ns": "nanosecond", "us": "microsecond", "ms": "millisecond", "s": "second"}[u]
 
 
 def trim_sigfig(x: float, n: int) -> float:
-    """`x` rounded to `n` figures."""
+    """`x` rounded to `n` significant figures."""
     if n != int(n):
         raise AssertionError("Number of significant figures must be an integer")
     return round(x, int(n) - math.ceil(math.log10(abs(x)))) if x else x
 
 
 def ordered_unique(elements: Iterable) -> list:
-    """Each once, in the order of their first."""
+    """The distinct elements, in the order of first occurrence."""
     return list(dict.fromkeys(elements))
 
 
 @contextmanager
 def set_torch_threads(n: int) -> Iterator[None]:
-    """The block with so many threads in parallel kernels."""
+    """Context in which parallel kernels use `n` threads."""
     before = get_num_threads()
     set_num_threads(n)
     try:
@@ -65,7 +65,7 @@ timer = timeit.default_timer
 
 
 class Language(Enum):
-    """What statements are written in; only Python's are timed."""
+    """The language of a statement; only Python is supported."""
 
     PYTHON = 0
     CPP = 1
@@ -73,7 +73,7 @@ class Language(Enum):
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What was timed."""
+    """The description of a timed task."""
 
     stmt: str
     setup: str
@@ -86,25 +86,25 @@ class TaskSpec:
 
     @property
     def title(self) -> str:
-        """The label, or the statement in short."""
+        """The label, or the abbreviated statement."""
         first = self.label or (self.stmt if "\n" not in self.stmt else self.stmt.strip().splitlines()[0] + " ...")
         return first + (f": {self.sub_label}" if self.sub_label else "")
 
     @property
     def setup_str(self) -> str:
-        """The setup as `summarize` shows it; empty where there is none."""
+        """The setup as shown by `summarize`; empty if there is none."""
         if self.setup in ("", "pass"):
             return ""
         return f"setup:\n{textwrap.indent(self.setup, '  ')}" if "\n" in self.setup else f"setup: {self.setup}"
 
     def summarize(self) -> str:
-        """Title, description and setup, a line each."""
+        """Title, description and setup, one per line."""
         return "\n".join(each for each in (self.title, self.description, self.setup_str) if each)
 
 
 @dataclass
 class Measurement:
-    """Seconds of several blocks of `number_per_run` runs each. `mean`, `median`, `iqr` and `times` are seconds of one run."""
+    """Times of several blocks of `number_per_run` runs each. `mean`, `median`, `iqr` and `times` are in seconds per run."""
 
     number_per_run: int
     raw_times: list[float]
@@ -113,7 +113,7 @@ class Measurement:
 
     @property
     def times(self) -> list[float]:
-        """Seconds of a run, in each block."""
+        """Seconds per run, for each block."""
         return [each / self.number_per_run for each in self.raw_times]
 
     @property
@@ -126,7 +126,7 @@ class Measurement:
 
     @property
     def iqr(self) -> float:
-        """The distance between the first and the third quartile."""
+        """The interquartile range."""
         if len(self.raw_times) < 2:
             return 0.0
         low, _, high = statistics.quantiles(self.times, n=4, method="inclusive")
@@ -134,7 +134,7 @@ class Measurement:
 
     @property
     def significant_figures(self) -> int:
-        """How many figures of the median the noise leaves, 1 to 4: a 90 % interval of the middle half's mean, of at least 25 ns."""
+        """Significant figures of the median, 1 to 4, from a 90 % confidence interval (at least 25 ns) of the mean of the middle half."""
         n = len(self.raw_times)
         middle = sorted(self.times)[n // 4 : -(-3 * n // 4)]
         interval = max(1.645 * statistics.pstdev(middle) / math.sqrt(len(middle)), 25e-9)
@@ -142,11 +142,11 @@ class Measurement:
 
     @property
     def has_warnings(self) -> bool:
-        """Whether the quartiles lie so far apart that the median says little."""
+        """Whether the interquartile range is so large that the median means little."""
         return self.iqr > 0.1 * self.median
 
     def meets_confidence(self, threshold: float = 0.1) -> bool:
-        """Whether the quartiles lie within `threshold` of the median."""
+        """Whether the interquartile range is below `threshold` times the median."""
         return len(self.raw_times) >= 4 and self.iqr <= threshold * self.median
 
     num_threads = property(lambda self: self.task_spec.num_threads)
@@ -159,7 +159,7 @@ class Measurement:
 
     @staticmethod
     def merge(measurements: Sequence[Measurement]) -> list[Measurement]:
-        """Measurements of one task and block size as one, with all their times."""
+        """Merge measurements of the same task and block size."""
         found: dict[tuple, list[float]] = {}
         for each in measurements:
             found.setdefault((each.number_per_run, each.task_spec), []).extend(each.raw_times)
@@ -181,9 +181,9 @@ class Measurement:
 
 
 class Timer:
-    """Times a statement, with the threads of numod's kernels set to `num_threads` and one run before the clock starts, which compiles what it needs.
+    """Times a statement with `num_threads` threads, after an untimed run that compiles kernels.
 
-    `stmt`, `setup` and `globals` are those of `timeit.Timer`; label, sub_label, description and env name the row and the column in `Compare`.
+    `stmt`, `setup` and `globals` are those of `timeit.Timer`; label, sub_label, description and env determine table, row and column in `Compare`.
     """
 
     def __init__(
@@ -210,11 +210,11 @@ class Timer:
         return Measurement(number, [self._timeit(number)], self._task_spec)
 
     def repeat(self, repeat: int = -1, number: int = -1) -> None:
-        """Not there: times of whole repeats say less than those of blocks."""
+        """Raises NotImplementedError, as in PyTorch: use `blocked_autorange`."""
         raise NotImplementedError("Timer.repeat: use blocked_autorange, whose Measurement has the times of all blocks")
 
     def autorange(self, callback: Callable[[int, float], Any] | None = None) -> Measurement:
-        """One block of as many runs as take 0.2 seconds."""
+        """One block of as many runs as take about 0.2 seconds."""
         number = 1
         while True:
             for step in (1, 2, 5):
@@ -226,7 +226,7 @@ class Timer:
             number *= 10
 
     def blocked_autorange(self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2) -> Measurement:
-        """Blocks of runs, long enough that the clock does not matter, until `min_run_time` seconds have passed."""
+        """Blocks of runs, long enough that timer overhead is negligible, until `min_run_time` seconds have passed."""
         number = self._block_size(min_run_time)
         times: list[float] = []
         while not times or sum(times) < min_run_time:
@@ -236,7 +236,7 @@ class Timer:
         return Measurement(number, times, self._task_spec)
 
     def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0, callback: Callable[[int, float], Any] | None = None) -> Measurement:
-        """Blocks of runs until the quartiles lie within `threshold` of the median, or `max_run_time` seconds have passed."""
+        """Blocks of runs until the interquartile range is below `threshold` times the median, or `max_run_time` seconds have passed."""
         number = self._block_size(min_run_time)
         times: list[float] = []
         while True:
@@ -248,25 +248,25 @@ class Timer:
                 return found
 
     def collect_callgrind(self, number: int = 100, *, repeats: int | None = None, collect_baseline: bool = True, retain_out_file: bool = False) -> None:
-        """Not there: Valgrind does not know the AVX-512 instructions that kernels are compiled to."""
+        """Raises NotImplementedError: Valgrind does not support the AVX-512 instructions of compiled kernels."""
         raise NotImplementedError(
             "Timer.collect_callgrind: instruction counts need Valgrind, which cannot run kernels compiled for this processor; use blocked_autorange, "
             "or count with Linux perf: perf stat -e instructions:u python script.py"
         )
 
     def _block_size(self, min_run_time: float) -> int:
-        """Runs that take a thousandth of the whole and a thousand times what the loop itself takes."""
+        """The number of runs per block: a thousandth of the total time, and a thousand times the overhead of the timing loop."""
         overhead = statistics.median(timeit.Timer("pass").timeit(1) for _ in range(5))
         number = 1
         while True:
-            taken = min(self._timeit(number) for _ in range(2))  # one alone may have been interrupted
+            taken = min(self._timeit(number) for _ in range(2))  # a single measurement may have been interrupted
             if (overhead <= 1e-4 * taken and taken >= min_run_time / 1000) or taken >= min_run_time:
                 return number
             number *= 10
 
 
 class Colorize(Enum):
-    """What a time's colour compares it with."""
+    """What colours compare a time with."""
 
     NONE = "none"
     COLUMNWISE = "columnwise"
@@ -274,7 +274,7 @@ class Colorize(Enum):
 
 
 class Compare:
-    """Measurements as tables: one for each label, a row for each sub_label, a column for each description, blocks by the number of threads."""
+    """Prints measurements as tables: one per label, with a row per sub_label and a column per description, grouped by number of threads."""
 
     def __init__(self, results: Sequence[Measurement]) -> None:
         self._results = Measurement.merge(list(results))
@@ -286,11 +286,11 @@ class Compare:
         self._results = Measurement.merge([*self._results, *results])
 
     def trim_significant_figures(self) -> None:
-        """Show as many figures as the noise allows."""
+        """Show only significant figures."""
         self._trim = True
 
     def colorize(self, rowwise: bool = False) -> None:
-        """Green for the fastest of each column (or row) with as many threads, red for what takes twice as long."""
+        """Show the fastest of each column (or row) in green, and what takes twice as long in red."""
         self._colorize = Colorize.ROWWISE if rowwise else Colorize.COLUMNWISE
 
     def highlight_warnings(self) -> None:
@@ -324,7 +324,7 @@ class Compare:
         return "\n".join([*lines, "", f"Times are in {names[unit]}.", ""])
 
     def _best(self, results: list[Measurement], threads: int, row: str, column: str) -> float:
-        """The least median of those that one is compared with."""
+        """The smallest median among those that a measurement is compared with."""
         by_row = self._colorize is Colorize.ROWWISE
         near = [each.median for each in results if each.num_threads == threads and (each.as_row_name == row if by_row else (each.description or "") == column)]
         return min(near, default=0.0)

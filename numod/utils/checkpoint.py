@@ -1,8 +1,8 @@
-"""Checkpointing: what a part of a network keeps for backward is dropped and computed again when backward needs it. Not files of weights.
+"""Activation checkpointing: saved tensors of a part of a network are dropped, and recomputed in backward. Not checkpoint files.
 
-The part runs as always, and its nodes stay on the tape; only what they kept goes. The first of them that backward reaches runs the part
-again, with the random numbers of the first time, and every node takes over what its twin of the second run kept. So all that works on the
-tape works here: gradients of parameters, gradients of gradients, hooks, `retain_graph`, checkpoints inside checkpoints.
+The part runs as usual, and its nodes stay on the tape; only their saved tensors are dropped. The first of them that backward reaches runs the
+part again, with the same random numbers, and every node takes over the saved tensors of its counterpart. So everything that the tape supports
+works: gradients of parameters, double backward, hooks, `retain_graph`, nested checkpoints.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_conte
 
 
 class CheckpointError(RuntimeError):
-    """The second run was not like the first."""
+    """The recomputation differed from the first run."""
 
 
 def noop_context_fn() -> tuple[contextlib.AbstractContextManager, contextlib.AbstractContextManager]:
-    """Two contexts that do nothing: for the first run, and for the second."""
+    """Two contexts that do nothing, for the first run and the recomputation."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -34,12 +34,12 @@ def checkpoint(
     function: Callable, *args: object, use_reentrant: bool | None = None, context_fn: Callable[[], tuple] = noop_context_fn,
     determinism_check: str = "default", debug: bool = False, early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: object,
 ) -> object:
-    """`function(*args, **kwargs)`, computed a second time in backward instead of keeping what its gradients need.
+    """`function(*args, **kwargs)`, recomputed in backward instead of saving intermediate tensors.
 
-    `context_fn` gives a context for each of the two runs. `preserve_rng_state` lets the second draw the random numbers of the first.
-    Backward raises CheckpointError where the runs differ in their ops or (unless `determinism_check="none"`) shapes and dtypes.
-    `use_reentrant`, `debug` and `early_stop` are accepted and change nothing: the older variant in PyTorch gives the same gradients with more
-    restrictions, errors name the op in any case, and the second run always goes to the end.
+    `context_fn` returns a context for each of the two runs. `preserve_rng_state` makes the recomputation draw the same random numbers.
+    Backward raises CheckpointError if the runs differ in their ops or (unless `determinism_check="none"`) in shapes and dtypes.
+    `use_reentrant`, `debug` and `early_stop` are accepted without effect: the reentrant variant of PyTorch gives the same gradients with more
+    restrictions, errors name the op in any case, and the recomputation always runs to the end.
     """
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'] but got determinism_check={determinism_check}")
@@ -75,7 +75,7 @@ def _chain(functions: Sequence[Callable]) -> Callable:
 
 
 class _Segment:
-    """A checkpointed call. Its nodes refer to it, and it to them only weakly, so that nothing keeps the tape alive."""
+    """A checkpointed call. Its nodes refer to it, and it to them by weak references, so that it does not keep the tape alive."""
 
     def __init__(self, call: Callable[[], object], context: contextlib.AbstractContextManager, preserve_random: bool, compare: bool) -> None:
         self._call, self._context, self._compare = call, context, compare
@@ -85,7 +85,7 @@ class _Segment:
         self._shapes: list[tuple] = []
 
     def run(self) -> object:
-        """The result of the call. What its nodes have kept is dropped, and so is what a checkpoint inside would need to run again."""
+        """Run the call, then drop the saved tensors of its nodes, and the arguments of nested checkpoints."""
         result, nodes = _recorded(self._call)
         self._nodes, self._shapes = [weakref.ref(node) for node in nodes], [_shape_of(node) for node in nodes]
         for node in nodes:
@@ -93,7 +93,7 @@ class _Segment:
         return result
 
     def refill(self) -> None:
-        """Run the call again, and give every node that is left what it had kept."""
+        """Run the call again, and restore the saved tensors of all nodes that still exist."""
         with enable_grad(), _autocast(self._autocast), self._context, _random_state(self._random):
             _, twins = _recorded(self._call)
         self._check(twins)
@@ -108,7 +108,7 @@ class _Segment:
                 node.kept, node.versions, node.out = [_linked(each, original) for each in twin.kept], twin.versions, twin.out
 
     def _adopt(self, node: Node, twin: Node) -> None:
-        """Of a checkpoint inside another, run a second time: fill the node of the first run instead of its twin."""
+        """For a nested checkpoint in a recomputation: refill the node of the first run instead of its counterpart."""
         self._nodes = [weakref.ref(node) if reference() is twin else reference for reference in self._nodes]
         node.refill = self.refill
 
@@ -128,7 +128,7 @@ class _Segment:
 
 
 def _recorded(call: Callable[[], object]) -> tuple[object, list[Node]]:
-    """The call's result, and the nodes on the way to it that kept something, oldest first. (Casts that autocast has at hand are not made again.)"""
+    """(the call's result, its nodes with saved tensors, oldest first). Older nodes, such as casts from autocast's cache, are left out."""
     start = Node(None, (), (), ()).sequence
     result = call()
     found: set[Node] = set()
@@ -138,7 +138,7 @@ def _recorded(call: Callable[[], object]) -> tuple[object, list[Node]]:
         if isinstance(node, Node) and node.sequence > start and node not in found:
             found.add(node)
             waiting += [edge[0] for edge in node.edges if edge is not None]
-            waiting.append(getattr(node, "inner", None))  # of a write through a view
+            waiting.append(getattr(node, "inner", None))  # the node of a write through a view
     return result, sorted(filter(_kept_something, found), key=lambda node: node.sequence)
 
 
@@ -157,12 +157,12 @@ def _tensors(value: object) -> Iterator[Tensor]:
 
 
 def _shape_of(node: Node) -> tuple:
-    """The node's name with shape, dtype and device of its inputs."""
+    """The node's name with shapes, dtypes and devices of its inputs."""
     return node.name(), *[(tuple(each.shape), each.dtype, str(each.device)) for each in node.layouts if hasattr(each, "shape")]
 
 
 def _linked(each: object, original: dict[Node, Node | None]) -> object:
-    """What a twin kept, with its history in the first run instead of the second."""
+    """The saved tensors of a counterpart, with their history in the first run instead of the second."""
     if not isinstance(each, Tensor) or each.is_leaf:
         return each
     node, result = original.get(each.grad_fn, each.grad_fn), each.detach()
@@ -173,7 +173,7 @@ def _linked(each: object, original: dict[Node, Node | None]) -> object:
 
 @contextlib.contextmanager
 def _autocast(casts: tuple) -> Iterator[None]:
-    """What `amp.autocast` casts to as it was in the first run."""
+    """Context with the state of `amp.autocast` from the first run."""
     if casts == state.autocast:
         yield
         return
@@ -186,7 +186,7 @@ def _autocast(casts: tuple) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _random_state(state: tuple[int, int] | None) -> Iterator[None]:
-    """The default generator as it was in `state`, and afterwards as it is now."""
+    """Context in which the default generator has the given `state`; restores it afterwards."""
     if state is None:
         yield
         return

@@ -1,10 +1,10 @@
-"""A progress line for loops: count, share, rate and time left. Not a package of widgets: one iterable, one line.
+"""A progress line for loops: count, percentage, rate and time left.
 
     for batch in numod.utils.progress(loader, description="epoch 1"):
         ...
 
-On a terminal the line is rewritten a few times a second; elsewhere (a log file) a line is printed every half minute, and at the end. Loops
-inside loops get a line each, which goes when the inner loop ends.
+On a terminal the line is rewritten a few times a second; elsewhere (a log file) a line is printed every half minute, and at the end. Nested
+loops get a line each, which is removed when the inner loop ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _running: list[progress] = []  # outermost first
 
 
 class progress(Generic[Item]):  # noqa: N801  used like a function
-    """`iterable`, with its progress on `file` (stderr). `total` replaces `len(iterable)`; `note(...)` sets text to show behind."""
+    """Iterate over `iterable`, with its progress on `file` (stderr). `total` replaces `len(iterable)`; `note(...)` sets a text shown after it."""
 
     def __init__(
         self, iterable: Iterable[Item], description: str = "", total: int | None = None, file: TextIO | None = None, width: int = 30, interval: float | None = None
@@ -37,7 +37,7 @@ class progress(Generic[Item]):  # noqa: N801  used like a function
             self._marks = " #"
 
     def note(self, *text: object, **values: object) -> None:
-        """Show this behind the count from now on: `line.note(loss=loss.item())`."""
+        """Set the text shown after the count: `line.note(loss=loss.item())`."""
         named = [f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in values.items()]
         self._text = " ".join([*map(str, text), *named])
 
@@ -73,7 +73,7 @@ class progress(Generic[Item]):  # noqa: N801  used like a function
         print(text, end="", file=self._file, flush=True)
 
     def line(self) -> str:
-        """The line as it is shown now, without line end."""
+        """The current line, without newline."""
         seconds = time.monotonic() - self._start
         rate = self.count / seconds if seconds else 0.0
         parts = [f"{self.description}:"] if self.description else []

@@ -1,4 +1,4 @@
-"""`numod.utils.summary`: the tree of a model with each layer's output, parameters and multiply-adds, as one forward pass shows them."""
+"""`numod.utils.summary`: the tree of a model's layers with output shapes, parameters and multiply-adds, from one forward pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MEGABYTE = 1e6
 
 @dataclass
 class Layer:
-    """A module as the pass found it. Multiply-adds and seconds are those of all its calls, with what it called."""
+    """A module in the summary. Multiply-adds and seconds are summed over its calls, including its submodules."""
 
     name: str
     module: Module
@@ -32,7 +32,7 @@ class Layer:
     index: int
     parameters: int
     trainable: int
-    repeated: bool  # whether it stands elsewhere in the tree as well, where it was counted
+    repeated: bool  # whether it occurs elsewhere in the tree, where it is counted
     input_size: list[int] | None = None
     output_size: list[int] | None = None
     output_bytes: int = 0
@@ -41,7 +41,7 @@ class Layer:
     children: list[Layer] = field(default_factory=list)
 
     def text(self, column: str) -> str:
-        """A column of the table."""
+        """The text of a column."""
         if column == "num_params":
             return "(recursive)" if self.repeated else f"{self.parameters:,}" if self.parameters else "--"
         if column == "trainable":
@@ -58,7 +58,7 @@ class Layer:
 
 @dataclass
 class ModelStatistics:
-    """What `summary` found. Prints as a table; sizes in bytes, `total_mult_adds` multiply-adds of one forward pass."""
+    """The result of `summary`. Prints as a table; sizes are in bytes, `total_mult_adds` counts multiply-adds of one forward pass."""
 
     root: Layer
     depth: int
@@ -103,7 +103,7 @@ def summary(
     model: Module, input_size: Sequence | None = None, input_data: Any = None, *, batch_dim: int | None = None, col_names: Sequence[str] | None = None, depth: int = 3,
     device: Any = None, dtypes: Sequence[Any] | None = None, mode: str = "same", row_settings: Sequence[str] = (), verbose: int = 1, **kwargs: Any,
 ) -> ModelStatistics:
-    """Run `model` once, without gradients, and tell of each layer its output's shape, parameters and multiply-adds. Printed unless `verbose` is 0.
+    """Run `model` once, without gradients, and list each layer's output shape, parameters and multiply-adds. Printed unless `verbose` is 0.
 
     `input_size` is a shape or a list of shapes (`batch_dim` puts a batch of one into each), for uniform random inputs of `dtypes`; `input_data` is the input
     itself, one tensor or a tuple, or a dict of keywords; `kwargs` go to the model. Columns: output_size, input_size, num_params, mult_adds, memory (of the
@@ -173,7 +173,7 @@ def _walk(layer: Layer) -> Iterator[Layer]:
 
 
 def _run(model: Module, layers: dict[int, Layer], mode: str, arguments: tuple, keywords: dict, twice: bool) -> None:
-    """One forward pass, after another where `twice`; multiply-adds go to every module it is within."""
+    """One forward pass, or two if `twice`; multiply-adds are added to all enclosing modules."""
     stack: list[tuple[Layer, float]] = []
 
     def count(op: Any, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:

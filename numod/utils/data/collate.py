@@ -1,4 +1,4 @@
-"""From a list of samples to a batch. Not how samples are fetched: that is `dataloader`.
+"""Collating a list of samples to a batch.
 
 `default_collate_fn_map` may be extended in place, as in PyTorch: a type, or a tuple of types, and a function
 `(batch, *, collate_fn_map) -> object`. `default_collate` follows it.

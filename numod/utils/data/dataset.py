@@ -1,4 +1,4 @@
-"""Datasets: how samples are numbered, joined, cut and split. Not the order they are visited in: that is `sampler`.
+"""Datasets: indexing, concatenation, subsets and splits. The order of samples is defined in `sampler`.
 
 Beside `__getitem__` a dataset may offer two faster ways to a batch, both optional:
 `__getitems__(indices)` gives the list of samples, as in PyTorch, and `__getbatch__(indices)` the batch itself, equal to

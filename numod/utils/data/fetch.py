@@ -1,4 +1,4 @@
-"""From indices to a batch: what a pass over a dataset does in this process and in a worker alike. Not which indices: that is `sampler`."""
+"""Fetching batches by indices, in the main process and in workers alike. The indices come from `sampler`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which worker this process is, for datasets that ask. Not how workers run: that is `worker`."""
+"""Information about the worker that this process is, for datasets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .dataset import Dataset
 
 
 class WorkerInfo(NamedTuple):
-    """What a worker knows of itself: its number, of how many, its seed, and its copy of the dataset."""
+    """A worker's number, the number of workers, its seed, and its copy of the dataset."""
 
     id: int
     num_workers: int

@@ -1,6 +1,6 @@
-"""The main process's side of the DataLoader's workers: starting and ending them, handing out indices, and putting batches in order.
+"""The main process's side of the DataLoader's workers: starting and stopping them, distributing indices, and ordering batches.
 
-Each worker has a connection of its own, so one that dies in the middle of a message can hurt no other, and its death is an end of file.
+Each worker has its own connection, so one that dies in the middle of a message does not affect the others, and its death shows as end of file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Samplers: the order in which a dataset's samples are visited. Not how samples become a batch: that is `collate`."""
+"""Samplers: the order in which a dataset's samples are visited. Collating is in `collate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects from one process to another, their arrays through memory that both see. Not which objects are sent: that is `worker` and `pool`.
+"""Sending objects between processes, with their arrays in shared memory. `worker` and `pool` define what is sent.
 
 A message is a pickle (protocol 5) and the buffers of its tensors and arrays. Large ones are written to an anonymous file in memory, whose
 descriptor goes through the socket, and the receiver maps it: no copy, nothing with a name that could be left behind. Small ones, and all of

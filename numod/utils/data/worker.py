@@ -1,4 +1,4 @@
-"""A worker process of the DataLoader: it takes indices from its connection and sends batches back. Not the side that asks: that is `pool`.
+"""A worker process of the DataLoader: it receives indices and sends batches back. The main process's side is in `pool`.
 
 A task is (epoch, number, indices); its answer is labelled (epoch, number, ended), and holds a Batch or a Failure unless a stream has ended.
 """
