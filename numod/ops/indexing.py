@@ -150,7 +150,7 @@ class Read(Op):
         flat, kernel = x.device.backend.FLAT, self.kernel
         kernel = gather_runs_kernel if kernel is gather_kernel and not flat else kernel
         numbers = (outer, n, inner, m) if kernel is gather_kernel else (outer, n, inner, m, m if flat else min(m, -(-_PARTS // outer)))
-        source = _of_single(bind.source_of(kernel), x, inner)
+        source = of_single(bind.source_of(kernel), x, inner)
         signature = ", ".join([array := f"{x.storage.name}[]", "int64[]", array, *["int64"] * len(numbers)])
         return Plan(out, bind.launcher(x.device, self.name, source, signature, x.dtype, out.size), numbers)
 
@@ -179,7 +179,7 @@ class Write(Op):
             width = columns(x, inner)
             sizes += width, -(-inner // width)
         signature = ", ".join([array, "int64[]", array, *["int64"] * len(sizes)])
-        text = _of_single(bind.source_of(self.kernel), x, inner)
+        text = of_single(bind.source_of(self.kernel), x, inner)
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, source.size)
         return Plan(into[0], launch, sizes)
 
@@ -203,7 +203,7 @@ def columns(x: Layout, inner: int) -> int:
     return max(64, -(-inner // 16)) if x.device.type == "cpu" else 1
 
 
-def _of_single(text: str, x: Layout, inner: int) -> str:
+def of_single(text: str, x: Layout, inner: int) -> str:
     """A kernel's text, which on a processor has no loop for each element where a column is one wide."""
     return text if inner > 1 or x.device.backend.FLAT else text.replace("):\n", "):\n    inner = int64(1)\n", 1)
 

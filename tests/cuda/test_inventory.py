@@ -18,7 +18,7 @@ for _module in pkgutil.iter_modules(ops.__path__):
 
 KERNELS = """ArgExtremum Average Begins Bounded ByteProduct Cat Cdist CdistGradient Cell ChannelNorm ChannelNormGradient Closing Convolution CrossEntropy CrossEntropyGradient CrossEntropyTotal
 Ctc CtcGradient Extremum GammaGradient Greatest Linear LongestRun Matmul MaxPool Nonzero PlaceGradient Pointwise Read Reduction RowNorm RowNormGradient Running RunningExtremum Runs
-Sample ScatterReduce Searchsorted Select Softmax Sort Stack Update Write""".split()
+Resample Sample ScatterReduce Searchsorted Select Softmax Sort Stack Update Write""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
 ALWAYS = "Move View Fused Closed".split()  # no kernel of their own
 GPU = numod.device("cuda:0")

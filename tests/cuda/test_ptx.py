@@ -17,7 +17,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import emit
-from numod.ops import convolution, ctc, distance, extremum, indexing, join, matmul, normalization, pointwise, reduction, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
+from numod.ops import convolution, ctc, distance, extremum, indexing, join, matmul, normalization, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -173,6 +173,8 @@ def test_structured_ops(compiled: list[str]) -> None:
     for op in (indexing.scatter, indexing.scatter_add, indexing.index_add, indexing.index_copy):
         op.prepare_into((on_gpu(7, 5), index if "scatter" in op.name else vector, on_gpu(7, 5)), (0,), (on_gpu(7, 5),), (0,))
     indexing.nonzero.prepare((on_gpu(7, dtype=dtypes.bool_), vector), (3,))
+    for back in (False, True):
+        resample.resample.prepare((on_gpu(7, 5), on_gpu(3, 2, dtype=dtypes.int64), on_gpu(3, 2)), (0, 3, back))
     indexing.bounded.prepare((vector, vector), (0, 5, -100, 1))
     scan.cumsum.prepare((on_gpu(7, 5),), (0,))
     extremum.argmax.prepare((on_gpu(7, 5),), (0, False))

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from math import floor, prod
+
+import numpy as np
 
 from ... import dtypes
 from ...core import creation, functions as f
+from ...core.apply import apply
 from ...core.tensor import Tensor
 from ...ops import table as t
+from ...ops.resample import resample
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = [
@@ -130,7 +135,7 @@ def interpolate(
     if weighted and input.dtype is not dtypes.uint8:
         raise NotImplementedError(f'"interpolate" with mode {mode} not implemented for \'{input.dtype.short}\'; convert first, for example with .float()')
     result = input.float() if weighted else input
-    for k in reversed(range(ndim)) if weighted else range(ndim):
+    for k in reversed(range(ndim)) if weighted or sizes[-1] > input.shape[-1] else range(ndim):  # the last dimension is the slowest: while there are few lines of it
         result = _resized(result, 2 + k, sizes[k], scales[k], mode, bool(align_corners), antialias)
         result = (result + 0.5).floor().clamp(0, 255) if weighted else result  # PyTorch's bytes (and Pillow's) are rounded after every dimension, the rows first
     if weighted:
@@ -169,20 +174,27 @@ def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, co
         raise RuntimeError(f"Input and output sizes should be greater than 0, but got input {list(x.shape)} and output size {size}")
     scale = 1.0 / factor if factor else n / size
     if mode in ("nearest", "nearest-exact"):
-        shift = 0.5 if mode == "nearest-exact" else 0.0
-        index = [min(int(floor((k + shift) * scale)), n - 1) for k in range(size)]
-        return f.index_select(x, dim, creation.tensor(index, dtype=dtypes.int64, device=x.device))
+        return f.index_select(x, dim, creation.tensor(_nearest(n, size, scale, 0.5 if mode == "nearest-exact" else 0.0), device=x.device))
     if n == size and (corners or factor is None or scale == 1.0):
         return x
+    index, weight = _table(n, size, scale, corners, mode, antialias)
+    index, weight = creation.tensor(index, device=x.device), creation.tensor(weight, dtype=x.dtype, device=x.device)
+    return apply(resample, (f.contiguous(x), index, weight), (dim, size, False))
+
+
+@lru_cache(256)
+def _nearest(n: int, size: int, scale: float, shift: float) -> np.ndarray:
+    """The index of the element that each of the output is."""
+    return np.array([min(int(floor((k + shift) * scale)), n - 1) for k in range(size)], np.int64)
+
+
+@lru_cache(256)
+def _table(n: int, size: int, scale: float, corners: bool, mode: str, antialias: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Indices and weights (size, taps) of the elements that each of the output is a sum of."""
     taps = _antialiased(n, size, scale, corners, mode) if antialias else _taps(n, size, scale, corners, mode)
-    result = None
-    for k in range(max(len(each) for each in taps)):
-        index = [each[k][0] if k < len(each) else 0 for each in taps]
-        weight = [each[k][1] if k < len(each) else 0.0 for each in taps]
-        shape = [-1 if d == dim else 1 for d in range(x.ndim)]
-        part = f.index_select(x, dim, creation.tensor(index, dtype=dtypes.int64, device=x.device)) * f.reshape(creation.tensor(weight, dtype=x.dtype, device=x.device), shape)
-        result = part if result is None else result + part
-    return result
+    most = max(map(len, taps))
+    padded = [[*each, *[(each[-1][0], 0.0)] * (most - len(each))] for each in taps]
+    return np.array([[j for j, _ in each] for each in padded], np.int64), np.array([[w for _, w in each] for each in padded])
 
 
 def _taps(n: int, size: int, scale: float, corners: bool, mode: str) -> list[list[tuple[int, float]]]:
