@@ -13,7 +13,7 @@ import numpy as np
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
-from . import channel_norm_team, teams
+from . import channel_norm_team, rows_team, teams
 from .op import Op, Plan, single_device
 
 _COLUMNS = 64  # neighbouring channels that are done together where each has one element an image
@@ -313,7 +313,7 @@ class _Norm(Op):
         if shared:
             numbers, tail, run = (), (), shared
         elif threads:
-            run = teams.launcher(x, self.name, _TEAMS[kernel], signature, rows, threads)
+            run = teams.launcher(x, self.name, rows_team.form(_TEAMS[kernel], n, threads), signature, rows, threads)
         else:
             source = bind.source_of(_BY_COLUMNS[kernel]).replace("COLUMNS", str(_COLUMNS)) if columns else bind.source_of(kernel)
             run = bind.launcher(x.device, self.name, source, signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)

@@ -10,7 +10,7 @@ from .. import dtypes
 from ..device import Layout, threads
 from ..device.layout import layout
 from ..kernel import bind, build
-from . import teams
+from . import rows_team, teams
 from .op import Op, Plan, single_device
 
 _COLUMNS = 128  # neighbouring places that are done together where n is not the last axis,
@@ -321,7 +321,7 @@ def _launcher(x: Layout, name: str, kernels: tuple[Callable, Callable, Callable]
     """The launcher of a kernel, of its form for neighbouring places, or of that for blocks of threads."""
     kernel, columns, team = kernels
     if count := teams.sharing(x, n, inner):
-        return teams.launcher(x, name, team, signature, outer, count)
+        return teams.launcher(x, name, rows_team.form(team, n, count), signature, outer, count)
     if inner < _FEWEST or x.device.backend.FLAT:
         return bind.launcher(x.device, name, _source(kernel, x.device, inner), signature, x.dtype, 16 * x.size, build.FAST_REDUCTION)
     real, buffers, places = f"{x.storage.name}[]", signature.count("[]"), outer * inner

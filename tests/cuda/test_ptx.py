@@ -120,6 +120,9 @@ def test_rows_that_blocks_share(compiled: list[str]) -> None:
     x, columns, rows, target = on_gpu(4096, 1024, dtype=kind), on_gpu(1024, dtype=kind), on_gpu(4096, dtype=kind), on_gpu(4096, dtype=dtypes.int64)
     for op in (softmax.softmax, softmax.log_softmax):
         op.prepare((x,), (1,))
+    normalization.row_norm.prepare((x, columns, columns), (1e-5,))
+    assert not any("ld.local" in text for text in compiled)  # what threads hold of rows are registers
+    softmax.softmax.prepare((on_gpu(64, 50257, dtype=kind),), (1,))
     softmax.cross_entropy.prepare((x, target), (-100,))
     softmax.cross_entropy_total.prepare((x, target), (-100, True))
     softmax.cross_entropy_gradient.prepare((rows, x, target, target), (-100, False))

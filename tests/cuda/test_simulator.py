@@ -308,6 +308,15 @@ def test_running_totals_by_teams_of_threads(shape: tuple, kind: numod.dtype) -> 
             same(a, b)
 
 
+@pytest.mark.parametrize("n", [37, 70])  # that a block's threads hold in registers, and that they do not
+def test_rows_held_in_registers(n: int) -> None:
+    numod.manual_seed(0)
+    x, weight, bias = numod.randn(3, n), numod.randn(n), numod.randn(n)
+    x[0, 1], x[1, 3] = -float("inf"), float("nan")
+    for use in (lambda x, *_: x.softmax(1), lambda x, *_: x.log_softmax(1), lambda x, *_: F.layer_norm(x, (n,)), lambda x, w, b: F.layer_norm(x[2:], (n,), w, b)):
+        same(use(x.cuda(), weight.cuda(), bias.cuda()), use(x, weight, bias), 2e-5)
+
+
 def test_the_place_of_an_extreme_is_the_first() -> None:
     nan = float("nan")
     x = numod.tensor([[1.0, 3, 2, 3, 0, 3, -1, 0, 3], [0, nan, 5, nan, 1, 2, 3, 4, 5], [7, 7, 7, 7, 7, 7, 7, 7, 7]])
