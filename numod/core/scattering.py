@@ -10,9 +10,10 @@ from ..errors import normalize_dim
 from ..ops import scatter_reduce as sr, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply
-from .creation import full
+from .creation import arange, full
 from .elementwise import contiguous, copy_, to
 from .indexing import index_put_
+from .searching import searchsorted
 from .selection import _like_index, _line, _places_of, check_bounds, gather, index_select, nonzero, scatter_, scatter_add_
 from .shapes import as_strided, diagonal, expand, narrow, ravel, reshape, select
 from .tensor import Tensor
@@ -20,7 +21,7 @@ from .tensor import Tensor
 BOTH = """
     scatter_reduce index_reduce take take_along_dim select_scatter slice_scatter diagonal_scatter as_strided_scatter index_put nonzero_static
 """
-FUNCTIONS = "index_put_ unravel_index"
+FUNCTIONS = "index_put_ segment_reduce unravel_index"
 METHODS = "put_ masked_scatter_ fill_diagonal_"
 COPYING = "put masked_scatter"
 IN_PLACE = "scatter_reduce index_reduce"
@@ -88,6 +89,46 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
         raise RuntimeError(f"index_reduce(): Number of indices ({index.numel()}) should be equal to source.size(dim) ({source.shape[dim] if source.ndim else 1})")
     places = expand(reshape(index, [-1 if d == dim else 1 for d in range(input.ndim)]), source.shape)
     return scatter_reduce(input, dim, places, source, reduce, include_self=include_self)
+
+
+_SEGMENTS = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "max": ("amax", float("-inf")), "min": ("amin", float("inf")), "prod": ("prod", 1.0)}
+
+
+def segment_reduce(
+    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False,
+    initial: float | None = None,
+) -> Tensor:
+    """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of `lengths` (*batch, segments) along `axis`.
+
+    `offsets` (*batch, segments + 1) say where they begin instead. A segment without slices gives `initial`, or what the reduction starts from (NaN for
+    a mean). Raises RuntimeError for lengths that are negative or do not add up to n, unless `unsafe`.
+    """
+    if reduce not in _SEGMENTS:
+        raise RuntimeError(f"segment_reduce(): Expected reduce to be one of {', '.join(_SEGMENTS)}, got {reduce}")
+    if indices is not None or (lengths is None) == (offsets is None):
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    axis = normalize_dim(axis, data.ndim)
+    lengths = offsets[..., 1:] - offsets[..., :-1] if lengths is None else lengths
+    if axis != lengths.ndim - 1:
+        raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of lengths but got {axis}.")
+    if not unsafe and (lengths < 0).any()._observe():
+        raise RuntimeError("lengths contains negative value!")
+    if not unsafe and (lengths.sum(-1) != data.shape[axis]).any()._observe():
+        raise RuntimeError(f"segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) = {data.shape[axis]} when !unsafe.")
+    counted = reshape(lengths.to(data.dtype), (*lengths.shape, *(1,) * (data.ndim - axis - 1)))
+    fold, start = _SEGMENTS[reduce]
+    result = full((*lengths.shape, *data.shape[axis + 1 :]), start if initial is None else initial, dtype=data.dtype, device=data.device)
+    result = scatter_reduce(result, axis, expand(reshape(_segments(lengths, data.shape[axis]), (*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1))), data.shape), data, fold)
+    if reduce != "mean":
+        return result
+    return t.where(counted == 0, float("nan") if initial is None else float(initial), result / counted)
+
+
+def _segments(lengths: Tensor, n: int) -> Tensor:
+    """The segment of each of n places, (*batch, n)."""
+    ends = lengths.to(dtypes.int64).cumsum(-1)
+    places = expand(arange(n, device=lengths.device), (*lengths.shape[:-1], n))
+    return t.clamp_max(searchsorted(contiguous(ends), contiguous(places), right=True), max(lengths.shape[-1] - 1, 0))
 
 
 # ---- flat places

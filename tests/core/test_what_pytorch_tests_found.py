@@ -267,3 +267,18 @@ def test_what_asarray_makes_of_tensors_and_buffers():
 def test_a_histograms_range_may_be_one_point():
     assert numod.histogram(numod.tensor([1.0, 5.0]), 2, range=(5.0, 5.0)).bin_edges.tolist() == [4.5, 5, 5.5]
     assert numod.histc(numod.tensor([1.0, 5.0]), 2, min=5, max=5).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(("reduce", "reference"), [("sum", np.sum), ("mean", np.mean), ("max", np.max), ("min", np.min), ("prod", np.prod)])
+def test_segments_are_reduced(reduce, reference):
+    x = np.random.default_rng(0).normal(size=(2, 5, 3))
+    lengths = [[1, 4], [3, 2]]
+    found = numod.segment_reduce(numod.tensor(x), reduce, lengths=numod.tensor(lengths), axis=1)
+    wanted = [[reference(part, axis=0) for part in np.split(row, [first])] for row, (first, _) in zip(x, lengths)]
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12)
+    flat = numod.tensor(x[0], requires_grad=True)
+    numod.autograd.gradcheck(lambda each: numod.segment_reduce(each, reduce, offsets=numod.tensor([0, 2, 5])), flat)
+    empty = numod.segment_reduce(numod.ones(2), reduce, lengths=numod.tensor([0, 2]), initial=3)
+    assert empty[0].item() == 3
+    with pytest.raises(RuntimeError, match="to sum to data.size"):
+        numod.segment_reduce(flat, reduce, lengths=numod.tensor([2, 2]))
