@@ -204,6 +204,8 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of matrices, multiplied in the cheapest order."""
+    if not matrices or any(each.ndim != 2 for each in matrices):
+        raise RuntimeError(f"chain_matmul(): Expected one or more matrices, got tensors of {[each.ndim for each in matrices]} dimensions")
     sizes = [matrices[0].shape[0], *(each.shape[1] for each in matrices)]
     best: dict[tuple[int, int], tuple[float, int]] = {(k, k): (0.0, k) for k in range(len(matrices))}
     for length in range(1, len(matrices)):

@@ -25,6 +25,8 @@ def _matched(dims: Any, tree: Any, name: str) -> list[int | None]:
         return [each for key in tree for each in _matched(dims[key], tree[key], name)]
     if isinstance(dims, (tuple, list)) and isinstance(tree, (tuple, list)) and len(dims) == len(tree):
         return [each for dim, part in zip(dims, tree) for each in _matched(dim, part, name)]
+    if name == "out_dims" and isinstance(dims, tuple) and len(dims) == 1 and not isinstance(tree, (tuple, list, dict)):
+        return _matched(dims[0], tree, name)
     raise ValueError(f"vmap: {name} is not compatible with the structure of what it is for: got {dims!r}")
 
 

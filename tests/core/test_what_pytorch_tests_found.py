@@ -282,3 +282,11 @@ def test_segments_are_reduced(reduce, reference):
     assert empty[0].item() == 3
     with pytest.raises(RuntimeError, match="to sum to data.size"):
         numod.segment_reduce(flat, reduce, lengths=numod.tensor([2, 2]))
+
+
+def test_products_of_chains_name_the_vector_inside():
+    with pytest.raises(RuntimeError, match="tensor 1 must be 2D but got 1D"):
+        numod.linalg.multi_dot([numod.ones(3, 3), numod.ones(3), numod.ones(3, 3)])
+    with pytest.raises(RuntimeError, match="Expected one or more matrices"):
+        numod.chain_matmul()
+    assert numod.vmap(lambda row: row * 2, out_dims=(1,))(numod.ones(4, 5)).shape == (5, 4)
