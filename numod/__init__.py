@@ -9,7 +9,7 @@ from .version import __version__  # noqa: F811  with PyTorch's order
 from .autograd import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
 from .core import *  # noqa: F403  public names of core, by its __all__
-from .core import methods as _methods, return_types
+from .core import foreach as _foreach, methods as _methods, return_types
 from .core.printing import get_printoptions, set_printoptions
 from .core.random import (
     bernoulli, default_generator, get_rng_state, initial_seed, multinomial, normal, rand, rand_like, randint, randint_like, randn, randn_like, randperm, seed, set_rng_state,
@@ -25,6 +25,7 @@ from sys import modules as _modules
 from .formats import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .graph import compile
 
+globals().update(_foreach.functions)
 globals().update(_methods.functions)
 for _name, _function in _methods.functions.items():  # pickle looks functions up by their module and name
     _found = vars(_modules.get(getattr(_function, "__module__", ""), _methods)).get(getattr(_function, "__qualname__", ""))

@@ -1,0 +1,51 @@
+"""PyTorch's `_foreach_` functions, which optimizers and running averages of model libraries call: one method on every tensor of a list, in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .tensor import Tensor
+
+_METHODS = (
+    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 maximum minimum mul neg norm pow "
+    "reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
+)
+_OTHER_NAMES = {"maximum": "clamp_min", "minimum": "clamp_max"}  # of a tensor or of a number
+
+
+def _part(argument: Any, k: int, count: int) -> Any:
+    """What of an argument is meant for tensor k: its k-th element, or all of it."""
+    if not isinstance(argument, (list, tuple)):
+        return argument
+    if len(argument) != count:
+        raise RuntimeError(f"Tensor lists must have the same number of tensors, got {count} and {len(argument)}")
+    return argument[k]
+
+
+def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, named: dict) -> tuple:
+    """The results of the method for every tensor, each with its part of the arguments."""
+    if not tensors:
+        raise RuntimeError("Tensor list must have at least one tensor.")
+    count = len(tensors)
+    return tuple(
+        getattr(tensor, name)(*(_part(each, k, count) for each in arguments), **{key: _part(each, k, count) for key, each in named.items()}) for k, tensor in enumerate(tensors)
+    )
+
+
+def _function(name: str, in_place: bool) -> Callable:
+    method = _OTHER_NAMES.get(name, name) + "_" * in_place
+
+    def function(self: Sequence[Tensor], *arguments: Any, **named: Any) -> tuple[Tensor, ...] | None:
+        results = _each(method, self, arguments, named)
+        return None if in_place else results
+
+    function.__name__ = function.__qualname__ = f"_foreach_{name}{'_' * in_place}"
+    function.__doc__ = f"`Tensor.{method}` of every tensor, with the element of each argument that is a list."
+    return function
+
+
+functions = {
+    function.__name__: function
+    for function in (*(_function(name, False) for name in (*_METHODS.split(), "clone")), *(_function(name, True) for name in (*_METHODS.split(), "copy", "zero") if name != "norm"))
+}
