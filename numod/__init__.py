@@ -90,7 +90,7 @@ def __getattr__(name: str) -> object:
 
 
 def _of_autograd(name: str) -> object:
-    """`numod.autograd.profiler` and other paths of PyTorch's lead elsewhere: they are found when they are asked for."""
+    """Resolve `numod.autograd.profiler` and PyTorch's other paths that have another place here, on first use."""
     if f"autograd.{name}" not in paths.HOMES:
         raise AttributeError(f"module 'numod.autograd' has no attribute '{name}'")
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""Error texts used from more than one place. Not an exception hierarchy: numod raises PyTorch's exception types, of which one is its own."""
+"""Checks and error types used in more than one place. numod raises the same exception types as PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands about this machine and its kernels: `doctor`, `warmup`, `cache` and `kernels`. Only commands: what they tell comes from elsewhere."""
+"""The commands about this machine and its kernels: `doctor`, `warmup`, `cache` and `kernels`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`numod.version`: what this numod is and was built for. There is nothing built, so there is no CUDA version."""
+"""`numod.version`: the version of numod, and of the PyTorch interface it follows. Nothing is built, so there is no CUDA version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from . import __version__ as _release
 
 __all__ = ["__version__", "cuda", "debug", "git_version", "hip"]
-_NAMES = (2, 13)  # PyTorch's release whose names and meanings numod has
+_NAMES = (2, 13)  # the PyTorch release whose interface numod follows
 
 
 def _numbers(version: Any) -> tuple[int, ...]:

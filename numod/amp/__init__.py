@@ -1,4 +1,4 @@
-"""`numod.amp`: mixed precision. `autocast` chooses dtypes by function, `GradScaler` keeps float16 gradients above what rounds to zero."""
+"""`numod.amp`: mixed precision. `autocast` chooses the dtype per function, `GradScaler` avoids underflow of float16 gradients."""
 
 from __future__ import annotations
 

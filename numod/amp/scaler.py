@@ -1,4 +1,4 @@
-"""GradScaler: a factor on the loss that keeps small gradients above what float16 rounds to zero. Not needed for float32 and bfloat16."""
+"""GradScaler: a factor on the loss that avoids underflow of float16 gradients. Not needed for float32 and bfloat16."""
 
 from __future__ import annotations
 

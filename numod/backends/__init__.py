@@ -1,4 +1,4 @@
-"""`numod.backends`: for scripts that ask which libraries are there, and set switches of theirs. numod has none of them: its kernels are its own.
+"""`numod.backends`: for scripts that query PyTorch's libraries and set their switches. numod uses none of them.
 
 Switches can be set and read back; they change nothing. Top-level functions of the same kind (`set_float32_matmul_precision`,
 `use_deterministic_algorithms`) are in `switches`.

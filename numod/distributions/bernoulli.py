@@ -11,7 +11,7 @@ from .chances import ByChance, bce
 
 
 class Bernoulli(ByChance):
-    """1 with chance `probs`, else 0."""
+    """1 with probability `probs`, else 0."""
 
     arg_constraints, support, has_enumerate_support = {"probs": c.unit_interval, "logits": c.real}, c.boolean, True
 

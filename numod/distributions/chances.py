@@ -1,4 +1,4 @@
-"""What discrete distributions by `probs` or `logits` have in common. Not a distribution."""
+"""The base of discrete distributions parameterized by `probs` or `logits`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def bce(logits: Tensor, value: Tensor) -> Tensor:
 
 
 class ByChance(Distribution):
-    """A distribution by `probs` or `logits`, the other of which is computed when asked for."""
+    """A distribution given by `probs` or `logits`; the other one is computed on first use."""
 
     binary = True
 
     def _take(self, probs: Any, logits: Any) -> Tensor:
-        """Keep the parameter that was given, and return it."""
+        """Store and return the parameter that was given."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         name, value = ("probs", probs) if probs is not None else ("logits", logits)
@@ -41,12 +41,12 @@ class ByChance(Distribution):
 
     @lazy_property
     def logits(self) -> Tensor:
-        """Logits of the chances."""
+        """The logits of the probabilities."""
         return probs_to_logits(self.probs, self.binary)
 
     @lazy_property
     def probs(self) -> Tensor:
-        """The chances."""
+        """The probabilities."""
         return logits_to_probs(self.logits, self.binary)
 
     def _repeated(self, value: Tensor, sample_shape: tuple) -> Tensor:

@@ -1,4 +1,4 @@
-"""What parameters and values may be: objects whose `check` says, per element or per event, whether a tensor fits. They change nothing."""
+"""Constraints on parameters and values: objects whose `check` tells, per element or per event, whether a tensor satisfies them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = [
 
 
 class Constraint:
-    """`check(value)` gives a bool tensor; `event_dim` dimensions at the right belong to one test."""
+    """`check(value)` returns a bool tensor; the last `event_dim` dimensions are tested together."""
 
     is_discrete = False
     event_dim = 0
 
     def check(self, value: Tensor) -> Tensor:
-        """Where the value fits, of the value's shape without its event dimensions."""
+        """Whether each event satisfies the constraint; the shape is that of `value` without its event dimensions."""
         raise NotImplementedError(f"{type(self).__name__} must define check(value)")
 
     def __repr__(self) -> str:
@@ -37,7 +37,7 @@ def _all_last(test: Tensor, dims: int = 1) -> Tensor:
 
 
 class _Dependent(Constraint):
-    """Known only beside other parameters; cannot be checked."""
+    """A constraint that depends on other parameters, and cannot be checked by itself."""
 
     def __init__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> None:
         self._known = {"is_discrete": is_discrete, "event_dim": event_dim}
@@ -61,7 +61,7 @@ class _Dependent(Constraint):
 
 
 class dependent_property(property, _Dependent):  # noqa: N801
-    """A property that gives a constraint on an instance, and is a dependent constraint on its class."""
+    """A property that is a constraint on an instance, and a dependent constraint on the class."""
 
     def __init__(self, fn: Any = None, *, is_discrete: bool | None = None, event_dim: int | None = None) -> None:
         property.__init__(self, fn)

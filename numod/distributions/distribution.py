@@ -1,4 +1,4 @@
-"""The base of distributions: shapes, validation, sampling without gradients, and what follows from a subclass's few methods."""
+"""The base class of distributions: shapes, validation, sampling, and methods derived from those of a subclass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check what they are given."""
+        """Set whether distributions validate their parameters and values by default."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args expects True or False, got {value!r}")
         Distribution._validate_args = value
@@ -38,7 +38,7 @@ class Distribution:
         if self._validate_args:
             for name, constraint in self.arg_constraints.items():
                 if is_dependent(constraint) or name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
-                    continue  # a lazy one is computed from what is checked
+                    continue  # lazy properties are computed from parameters that are checked
                 value = getattr(self, name)
                 if isinstance(value, Tensor) and not constraint.check(value.detach()).all()._observe():
                     raise ValueError(
@@ -48,7 +48,7 @@ class Distribution:
 
     @property
     def batch_shape(self) -> Size:
-        """The shape of the distributions side by side."""
+        """The shape of the batch of distributions."""
         return self._batch_shape
 
     @property
@@ -63,7 +63,7 @@ class Distribution:
 
     @property
     def mode(self) -> Tensor:
-        """The likeliest value."""
+        """The most probable value."""
         raise NotImplementedError(f"{type(self).__name__} has no mode")
 
     @property
@@ -82,7 +82,7 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: tuple = ()) -> Tensor:
-        """Values whose gradients flow to the parameters."""
+        """Reparameterized samples, whose gradients flow to the parameters."""
         raise NotImplementedError(f"{type(self).__name__} has no rsample; use sample()")
 
     def sample_n(self, n: int) -> Tensor:
@@ -119,7 +119,7 @@ class Distribution:
         return self._expanded(batch_shape)
 
     def _expanded(self, batch_shape: tuple) -> Any:
-        """A copy whose tensors and distributions have another batch shape; nothing is checked again."""
+        """A copy whose tensors and distributions are expanded to another batch shape, without validation."""
         batch_shape, result = Size(batch_shape), object.__new__(type(self))
         result.__dict__.update(self.__dict__)
         for name, value in list(self.__dict__.items()):

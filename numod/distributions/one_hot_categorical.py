@@ -51,7 +51,7 @@ class OneHotCategorical(Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """The same with the gradient of its chances. Bengio, Leonard and Courville, 2013."""
+    """OneHotCategorical with the straight-through gradient estimator. Bengio, Leonard and Courville, 2013."""
 
     has_rsample = True
 

@@ -1,4 +1,4 @@
-"""What every transform is: a map with an inverse, a Jacobian, a domain and a cache. The transforms themselves are in `transforms` and its neighbours."""
+"""The base class of transforms: a map with an inverse, a Jacobian, a domain and a cache. The transforms are in `transforms` and other files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Transform:
 
     @property
     def sign(self) -> Any:
-        """1 where the map rises, -1 where it falls; for maps of numbers only."""
+        """1 for an increasing map, -1 for a decreasing one; only for maps of scalars."""
         raise NotImplementedError(f"{type(self).__name__} neither rises nor falls everywhere")
 
     def with_cache(self, cache_size: int = 1) -> Transform:
@@ -107,7 +107,7 @@ class PlainTransform(Transform):
 
 
 class _InverseTransform(Transform):
-    """A transform the other way round."""
+    """The inverse of a transform."""
 
     def __init__(self, transform: Transform) -> None:
         super().__init__(cache_size=transform._cache_size)

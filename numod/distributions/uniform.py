@@ -13,7 +13,7 @@ from .utils import broadcast_all
 
 
 class Uniform(Distribution):
-    """Even from `low` to `high`."""
+    """The uniform distribution on [low, high)."""
 
     has_rsample = True
 

@@ -1,4 +1,4 @@
-"""Functions of functions: gradients as functions, functions over batches, and modules called with parameters from outside. PyTorch's `torch.func`, over the tape."""
+"""Function transforms: gradients, Jacobians, vmap, and modules called with given parameters. PyTorch's `torch.func`, implemented on the tape."""
 
 from __future__ import annotations
 

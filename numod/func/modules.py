@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters and buffers."""
+"""Functional calls of modules, with given parameters and buffers."""
 
 from __future__ import annotations
 

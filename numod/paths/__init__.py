@@ -34,7 +34,7 @@ class Finder:
 
 
 class _Loader:
-    """Gives the module at home, as it is."""
+    """Loads the existing module at numod's own path."""
 
     def __init__(self, home: str) -> None:
         self.home = home
@@ -45,7 +45,7 @@ class _Loader:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """What importing has written over is put back."""
+        """Restore the attributes that the import system has overwritten."""
         for name, value in self.before.items():
             if value is not None or name in vars(module):
                 setattr(module, name, value if value is not None or name != "__path__" else [])
