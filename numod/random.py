@@ -13,9 +13,9 @@ __all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "ma
 @contextmanager
 def fork_rng(devices: Iterable | None = None, enabled: bool = True, device_type: str = "cuda") -> Iterator[None]:
     """What is drawn inside does not move the random numbers outside. One generator serves all devices."""
-    state = get_rng_state()
+    before, state = (default_generator._seed, default_generator._offset), get_rng_state()
     try:
         yield
     finally:
-        if enabled:
+        if enabled and before != (default_generator._seed, default_generator._offset):
             set_rng_state(state)

@@ -11,12 +11,13 @@ from ..device.device import Device
 from ..dtypes import dtype as DType
 from ..ops import table as t
 from ..ops.pointwise import broadcast_shapes
-from .apply import apply_into
+from .apply import apply_into, listeners
 from .creation import _shape, constant, empty_like, factory, tensor
 from .elementwise import write_result
 from .searching import searchsorted
 from .selection import require_all
 from .tensor import Tensor
+from .transfer import raw
 
 
 class Generator:
@@ -30,7 +31,12 @@ class Generator:
         """Restart from `seed` (any 64-bit integer). Returns the generator."""
         if not isinstance(seed, int) or not -(1 << 63) <= seed < 1 << 64:
             raise RuntimeError(f"manual_seed expected an integer of 64 bits, got {seed!r}")
-        self._seed, self._offset = seed % (1 << 64), 0
+        return self._restart(seed % (1 << 64), 0)
+
+    def _restart(self, seed: int, offset: int) -> Generator:
+        for listener in listeners:
+            getattr(listener, "restart", bool)()
+        self._seed, self._offset = seed, offset
         return self
 
     def seed(self) -> int:
@@ -50,8 +56,7 @@ class Generator:
         """Continue from a state of `get_state`."""
         if not isinstance(state, Tensor) or state.shape != (2,):
             raise TypeError("set_state expects what get_state gave: an int64 tensor of 2 elements")
-        self._seed, self._offset = state.tolist()
-        return self
+        return self._restart(*map(int, raw(state.cpu())))
 
     def draw(self, count: int) -> tuple[int, Draw]:
         """(seed, offset) for a draw of `count` elements; advances the offset."""

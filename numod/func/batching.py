@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..core import Tensor, stack
-from ..core.random import get_rng_state, set_rng_state
+from ..core.random import default_generator, get_rng_state, set_rng_state
+from ..core.transfer import raw
 from .gradients import leaves, map_leaves
 
 __all__ = ["vmap"]
@@ -88,7 +89,8 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
 
 
 def _refuse_random(before: Tensor) -> None:
-    if get_rng_state().tolist() != before.tolist():
+    seed, offset = raw(before)
+    if (default_generator._seed % (1 << 64), default_generator._offset) != (int(seed) % (1 << 64), offset):
         set_rng_state(before)
         raise RuntimeError(
             "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "

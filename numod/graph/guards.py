@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -165,6 +166,8 @@ class Look:
         elif isinstance(value, (types.FunctionType, types.MethodType)):
             if not (getattr(value, "__module__", None) or "").startswith(_PACKAGE):
                 yield from self._names(f"{name}: ", value, depth - 1)
+        elif isinstance(value, partial):
+            yield from self._names(f"{name}: ", value, depth - 1)
         elif isinstance(value, _CONTAINERS):
             yield f"len({name})", "equal", size(value, self.without)
             for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import array
 import dis
+import functools
+import inspect
 import os
 import random
 import sys
@@ -81,6 +83,7 @@ class _Walk:
 
     def function(self, function: Callable, prefix: str) -> None:
         """Everything the code of a function reaches."""
+        function = written(function)
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         self.mentioned.update(global_names(code) if code is not None else ())
         for text, owner, name, value in names_of(function):
@@ -116,6 +119,8 @@ class _Walk:
                 self.function(value, f"{name}: ")
         elif is_compiled(value):
             self.function(value.function, f"{name}: ")
+        elif isinstance(value, functools.partial):
+            self.function(value, f"{name}: ")
         elif isinstance(value, (list, tuple, dict, deque)):
             self.container(name, value)
         elif isinstance(value, (set, frozenset)):
@@ -177,7 +182,23 @@ class _Walk:
                         self.visit(f"{name}.{key}", hook)
                 elif "_hooks" not in key and key != _NOTED:
                     self.visit(f"{name}.{key}", each)
+        elif _root(type(value)) == _PACKAGE:
+            self.library(name, value)
         self.attributes(name, value, type(value))
+
+    def library(self, name: str, value: Any) -> None:
+        """The numbers and tensors of an object of this library that methods use which the code mentions: a loss scale, say."""
+        used, waiting = set(), list(self.mentioned)
+        while waiting:
+            key = waiting.pop()
+            method = inspect.getattr_static(type(value), key, None)
+            method = method.fget if isinstance(method, property) else method
+            if key not in used and isinstance(method, types.FunctionType):
+                waiting += global_names(method.__code__)
+            used.add(key)
+        for key, each in fields(value):
+            if key in used and isinstance(each, (Tensor, *SIMPLE)):
+                self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
 
     def attributes(self, name: str, value: Any, kind: type | types.ModuleType) -> None:
         """Attributes that the code mentions: values are guarded, the code of methods is looked into."""
@@ -245,9 +266,14 @@ def _found(kind: type | types.ModuleType, key: str) -> Any:
     return next((vars(each)[key] for each in kind.__mro__ if key in vars(each) and not _ours(each)), None)
 
 
+def _root(thing: Any) -> str:
+    """The package that a thing is from."""
+    return (getattr(thing, "__module__", None) or getattr(thing, "__name__", "")).partition(".")[0]
+
+
 def _ours(thing: Any) -> bool:
     """Whether it is part of a library whose code holds no state that a function could see change."""
-    return (getattr(thing, "__module__", None) or getattr(thing, "__name__", "")).partition(".")[0] in _LIBRARIES
+    return _root(thing) in _LIBRARIES
 
 
 def _fixed(value: Any) -> bool:
@@ -257,8 +283,19 @@ def _fixed(value: Any) -> bool:
     return isinstance(value, types.BuiltinFunctionType) or (isinstance(value, (type, types.FunctionType)) and _ours(value))
 
 
+def written(function: Callable) -> Callable:
+    """The function or method that a callable object runs; a partial, and what is not written in Python, is itself."""
+    if hasattr(function, "__code__") or hasattr(function, "__func__") or isinstance(function, functools.partial):
+        return function
+    method = inspect.getattr_static(type(function), "__call__", None)
+    return types.MethodType(method, function) if isinstance(method, types.FunctionType) else function
+
+
 def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
     """(expression, its object {0}, name, value) of everything a function's code can reach by name: its object, closure, globals, defaults."""
+    function = written(function)
+    if isinstance(function, functools.partial):
+        yield from ((f"{{0}}.{name}", function, name, getattr(function, name)) for name in ("func", "args", "keywords"))
     owner = getattr(function, "__self__", None)
     if owner is not None and not isinstance(owner, types.ModuleType):
         yield "", None, "self", owner
@@ -307,6 +344,9 @@ def global_names(code: types.CodeType) -> list[str]:
 
 def mentions(function: Callable, part: str) -> bool:
     """Whether a name in the function's own code has `part` in it."""
+    if isinstance(function, functools.partial):
+        return mentions(function.func, part)
+    function = written(function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return code is not None and any(part in name for name in global_names(code))
 

@@ -12,7 +12,7 @@ from ..autograd.tape import edge_to
 from ..core import apply as waist
 from ..core import changes
 from ..core.creation import ones
-from ..core.random import Draw, default_generator
+from ..core.random import Draw, Generator, default_generator
 from ..core.tensor import Tensor
 from ..device import Storage
 from . import guards, key, lines, reach, structure
@@ -113,7 +113,8 @@ class _Witness:
         self.recorder.patient = failed
         self.contents, self.settings = structure.contents((arguments, named)), _settings(before.entries)
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
-        self.stream, self.histories = _stream(), [(each.grad_fn, each.requires_grad) for each in tensors]
+        self.streams = {each: (each._seed, each._offset) for each in (default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator)))}
+        self.histories = [(each.grad_fn, each.requires_grad) for each in tensors]
 
     def run(self) -> Any:
         """The call's result. Its gradients, where it needs them, are recorded as well: `joint`."""
@@ -151,10 +152,16 @@ class _Witness:
                 return "an argument's requires_grad is set"
         if (waist.state.grad_enabled, waist.state.inference, waist.state.autocast) != self.modes:
             return "the grad mode, or autocast, is left as another"
-        seed, offset = self.stream
-        draws = {id(each): each for step in self.recorder.program.steps for each in getattr(step, "inputs", ()) if isinstance(each, Draw)}
-        if _stream() != (seed, offset + sum(each.count for each in draws.values() if each.generator is default_generator)):
-            return "the random stream is begun anew or used outside tensors' operations"
+        return self._restarted()
+
+    def _restarted(self) -> str | None:
+        """Whether random streams do more than go on by what is drawn. Each run of a program draws what is next."""
+        drawn = {id(each): each for step in self.recorder.program.steps for each in getattr(step, "inputs", ()) if isinstance(each, Draw)}.values()
+        if any(each.generator not in self.streams for each in drawn):
+            return "a random generator is made"
+        ends = {each: (seed, offset + sum(draw.count for draw in drawn if draw.generator is each)) for each, (seed, offset) in self.streams.items()}
+        if self.recorder.restarted or any((each._seed, each._offset) != end for each, end in ends.items()):
+            return "a random stream is begun anew or used outside tensors' operations"
         return None
 
 
@@ -178,10 +185,6 @@ def _settings(entries: list[guards.Entry]) -> list[dict]:
     """The numbers in the groups of all optimizers that the function reaches. Programs read them anew at every run, but do not write them."""
     optimizers = [thing for _, kind, thing in entries if kind == "is" and hasattr(thing, "param_groups")]
     return [{key: each for key, each in group.items() if isinstance(each, (bool, int, float, tuple))} for each in optimizers for group in each.param_groups]
-
-
-def _stream() -> tuple[int, int]:
-    return default_generator._seed, default_generator._offset
 
 
 def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any) -> tuple[int, list[Value], list[Tensor | int], tuple] | None:
@@ -219,7 +222,7 @@ def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] 
                 raise RuntimeError("compile: a tensor with hooks takes part; remove them, or leave the function uncompiled")
         elif target not in seen:
             seen.add(target)
-            if getattr(target, "kept", ()) is None:
+            if getattr(target, "kept", ()) is None and target.refill is None:
                 return None
             if target.hooks is not None and any(vars(target.hooks).values()):
                 raise RuntimeError(

@@ -157,6 +157,7 @@ class Recorder:
         self.copies: dict[int, tuple[int, str]] = {}  # storages that stand for views of others: of which, and where they were made
         self.stale: dict[int, str] = {}  # those of them that are no longer like the view, for one of the two was written to
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
+        self.restarted = False  # whether a random stream was begun anew
         self.made_state = False  # whether an optimizer began its state in the recorded step
         for each in inputs:
             self.add_input(each)
@@ -232,6 +233,10 @@ class Recorder:
         original = tensor.detach()._alias()
         original._storage = Storage(tensor._storage.data.copy())
         self(table.copy, (original,), (tensor.dtype,), (tensor,), False)
+
+    def restart(self) -> None:
+        """A random stream is begun anew."""
+        self.restarted |= get_ident() == self.thread
 
     def assigned(self, name: str) -> None:
         """An attribute of a module is assigned."""

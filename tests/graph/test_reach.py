@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 from pathlib import Path
@@ -227,3 +228,34 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("NUMOD_TEST_SCALE", value)
         assert equal(compiled(X), X * float(value))
     assert compiled.recorded == 3
+
+
+class Calling:
+    def __init__(self, factor: float = 1.0) -> None:
+        self.factor = factor
+
+    def __call__(self, x: numod.Tensor) -> numod.Tensor:
+        return x * self.factor
+
+
+def _scaled(held: list, x: numod.Tensor, more: float = 0.0) -> numod.Tensor:
+    return x * held[0] + more
+
+
+def test_partials_and_callable_objects_are_looked_into() -> None:
+    held, factor = [2.0], Calling()
+    partly = functools.partial(_scaled, held)
+    inside = functools.partial(_scaled, [1.0], more=1.0)
+    functions = [compile(partly), compile(factor), compile(lambda x: inside(x))]
+    for k in range(4):
+        held[0], factor.factor, inside.keywords["more"] = k, k + 1.0, k + 2.0
+        assert [each(X).sum().item() for each in functions] == [15.0 * k, 15.0 * (k + 1), 15.0 + 6 * (k + 2)]
+
+
+def test_a_loss_scale_is_followed() -> None:
+    scaler = numod.amp.GradScaler("cpu", init_scale=4.0)
+    scaler.scale(X)
+    compiled = compile(lambda x: scaler.scale(x.sum()))
+    for scale in (4.0, 4.0, 8.0, 2.0):
+        scaler.update(scale)
+        assert compiled(X).item() == 15 * scale
