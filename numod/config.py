@@ -17,7 +17,7 @@ def cache_dir() -> str | None:
 def num_threads() -> int:
     """Threads a parallel kernel may use: NUMOD_NUM_THREADS, else the processors this process may run on."""
     chosen = os.environ.get("NUMOD_NUM_THREADS", "")
-    if chosen.isdigit() and int(chosen) > 0:
+    if chosen.isdecimal() and int(chosen) > 0:
         return int(chosen)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

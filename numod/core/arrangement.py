@@ -5,12 +5,15 @@ from __future__ import annotations
 import warnings
 
 from collections.abc import Sequence
-from itertools import combinations as _combinations, combinations_with_replacement
+from itertools import chain, combinations as _combinations, combinations_with_replacement
+from math import comb
+
+import numpy as np
 
 from .. import dtypes
 from ..errors import normalize_dim
 from ..ops.pointwise import broadcast_shapes as _broadcast
-from .creation import tensor, zeros
+from .creation import computed, zeros
 from .selection import flip, index_select
 from .shapes import broadcast_to, cat, expand, narrow, ravel, repeat, reshape, split, stack, transpose, unsqueeze
 from .tensor import Tensor
@@ -309,6 +312,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return zeros(0, dtype=input.dtype, device=input.device)
-    chosen = list((combinations_with_replacement if with_replacement else _combinations)(range(input.shape[0]), r))
-    places = tensor(chosen, dtype=dtypes.int64, device=input.device) if chosen else zeros(0, r, dtype=dtypes.int64, device=input.device)
-    return reshape(index_select(input, 0, ravel(places)), places.shape)
+    n = input.shape[0]
+    count = (comb(n + r - 1, r) if n else 0) if with_replacement else comb(n, r)
+    chosen = chain.from_iterable((combinations_with_replacement if with_replacement else _combinations)(range(n), r))
+    places = np.fromiter(chosen, np.int64, count * r)  # which refuses at once what there is no room for
+    return reshape(index_select(input, 0, computed(places, dtypes.int64, input.device)), (count, r))

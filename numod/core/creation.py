@@ -93,6 +93,11 @@ def as_tensor(data: object, dtype: DType | None = None, device: Device | str | N
     return tensor(data, dtype=dtype, device=device)
 
 
+def computed(array: np.ndarray, dtype: DType, device: Device) -> Tensor:
+    """The numbers of an array that nobody else has, made from shapes alone: a recorded program repeats them."""
+    return tell_made(_from_array(_converted(array, dtype.compute), dtype.compute), "values").to(device=device, dtype=dtype)
+
+
 def from_numpy(array: np.ndarray) -> Tensor:
     """The array's memory as a tensor. Read-only arrays are copied. Raises TypeError for other objects and dtypes, ValueError for negative strides."""
     if not isinstance(array, np.ndarray):

@@ -16,11 +16,10 @@ from .formats import follows, in_format
 from .tensor import Tensor
 
 BOTH = """
-    add sub div floor_divide fmod clamp round nan_to_num bitwise_not logit masked_fill equal isclose allclose clone subtract=sub
-    divide=div true_divide=div clip=clamp
+    fmod clamp round nan_to_num bitwise_not logit masked_fill equal isclose allclose clone clip=clamp
 """
-FUNCTIONS = "where pow remainder"
-METHODS = "to contiguous copy_ pow remainder"
+FUNCTIONS = "where pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"  # the first of these may be a number
+METHODS = "to contiguous copy_ pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
 OUT = "where nan_to_num bitwise_not logit round"
 IN_PLACE = "bitwise_not pow nan_to_num logit"
 

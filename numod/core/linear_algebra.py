@@ -11,12 +11,12 @@ from ..ops import factorization as op, table as t
 from ..ops.pointwise import broadcast_shapes
 from . import reductions, return_types
 from .contractions import chain_matmul, cross as vector_product
-from .creation import eye
+from .creation import arange, eye
 from .decompositions import attempt, expect_matrix, expect_square, lu_unpack, svdvals
 from .elementwise import contiguous, where
 from .norms import matrix_rank, tolerances
 from .products import matmul
-from .shapes import diagonal as any_diagonal, expand, movedim, reshape, squeeze, stack, unsqueeze
+from .shapes import diagonal as any_diagonal, expand, movedim, reshape, squeeze, unsqueeze
 from .tensor import Tensor
 
 BOTH = "inverse=inv det logdet slogdet=old_slogdet pinverse matrix_power matrix_exp cholesky_solve cholesky_inverse triangular_solve"
@@ -245,7 +245,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 def _powers(x: Tensor, n: int) -> Tensor:
     """The first `n` powers; those of integers in int64, since they grow."""
     x = x if x.is_floating_point() else x.to(dtypes.int64)
-    return stack([t.pow(x, k) for k in range(n)], -1)
+    return t.pow(unsqueeze(x, -1), arange(n, device=x.device))
 
 
 def old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:

@@ -88,7 +88,13 @@ def _checked(name: str, function: Callable) -> Callable:
     def checked(*arguments: object, **named: object) -> object:
         if arguments and not isinstance(arguments[0], Tensor):
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}")
-        return function(*arguments, **named)
+        try:
+            return function(*arguments, **named)
+        except AttributeError as error:  # perhaps of something else given as a further tensor
+            position = next((k for k, each in enumerate(arguments, 1) if each is error.obj and not isinstance(each, Tensor)), None)
+            if position is None:
+                raise
+            raise TypeError(f"{name}(): argument {position} must be Tensor, not {type(error.obj).__name__}") from error
 
     return checked
 

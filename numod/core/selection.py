@@ -23,15 +23,15 @@ COPYING = "index_add index_copy index_fill scatter scatter_add"
 
 
 def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool = False, error: type = IndexError) -> Tensor:
-    """`index` with negative indices counted from the front. Raises `error`, before any launch, if one is out of range; on a GPU once that is known."""
+    """`index`, dense, with negative indices counted from the front. Raises `error`, before any launch, if one is out of range; on a GPU once that is known."""
     if index.dtype.kind not in "iu":
         raise RuntimeError(f"{name}: Expected dtype int64 for index, got {index.dtype}; convert with .long()")
-    index = index.to(dtypes.int64) if index.dtype is dtypes.int32 else index
+    index = contiguous(index.to(dtypes.int64) if index.dtype is dtypes.int32 else index)
     if not index.numel() or index.is_meta:
         return index
     if size and index.device.backend.FLAT:
         return bounded(index, -size if negative else 0, size, error, f"{name}: index {{}} is out of bounds for dimension {dim} with size {size}")
-    found = apply(r.closing(t.bounds), (contiguous(index), -size if negative else 0, size), (1,))._observe()
+    found = apply(r.closing(t.bounds), (index, -size if negative else 0, size), (1,))._observe()
     if found >= 1 << 32:
         low, high = index.min()._observe(), index.max()._observe()
         raise error(f"{name}: index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")

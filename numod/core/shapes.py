@@ -234,6 +234,12 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
     offset = input._offset if storage_offset is None else storage_offset
     size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError(f"mismatch in length of strides and shape: {len(stride)} and {len(size)}")
+    if not all(hasattr(each, "__index__") for each in (*size, *stride, offset)):
+        raise TypeError(f"as_strided(): sizes, strides and storage offset must be ints, got {size}, {stride}, {offset}")
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if prod(size) else 0
     if min(stride, default=0) < 0 or offset < 0 or offset + reach > input._storage.data.size:
         raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds for storage of {input._storage.data.size} elements")
@@ -270,7 +276,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:  # no
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = input.shape[normalize_dim(dim, input.ndim)]
-    return split(input, max(1, -(-n // chunks)), dim)
+    return split(input, -(-n // chunks), dim) if n else split(input, [0] * chunks, dim)
 
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002

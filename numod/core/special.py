@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from math import log, pi
 
+from .. import dtypes
 from ..ops import special as s, table as t
 from .apply import state
+from .creation import arange
 from .elementwise import write_out
 from .shapes import unsqueeze
 from .tensor import Tensor
@@ -34,15 +36,9 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:  # 
     """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
-    steps = _row_of([-0.5 * k for k in range(p)], input)
-    total = s.lgamma(unsqueeze(input, -1) + steps).sum(-1)
+    steps = arange(p, dtype=input.dtype if input.is_floating_point() else dtypes.get_default_dtype(), device=input.device)
+    total = s.lgamma(unsqueeze(input, -1) - 0.5 * steps).sum(-1)
     return write_out(t.add, (total, p * (p - 1) / 4 * log(pi)), out)
-
-
-def _row_of(values: list[float], like: Tensor) -> Tensor:
-    from .creation import tensor
-
-    return tensor(values, dtype=like.dtype if like.is_floating_point() else None, device=like.device)
 
 
 def gammainc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: A002

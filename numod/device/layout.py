@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from operator import index
 
 from ..dtypes import dtype as DType
 from .device import Device
@@ -81,11 +82,21 @@ def layout(shape: tuple[int, ...], dtype: DType, device: Device, strides: tuple[
     if found is None:
         if len(_interned) >= _LIMIT:
             _interned.clear()
-        size = Size(shape)
-        steps = dense_strides(size) if strides is None else tuple(strides)
+        size = _checked(shape)
+        steps = dense_strides(size) if strides is None else tuple([int(index(s)) for s in strides])
         found = _interned.setdefault((size, steps, dtype, device), None) or Layout(size, steps, dtype, device)
         _interned[key] = _interned[size, steps, dtype, device] = found
     return found
+
+
+def _checked(shape: tuple[int, ...]) -> Size:
+    """The shape with each size an int. Raises TypeError for other sizes, RuntimeError for what kernels, which count in int64, would take for another number."""
+    size = Size([int(index(n)) for n in shape])
+    if min(size, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+    if prod([n for n in size if n]) >= 1 << 63:
+        raise RuntimeError(f"numel: integer multiplication overflow: sizes {list(size)} have more elements than an int64 can count")
+    return size
 
 
 def same(a: Layout, b: Layout) -> bool:

@@ -140,7 +140,7 @@ class Read(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, index), (dim,) = arguments, parameters
-        _check_index(self.name, index)
+        _check_index(self.name, index, x)
         shape = index.shape if self.kernel is gather_kernel else x.shape[:dim] + index.shape + x.shape[dim + 1 :]
         out = layout(tuple(shape), x.dtype, single_device(self.name, [x, index]))
         if out.size == 0:
@@ -166,7 +166,7 @@ class Write(Op):
 
     def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
         (x, index, source), (dim,) = arguments, parameters
-        _check_index(self.name, index)
+        _check_index(self.name, index, x, source)
         single_device(self.name, [x, index, source])
         if x.dtype is not source.dtype:
             raise RuntimeError(f"{self.name}(): Expected self.dtype to be equal to src.dtype: self and source expected to have the same dtype, but got (self) {x.dtype} and (source) {source.dtype}")
@@ -208,9 +208,12 @@ def of_single(text: str, x: Layout, inner: int) -> str:
     return text if inner > 1 or x.device.backend.FLAT else text.replace("):\n", "):\n    inner = int64(1)\n", 1)
 
 
-def _check_index(name: str, index: Layout) -> None:
+def _check_index(name: str, index: Layout, *others: Layout) -> None:
+    """Raise RuntimeError for what the kernels would read wrongly: they walk all three in memory order, and `core` checked the indices of `index` alone."""
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"{name}(): Expected dtype int64 for index, got {index.dtype}; convert with .long()")
+    if not all(each.dense for each in (index, *others)):
+        raise RuntimeError(f"{name}(): expected dense tensors; call .contiguous() first")
 
 
 gather = Read("gather", gather_kernel, lambda g, layout, index, dim: g.new_zeros(layout.shape).scatter_add_(dim, index, g))

@@ -30,7 +30,7 @@ add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y)
 square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x)
 reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * out * out, result="float")
 pow = pointwise(  # noqa: A001
-    "pow", "power(x, y)", integer="x ** y",
+    "pow", "power(x, y)", integer="x ** (y if y >= 0 else y & 1) if y >= 0 or x == 1 or x == -1 else 0",
     dx=lambda g, x, y: where(y == 0.0, 0.0, g * y * pow(x, y - 1.0)),
     dy=lambda g, x, y, out: where((x == 0.0) & (y >= 0.0), 0.0, g * out * log(x)),
 )

@@ -337,3 +337,23 @@ def test_dropout():
 def test_errors(call, exception, message):
     with pytest.raises(exception, match=message):
         call()
+
+
+def test_the_first_of_two_terms_may_be_a_number():
+    x = numod.tensor([1.0, 2.0])
+    assert numod.add(1, x).tolist() == [2, 3] and numod.sub(1, x, alpha=2).tolist() == [-1, -3]
+    assert numod.div(1, x).tolist() == [1, 0.5] and numod.floor_divide(5, x).tolist() == [5, 2]
+
+
+def test_integers_to_negative_powers_are_zero_but_for_one_and_minus_one():
+    x, y = numod.tensor([0, 2, 1, -1, -1, (1 << 63) - 1, 3]), numod.tensor([-1, -1 << 63, -5, -3, -2, -1, 3])
+    assert numod.pow(x, y).tolist() == [0, 0, 1, -1, 1, 0, 27]
+
+
+def test_chunks_of_nothing_are_as_many_as_asked_for():
+    assert [tuple(each.shape) for each in numod.zeros(2, 0).chunk(3, 1)] == [(2, 0)] * 3
+
+
+def test_a_histogram_of_one_value_or_none_has_a_range_of_one():
+    assert numod.histogram(numod.zeros(3), 2).bin_edges.tolist() == [-0.5, 0, 0.5]
+    assert numod.histogram(numod.zeros(0), 2).bin_edges.tolist() == [0, 0.5, 1]

@@ -3,10 +3,30 @@
 import pytest
 
 import numod as torch
+from numod.nn import functional as F
+from numod.ops.indexing import index_select
 
 MASK = torch.tensor([True, False])
 X = torch.zeros(20, 10, 5)
+HUGE = 1 << 62
 CASES = [
+    (RuntimeError, "mismatch in length of strides and shape: 1 and 2", lambda: X.as_strided((2, 2), (1,))),
+    (RuntimeError, "negative dimension -2", lambda: X.as_strided((-2,), (1,))),
+    (TypeError, "must be ints", lambda: X.as_strided((2,), (1,), float("nan"))),
+    (TypeError, "must be ints", lambda: X.as_strided((2,), (1.5,))),
+    (RuntimeError, "numel: integer multiplication overflow", lambda: torch.zeros(1).expand(1 << 40, 1 << 40)),
+    (TypeError, r"equal\(\): argument 2 must be Tensor, not int", lambda: torch.equal(X, 1)),
+    (RuntimeError, "expected dense tensors", lambda: index_select.apply((X, torch.arange(4)[::2]), (0,))),
+    # what there is no room for is refused at once
+    (MemoryError, "allocate", lambda: torch.vander(torch.ones(2), HUGE)),
+    (MemoryError, "allocate", lambda: torch.mvlgamma(torch.ones(2), HUGE)),
+    ((MemoryError, ValueError, OverflowError), ".", lambda: torch.combinations(torch.ones(100), 50)),
+    ((MemoryError, ValueError), ".", lambda: F.interpolate(X, HUGE)),
+    ((MemoryError, ValueError), ".", lambda: F.interpolate(X, HUGE, mode="linear")),
+    ((MemoryError, ValueError), ".", lambda: F.pad(X, (0, HUGE), mode="replicate")),
+    (RuntimeError, "are not finite", lambda: F.interpolate(X, scale_factor=float("inf"))),
+    (RuntimeError, "greater than zero", lambda: F.unfold(X, 2, dilation=-(1 << 31))),
+    (RuntimeError, "kernel size should be greater than zero", lambda: F.conv1d(X, torch.ones(2, 10, 0))),
     (RuntimeError, "Negation, the `-` operator, on a bool tensor is not supported", lambda: -MASK),
     (RuntimeError, "Subtraction, the `-` operator, with two bool tensors is not supported", lambda: MASK - MASK),
     (RuntimeError, "with a bool tensor is not supported. If you are trying to invert a mask", lambda: 1 - MASK),

@@ -167,3 +167,8 @@ ERRORS = [
 def test_errors(call: Callable, error: type, text: str) -> None:
     with pytest.raises(error, match=text):
         call(tensor(TABLE))
+
+
+@pytest.mark.parametrize("step", [2, 3])
+def test_indices_need_not_be_dense(step):
+    assert np.array_equal(F.embedding(tensor(INDEX)[::step], table()).detach().numpy(), TABLE[INDEX[::step]])

@@ -33,6 +33,8 @@ def _checked(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, channels
         raise RuntimeError(f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional {given}; {name} expects a weight of {ndim + 2} dimensions")
     if x.ndim not in (ndim + 1, ndim + 2):
         raise RuntimeError(f"Expected {ndim + 1}D (unbatched) or {ndim + 2}D (batched) input to {name}, but got input of size: {list(x.shape)}")
+    if 0 in weight.shape[2:]:
+        raise RuntimeError(f"kernel size should be greater than zero, but got: {list(weight.shape[2:])}")
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
     if weight.shape[0] < groups:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ... import dtypes
 from ...core import creation, functions as f
 from ...core.tensor import Tensor
@@ -41,11 +43,11 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
                 left, right = max(-before, 0), max(-after, 0)
                 result = f.narrow(result, dim, left, max(result.shape[dim] - left - right, 0))
                 before, after = max(before, 0), max(after, 0)
-            result = f.index_select(result, dim, _index(mode, result.shape[dim], before, after, dim).to(device=input.device))
+            result = f.index_select(result, dim, creation.computed(_index(mode, result.shape[dim], before, after, dim), dtypes.int64, input.device))
     return result if result is not input else f.clone(input)
 
 
-def _index(mode: str, n: int, before: int, after: int, dim: int) -> Tensor:
+def _index(mode: str, n: int, before: int, after: int, dim: int) -> np.ndarray:
     """The source index of each element of the padded dimension."""
     limit = {"reflect": n - 1, "circular": n, "replicate": before + after + n}[mode]
     if before > limit or after > limit:
@@ -54,11 +56,11 @@ def _index(mode: str, n: int, before: int, after: int, dim: int) -> Tensor:
         )
     if n + before + after <= 0:
         raise RuntimeError(f"padding ({before}, {after}) at dimension {dim} leaves nothing of size {n}")
-    return creation.tensor([_PLACES[mode](k, n) for k in range(-before, n + after)], dtype=dtypes.int64)
+    return _PLACES[mode](np.arange(-before, n + after), n)
 
 
 _PLACES = {
     "reflect": lambda k, n: n - 1 - abs(n - 1 - abs(k)),
-    "replicate": lambda k, n: min(max(k, 0), n - 1),
+    "replicate": lambda k, n: k.clip(0, n - 1),
     "circular": lambda k, n: k % n,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
-from math import floor, prod
+from math import floor, isfinite, prod
 
 import numpy as np
 
@@ -28,6 +28,8 @@ def _pair(value: int | Sequence[int]) -> tuple[int, int]:
 
 def _patch_places(sizes: tuple, kernel: tuple, dilation: tuple, padding: tuple, stride: tuple) -> tuple[Tensor, tuple[int, int]]:
     """(flat indices into the padded image of each tap of each patch, (taps, patches); number of patches vertically and horizontally)."""
+    if min(*kernel, *dilation, *stride) <= 0 or min(padding) < 0:
+        raise RuntimeError(f"kernel size, dilation and stride should be greater than zero and padding non-negative, but got {kernel}, {dilation}, {stride} and {padding}")
     counts = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(sizes, kernel, dilation, padding, stride))
     if min(counts) <= 0:
         raise RuntimeError(f"given input with spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}: no patch fits")
@@ -164,6 +166,8 @@ def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | Non
     factors = [float(factor)] * ndim if isinstance(factor, (int, float)) else [float(each) for each in factor]
     if len(factors) != ndim:
         raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {list(x.shape[2:])} and scale_factor of shape {factor}.")
+    if not all(isfinite(n * each) for n, each in zip(x.shape[2:], factors)):
+        raise RuntimeError(f"interpolate: sizes {list(x.shape[2:])} times scale_factor {factor} are not finite")
     sizes = [floor(n * each) for n, each in zip(x.shape[2:], factors)]
     return sizes, [None] * ndim if recompute else factors
 
@@ -174,70 +178,59 @@ def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, co
         raise RuntimeError(f"Input and output sizes should be greater than 0, but got input {list(x.shape)} and output size {size}")
     scale = 1.0 / factor if factor else n / size
     if mode in ("nearest", "nearest-exact"):
-        return f.index_select(x, dim, creation.tensor(_nearest(n, size, scale, 0.5 if mode == "nearest-exact" else 0.0), device=x.device))
+        places = _nearest(n, size, scale, 0.5 if mode == "nearest-exact" else 0.0)
+        return f.index_select(x, dim, creation.computed(places, dtypes.int64, x.device))
     if n == size and (corners or factor is None or scale == 1.0):
         return x
     index, weight = _table(n, size, scale, corners, mode, antialias)
-    index, weight = creation.tensor(index, device=x.device), creation.tensor(weight, dtype=x.dtype, device=x.device)
+    index, weight = creation.computed(index, dtypes.int64, x.device), creation.computed(weight, x.dtype, x.device)
     return apply(resample, (f.contiguous(x), index, weight), (dim, size, False))
 
 
 @lru_cache(256)
 def _nearest(n: int, size: int, scale: float, shift: float) -> np.ndarray:
     """The index of the element that each of the output is."""
-    return np.array([min(int(floor((k + shift) * scale)), n - 1) for k in range(size)], np.int64)
+    return np.minimum(np.floor((np.arange(size) + shift) * scale), n - 1)
 
 
 @lru_cache(256)
 def _table(n: int, size: int, scale: float, corners: bool, mode: str, antialias: bool) -> tuple[np.ndarray, np.ndarray]:
     """Indices and weights (size, taps) of the elements that each of the output is a sum of."""
-    taps = _antialiased(n, size, scale, corners, mode) if antialias else _taps(n, size, scale, corners, mode)
-    most = max(map(len, taps))
-    padded = [[*each, *[(each[-1][0], 0.0)] * (most - len(each))] for each in taps]
-    return np.array([[j for j, _ in each] for each in padded], np.int64), np.array([[w for _, w in each] for each in padded])
+    places, weights = (_antialiased if antialias else _taps)(n, size, scale, corners, mode)
+    return places.T, weights.T
 
 
-def _taps(n: int, size: int, scale: float, corners: bool, mode: str) -> list[list[tuple[int, float]]]:
-    """For each output element the (index, weight) pairs of the input elements it is a sum of."""
-    found = []
-    for k in range(size):
-        if corners:
-            x = k * (n - 1) / (size - 1) if size > 1 else 0.0
-        else:
-            x = (k + 0.5) * scale - 0.5
-        if mode == "bicubic":
-            low = floor(x)
-            found.append([(min(max(low + j, 0), n - 1), cubic(x - low - j)) for j in range(-1, 3)])
-        else:
-            x = max(x, 0.0)
-            low = min(int(x), n - 1)
-            share = min(x - low, 1.0)
-            found.append([(low, 1.0 - share), (min(low + 1, n - 1), share)])
-    return found
+def _taps(n: int, size: int, scale: float, corners: bool, mode: str) -> tuple[np.ndarray, np.ndarray]:
+    """Places and weights (taps, size) of what each element of the result is a sum of."""
+    k = np.arange(size)
+    x = k * (n - 1) / max(size - 1, 1) if corners else (k + 0.5) * scale - 0.5
+    if mode == "bicubic":
+        low, taps = np.floor(x), np.arange(-1, 3)[:, None]
+        return (low + taps).clip(0, n - 1), cubic(x - low - taps)
+    x = x.clip(0.0)
+    low = np.minimum(np.floor(x), n - 1)
+    share = np.minimum(x - low, 1.0)
+    return np.stack([low, np.minimum(low + 1, n - 1)]), np.stack([1.0 - share, share])
 
 
-def cubic(x: float, a: float = -0.75) -> float:
-    """The cubic convolution kernel of Keys, 1981, at distance x."""
+def cubic(x: np.ndarray, a: float = -0.75) -> np.ndarray:
+    """The convolution kernel of Keys, 1981, at distance x."""
     x = abs(x)
-    if x <= 1:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a if x < 2 else 0.0
+    return np.where(x <= 1, ((a + 2) * x - (a + 3)) * x * x + 1, np.where(x < 2, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a, 0.0))
 
 
-def _antialiased(n: int, size: int, scale: float, corners: bool, mode: str) -> list[list[tuple[int, float]]]:
-    """The same with a kernel widened by the scale, for antialiased downsampling."""
+def _antialiased(n: int, size: int, scale: float, corners: bool, mode: str) -> tuple[np.ndarray, np.ndarray]:
+    """The same with a kernel as wide as the scale, which a smaller image needs."""
     if corners:
         scale = (n - 1) / (size - 1) if size > 1 else 0.0
     reach = (2.0 if mode == "bicubic" else 1.0) * max(scale, 1.0)
     narrow = 1.0 / max(scale, 1.0)
-    found = []
-    for k in range(size):
-        center = scale * (k + 0.5)
-        first, last = max(int(center - reach + 0.5), 0), min(int(center + reach + 0.5), n)
-        distance = [(j - center + 0.5) * narrow for j in range(first, last)]
-        weights = [cubic(d, -0.5) if mode == "bicubic" else max(1.0 - abs(d), 0.0) for d in distance]
-        found.append([(j, w / sum(weights)) for j, w in zip(range(first, last), weights)])
-    return found
+    center = scale * (np.arange(size) + 0.5)
+    first, last = (center - reach + 0.5).astype(np.int64).clip(0), (center + reach + 0.5).astype(np.int64).clip(max=n)
+    places = first + np.arange((last - first).max())[:, None]
+    distance = (places - center + 0.5) * narrow
+    weights = np.where(places < last, cubic(distance, -0.5) if mode == "bicubic" else (1.0 - abs(distance)).clip(0.0), 0.0)
+    return np.minimum(places, last - 1), weights / weights.sum(0)
 
 
 def upsample(input: Tensor, size: object = None, scale_factor: object = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:  # noqa: A002
