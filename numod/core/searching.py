@@ -143,7 +143,7 @@ def histogram(
     if isinstance(bins, Tensor):
         edges = bins
     else:
-        low, high = _limits("numod.histogramdd", flat, *(range or (0.0, 0.0)), around=0.5, given=range is not None)
+        low, high = _limits("numod.histogramdd", flat, *(range or (0.0, 0.0 if flat.numel() else 1.0)), around=0.5, given=range is not None)
         edges = linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
     inside = (flat >= edges[0]) & (flat <= edges[-1])
     bins = edges.numel() - 1
