@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import dtypes
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
-from ..ops import byte_product as bp, matmul as mm, softmax as sm, table as t
+from ..ops import byte_product as bp, matmul as mm, reduction as r, softmax as sm, table as t
 from .apply import apply
 from .elementwise import add, contiguous, to
 from .shapes import expand, squeeze, unsqueeze
@@ -28,6 +28,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
         raise RuntimeError(f"matmul: inner sizes differ, mat1 and mat2 shapes cannot be multiplied: {tuple(input.shape)} @ {tuple(other.shape)}")
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D")
+    if input.ndim == other.ndim == 1 and input.dtype is other.dtype and input.is_floating_point() and input.dtype.itemsize >= 4:
+        return apply(r.closing(t.mul), (contiguous(input), contiguous(other)), (1,))
     result = apply(mm.matmul, (unsqueeze(input, 0) if input.ndim == 1 else input, unsqueeze(other, 1) if other.ndim == 1 else other), (False, False))
     result = squeeze(result, -1) if other.ndim == 1 else result
     return squeeze(result, -1 if other.ndim > 1 else 0) if input.ndim == 1 and result.ndim and other.ndim == 1 else squeeze(result, -2) if input.ndim == 1 else result
