@@ -290,3 +290,10 @@ def test_products_of_chains_name_the_vector_inside():
     with pytest.raises(RuntimeError, match="Expected one or more matrices"):
         numod.chain_matmul()
     assert numod.vmap(lambda row: row * 2, out_dims=(1,))(numod.ones(4, 5)).shape == (5, 4)
+
+
+def test_norms_of_matrices_without_elements():
+    norm = numod.linalg.matrix_norm
+    assert norm(numod.ones(0, 0), 1).item() == norm(numod.ones(5, 0), 2).item() == 0 and norm(numod.ones(2, 3, 0), 1).tolist() == [0, 0]
+    with pytest.raises(IndexError):
+        norm(numod.ones(5, 0), -1)
