@@ -18,7 +18,7 @@ from .device import Size
 from .device.device import Device as device, default_device as get_default_device, set_default_device
 from .errors import OutOfMemoryError, absent as _absent
 from .device.threads import get_num_threads, set_num_threads
-from .dtypes import bfloat16, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
+from .dtypes import bfloat16, complex64, complex128, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
 from .dtypes import promote_types, can_cast
 from math import e, inf, nan, pi
 from sys import modules as _modules
@@ -32,9 +32,9 @@ for _name, _function in _methods.functions.items():  # pickle looks functions up
     if _found is not _function and hasattr(_function, "__qualname__"):
         _function.__module__, _function.__qualname__ = __name__, _name
 newaxis = None
-globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16)
+globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16, cfloat=complex64, cdouble=complex128)
 
-from . import cuda, linalg, nn, special  # noqa: E402
+from . import cuda, fft, linalg, nn, special  # noqa: E402
 from .nn.functional import (  # noqa: E402
     adaptive_avg_pool1d, alpha_dropout, avg_pool1d, bilinear, celu, channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
     cosine_similarity, dropout, feature_alpha_dropout, group_norm, hardshrink, hinge_embedding_loss, layer_norm, margin_ranking_loss, max_pool1d, max_pool2d, max_pool3d,

@@ -21,6 +21,7 @@ from .paths import distributed as distributed
 from . import distributions as distributions
 from . import dtypes as dtypes
 from . import errors as errors
+from . import fft as fft
 from . import formats as formats
 from . import func as func
 from .paths import fx as fx
@@ -63,6 +64,7 @@ from .formats import memory_format as memory_format
 from .autograd.modes import no_grad as no_grad
 from .autograd.modes import set_grad_enabled as set_grad_enabled
 from .nn.functional.older import adaptive_max_pool1d as adaptive_max_pool1d
+from .core.elementwise import add as add
 from .nn.functional.older import affine_grid_generator as affine_grid_generator
 from .nn.functional.dropout import alpha_dropout as alpha_dropout
 from .nn.functional.older import alpha_dropout_ as alpha_dropout_
@@ -93,6 +95,7 @@ from .nn.functional.older import cosine_embedding_loss as cosine_embedding_loss
 from .nn.functional.distance import cosine_similarity as cosine_similarity
 from .nn.functional.older import ctc_loss as ctc_loss
 from .core.cumulative import cumulative_trapezoid as cumulative_trapezoid
+from .core.elementwise import div as div
 from .nn.functional.dropout import dropout as dropout
 from .nn.functional.older import dropout_ as dropout_
 from .core.contractions import einsum as einsum
@@ -104,6 +107,7 @@ from .nn.functional.dropout import feature_alpha_dropout as feature_alpha_dropou
 from .nn.functional.older import feature_alpha_dropout_ as feature_alpha_dropout_
 from .nn.functional.older import feature_dropout as feature_dropout
 from .nn.functional.older import feature_dropout_ as feature_dropout_
+from .core.elementwise import floor_divide as floor_divide
 from .core.norms import frobenius_norm as frobenius_norm
 from .core.exchange import from_dlpack as from_dlpack
 from .core.creation import from_numpy as from_numpy
@@ -122,7 +126,7 @@ from .nn.functional.older import grid_sampler as grid_sampler
 from .nn.functional.normalization import group_norm as group_norm
 from .nn.functional.older import gru_cell as gru_cell
 from .nn.functional.margin import hinge_embedding_loss as hinge_embedding_loss
-from .core.arithmetic import imag as imag
+from .core.complexes import imag as imag
 from .core.indexing import index_put_ as index_put_
 from .core.random import initial_seed as initial_seed
 from .nn.functional.older import instance_norm as instance_norm
@@ -160,7 +164,6 @@ from .core.special import polygamma as polygamma
 from .core.elementwise import pow as pow
 from .nn.functional.activation import prelu as prelu
 from .dtypes import promote_types as promote_types
-from .core.arithmetic import real as real
 from .core.elementwise import remainder as remainder
 from .core.reshaping import resize_as_ as resize_as_
 from .core.arithmetic import result_type as result_type
@@ -172,6 +175,7 @@ from .nn.functional.older import rrelu_ as rrelu_
 from .serialization.checkpoint import save as save
 from .core.creation import scalar_tensor as scalar_tensor
 from .core.random import seed as seed
+from .core.scattering import segment_reduce as segment_reduce
 from .autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
 from .amp.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
 from .amp.autocast import set_autocast_dtype as set_autocast_dtype
@@ -185,6 +189,7 @@ from .backends.switches import set_num_interop_threads as set_num_interop_thread
 from .device.threads import set_num_threads as set_num_threads
 from .core.printing import set_printoptions as set_printoptions
 from .core.random import set_rng_state as set_rng_state
+from .core.elementwise import sub as sub
 from .core.low_rank import svd_lowrank as svd_lowrank
 from .core.creation import tensor as tensor
 from .core.arithmetic import threshold_ as threshold_
@@ -196,6 +201,8 @@ from .core.triangular import triu_indices as triu_indices
 from .core.queries import typename as typename
 from .core.scattering import unravel_index as unravel_index
 from .backends.switches import use_deterministic_algorithms as use_deterministic_algorithms
+from .core.complexes import view_as_complex as view_as_complex
+from .core.complexes import view_as_real as view_as_real
 from .func.batching import vmap as vmap
 
 BFloat16Tensor: type[Tensor]
@@ -210,8 +217,12 @@ LongTensor: type[Tensor]
 ShortTensor: type[Tensor]
 bfloat16: _dtype
 bool: _dtype
+cdouble: _dtype
+cfloat: _dtype
 channels_last: _memory_format
 channels_last_3d: _memory_format
+complex128: _dtype
+complex64: _dtype
 contiguous_format: _memory_format
 default_generator: Generator
 device = _Device
@@ -254,8 +265,6 @@ def acosh_(input: Tensor) -> Tensor:
     """In-place acosh."""
 def adaptive_avg_pool1d(input: Tensor, output_size: Any, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Means of windows that divide the input evenly into `output_size`; None keeps a size."""
-def add(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
-    """input + alpha * other."""
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
 def addcdiv(input: Tensor, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1, *, out: Tensor | None = None) -> Tensor:
@@ -269,7 +278,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: _float = 1, alpha: _
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """beta * input + alpha * (the outer product of two vectors)."""
 def adjoint(input: Tensor) -> Tensor:
-    """The last two dimensions transposed (the conjugate transpose of a real tensor)."""
+    """The conjugate, transposed in its last two dimensions."""
 def all(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
     """Whether all elements are true (not zero)."""
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
@@ -410,14 +419,16 @@ def clone(input: Tensor, *, memory_format: _memory_format = ...) -> Tensor:
     """A copy with memory of its own."""
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along dimension 1, scalars and vectors as columns."""
+def complex(real: Tensor, imag: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """real + i imag, of two real tensors of one floating dtype, which broadcast."""
 def concat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
 def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
 def conj(input: Tensor) -> Tensor:
-    """The tensor itself: its numbers are real."""
+    """The complex conjugate, computed; a real tensor itself."""
 def conj_physical(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """The tensor itself: its numbers are real."""
+    """The complex conjugate, computed; a real tensor itself."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
     """Cross-correlation of input (N, C, *1 sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid"."""
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: _int | Sequence[_int] = 1, padding: _int | Sequence[_int] | str = 0, dilation: _int | Sequence[_int] = 1, groups: _int = 1) -> Tensor:
@@ -482,8 +493,6 @@ def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """digamma(x), element by element, with broadcasting and type promotion."""
 def dist(input: Tensor, other: Tensor, p: _float = 2) -> Tensor:
     """The p-norm of input - other."""
-def div(input: Tensor, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
-    """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
 def divide(input: Tensor, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -548,8 +557,6 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """floor(x), element by element, with broadcasting and type promotion."""
 def floor_(input: Tensor) -> Tensor:
     """In-place floor."""
-def floor_divide(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
-    """Quotient rounded towards minus infinity."""
 def fmax(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """fmax(x, y), element by element, with broadcasting and type promotion."""
 def fmin(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
@@ -629,15 +636,15 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | No
 def inverse(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
 def is_complex(self) -> _bool:
-    """False: there are no complex dtypes."""
+    """Whether the dtype is a complex one."""
 def is_conj(input: Tensor) -> _bool:
-    """False: there are no lazily conjugated tensors."""
+    """False: conjugates and negatives are computed at once here, never put off."""
 def is_floating_point(self) -> _bool:
     """Whether the dtype is a floating one."""
 def is_inference(self) -> _bool:
     """Whether it was created in inference mode."""
 def is_neg(input: Tensor) -> _bool:
-    """False: there are no lazily negated tensors."""
+    """False: conjugates and negatives are computed at once here, never put off."""
 def is_nonzero(input: Tensor) -> _bool:
     """Whether a tensor of one element is not zero. Raises RuntimeError for others."""
 def is_signed(self) -> _bool:
@@ -657,7 +664,9 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """isposinf(x), element by element, with broadcasting and type promotion."""
 def isreal(input: Tensor) -> Tensor:
-    """True everywhere: there are no complex dtypes."""
+    """Whether each element's imaginary part is 0."""
+def istft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
+    """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
 def kaiser_window(window_length: _int, periodic: _bool = True, beta: _float = 12.0, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
 def kron(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -834,6 +843,8 @@ def permute(input: Tensor, *order: _int, dims: Sequence[_int] | None = None) -> 
     """Dimensions in the given order; a view."""
 def pinverse(input: Tensor, rcond: _float = 1e-15, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
+def polar(abs: Tensor, angle: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """abs * (cos(angle) + i sin(angle))."""
 def positive(input: Tensor) -> Tensor:
     """The tensor itself."""
 def prod(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
@@ -849,7 +860,7 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def rad2deg_(input: Tensor) -> Tensor:
     """In-place rad2deg."""
 def rand(*size: _int, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
-    """Random numbers, uniform in [0, 1)."""
+    """Uniform in [0, 1); of a complex number both parts."""
 def rand_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """Random numbers, uniform in [0, 1), shaped like `input`."""
 def randint(*bounds: object, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ..., **named: object) -> Tensor:
@@ -857,7 +868,7 @@ def randint(*bounds: object, generator: Generator | None = None, dtype: _dtype |
 def randint_like(input: Tensor, low: _int, high: _int | None = None, *, dtype: _dtype | None = None, device: _device | str | None = None, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """Random integers in [low, high), or [0, low), shaped like `input`."""
 def randn(*size: _int, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
-    """Random numbers with standard normal distribution."""
+    """Standard normal; a complex number's parts have half of the variance each."""
 def randn_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """Random numbers with standard normal distribution, shaped like `input`."""
 def randperm(n: _int, *, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | None = None, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
@@ -866,6 +877,8 @@ def range(start: _float = 0, end: _float | None = None, step: _float = 1, *, dty
     """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
 def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
+def real(input: Tensor) -> Tensor:
+    """The real parts, as a view; a real tensor itself."""
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """reciprocal(x), element by element, with broadcasting and type promotion."""
 def reciprocal_(input: Tensor) -> Tensor:
@@ -881,9 +894,9 @@ def repeat_interleave(input: Tensor, repeats: Tensor | _int | None = None, dim: 
 def reshape(input: Tensor, *sizes: _int, shape: Sequence[_int] | None = None) -> Tensor:
     """The same elements in another shape; a view where possible. One size may be -1."""
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: its numbers are real."""
+    """The tensor: conjugates and negatives are computed at once here, never put off."""
 def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself: its numbers are real."""
+    """The tensor: conjugates and negatives are computed at once here, never put off."""
 def roll(input: Tensor, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
 def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = ...) -> Tensor:
@@ -918,8 +931,8 @@ def selu_(self: Tensor, *others: object, **named: object) -> Tensor:
     """In-place selu."""
 def set_default_tensor_type(t: object) -> None:
     """The default dtype by the name or class of an old tensor type, such as `FloatTensor`."""
-def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sign(x), element by element, with broadcasting and type promotion."""
+def sgn(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sigmoid(x), element by element, with broadcasting and type promotion."""
 def sigmoid_(input: Tensor) -> Tensor:
@@ -970,8 +983,8 @@ def std(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool
     """Square root of `var`."""
 def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
-def sub(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
-    """input - alpha * other."""
+def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
+    """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex."""
 def subtract(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
 def sum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
@@ -1047,7 +1060,7 @@ def var(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool
 def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """The dot product of two vectors."""
+    """The product of two vectors, the first conjugated."""
 def vsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
     """`tensor_split` into rows: along dimension 0."""
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:

@@ -9,18 +9,20 @@ import numpy as np
 
 class dtype:
     """An element type. `numpy` is the type users see (None: NumPy has none); `storage` the type kernels read (bool is stored as bytes, 16-bit
-    floats as their bits); `compute` the dtype whose arithmetic it has (float32 for 16-bit floats, else itself).
+    floats as their bits); `compute` the dtype whose arithmetic it has (float32 for 16-bit floats, else itself); `real` that of a complex
+    number's parts, else itself. `differentiable`: whether its tensors may require gradients.
     """
 
-    __slots__ = ("name", "numpy", "storage", "compute", "kind", "itemsize", "is_floating_point", "is_signed", "is_complex", "short")
+    __slots__ = ("name", "numpy", "storage", "compute", "real", "kind", "itemsize", "is_floating_point", "is_signed", "is_complex", "differentiable", "short")
 
     def __init__(self, name: str, kind: str, numpy: object, storage: object, short: str) -> None:
-        self.name, self.kind, self.short, self.compute = name, kind, short, self
+        self.name, self.kind, self.short, self.compute, self.real = name, kind, short, self, self
         self.numpy, self.storage = None if numpy is None else np.dtype(numpy), np.dtype(storage)
         self.itemsize = self.storage.itemsize
         self.is_floating_point = kind == "f"
-        self.is_signed = kind in "fi"
-        self.is_complex = False
+        self.is_signed = kind in "cfi"
+        self.is_complex = kind == "c"
+        self.differentiable = kind in "cf"
 
     def __repr__(self) -> str:
         return f"numod.{self.name}"
@@ -29,10 +31,15 @@ class dtype:
         return _by_name, (self.name,)
 
     def to_complex(self) -> dtype:
-        raise TypeError(f"{self!r} has no complex counterpart: numod has no complex dtypes")
+        """The complex dtype whose parts have this one's precision, or at least float32's."""
+        return self if self.is_complex else complex128 if self is float64 else complex64
+
+    def to_real(self) -> dtype:
+        """That of a complex number's parts; of others itself."""
+        return self.real
 
 
-# name, kind (b bool, u unsigned, i signed, f float), what NumPy shows, what kernels read, PyTorch's short name
+# name, kind (b bool, u unsigned, i signed, f float, c complex), what NumPy shows, what kernels read, PyTorch's short name
 _ROWS = [
     dtype("bool", "b", np.bool_, np.uint8, "Bool"),
     dtype("uint8", "u", np.uint8, np.uint8, "Byte"),
@@ -44,18 +51,21 @@ _ROWS = [
     dtype("bfloat16", "f", None, np.uint16, "BFloat16"),
     dtype("float32", "f", np.float32, np.float32, "Float"),
     dtype("float64", "f", np.float64, np.float64, "Double"),
+    dtype("complex64", "c", np.complex64, np.complex64, "ComplexFloat"),
+    dtype("complex128", "c", np.complex128, np.complex128, "ComplexDouble"),
 ]
 ALL = {row.name: row for row in _ROWS}
-bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64 = _ROWS
-float16.compute = bfloat16.compute = float32
+bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 = _ROWS
+float16.compute = bfloat16.compute = complex64.real = float32
+complex128.real = float64
 _FROM_NUMPY = {row.numpy: row for row in _ROWS if row.numpy is not None}
-_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}
-_SCALAR_CATEGORY = {bool: 0, int: 1, float: 2}
+_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+_SCALAR_CATEGORY = {bool: 0, int: 1, float: 2, complex: 3}
 _default = float32
 on_default_change: list = []  # called after the default dtype has changed
 
 
-_OF_PYTHON = {bool: bool_, int: int64, float: float64}
+_OF_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def given(kind: object) -> object:
@@ -100,14 +110,14 @@ def of_scalar(value: object) -> dtype:
 def of_scalar_type(kind: type) -> dtype:
     """As `of_scalar`, from the number's type. NumPy scalars count as the Python number they are nearest to."""
     category = scalar_category(kind)
-    return (bool_, int64, _default)[category]
+    return (bool_, int64, _default, _default.to_complex())[category]
 
 
 def scalar_category(kind: type) -> int:
-    """0 bool, 1 integer, 2 float. Raises TypeError where `kind` is no number type."""
+    """0 bool, 1 integer, 2 float, 3 complex. Raises TypeError where `kind` is no number type."""
     category = _SCALAR_CATEGORY.get(kind)
     if category is None:
-        for base, category in ((np.bool_, 0), (bool, 0), (np.integer, 1), (int, 1), (np.floating, 2), (float, 2)):
+        for base, category in ((np.bool_, 0), (bool, 0), (np.integer, 1), (int, 1), (np.floating, 2), (float, 2), (np.complexfloating, 3), (complex, 3)):
             if issubclass(kind, base):
                 return category
         raise TypeError(f"expected a Tensor or a number, got {kind.__name__}")
@@ -120,7 +130,7 @@ def promote_types(first: dtype, second: dtype) -> dtype:
         return first
     low, high = sorted((first, second), key=_order)
     if _CATEGORY[high.kind] > _CATEGORY[low.kind]:
-        return high
+        return promote_types(high, low.to_complex()) if low.is_floating_point else high  # a complex number's parts are as precise as the other
     if "u" in (low.kind, high.kind):  # uint8 with a signed integer: int8 cannot hold 255
         return int16 if high is int8 else high
     return float32 if high.compute is low.compute is not high and low.kind == "f" else high  # float16 and bfloat16 hold only parts of each other
@@ -140,7 +150,7 @@ def result_type(dimensioned: list[dtype], zero_dimensional: list[dtype], scalars
         if group_result is None:
             continue
         if result is None or _CATEGORY[group_result.kind] > _CATEGORY[result.kind]:
-            result = group_result
+            result = result.to_complex() if result is not None and result.is_floating_point else group_result
     return result
 
 
@@ -153,7 +163,7 @@ class _Info:
     """The limits of a dtype, with the names of `numpy.finfo` and `numpy.iinfo`."""
 
     def __init__(self, kind: dtype | None = None) -> None:
-        kind = kind or _default
+        kind = kind.real if kind else _default
         if kind.kind not in self._kinds:
             raise TypeError(f"{type(self).__name__} does not describe {kind!r}; use numod.{self._other}")
         info = self._source(kind.numpy) if kind.numpy else _BFLOAT16

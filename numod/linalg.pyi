@@ -26,7 +26,7 @@ def det(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
 def diagonal(A: Tensor, *, offset: _int = 0, dim1: _int = -2, dim2: _int = -1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The diagonals of matrices, as the last dimension of a view."""
 def eig(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.linalg_eig:
-    """(eigenvalues, eigenvectors) of matrices whose eigenvalues are real. RuntimeError for others: numod has no complex dtypes."""
+    """(eigenvalues, eigenvectors as columns, of length 1), complex also where the matrix is real."""
 def eigh(A: Tensor, UPLO: str = 'L', *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.linalg_eigh:
     """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices, of which only the triangle `UPLO` is read."""
 def eigvals(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:

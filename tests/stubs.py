@@ -21,7 +21,7 @@ from numod.ops import table as t
 PACKAGE = Path(numod.__file__).parent
 SHADOWED = ("bool", "float", "int", "dtype", "device", "layout", "memory_format", "Size")  # names of types that numod or Tensor has another meaning for
 KNOWN = {"Any", "Callable", "Generator", "None", "Sequence", "Tensor", "dict", "list", "np.ndarray", "str", "tuple", "type", *SHADOWED}
-RENAMED = {"DType": "dtype", "Device": "device", "Dims": "int | Sequence[int] | None", "MemoryFormat": "memory_format", "Layout": "layout"}
+RENAMED = {"DType": "dtype", "Device": "device", "Dims": "int | Sequence[int] | None", "Sizes": "int | Sequence[int] | None", "MemoryFormat": "memory_format", "Layout": "layout"}
 HEAD = '''# Written by tests/stubs.py: signatures of what tables add to this module at import.
 from builtins import bool as _bool, float as _float, int as _int
 from collections.abc import Callable, Sequence
@@ -189,7 +189,13 @@ def linear_algebra_stub() -> str:
     return HEAD + TYPES.format(".") + imports + "\n".join(functions) + "\n"
 
 
-STUBS = {"__init__.pyi": namespace_stub, "linalg.pyi": linear_algebra_stub, "core/tensor.pyi": tensor_stub, "core/return_types.pyi": named_results_stub}
+def fourier_stub() -> str:
+    """The text of `numod/fft.pyi`."""
+    functions = [definition(name, getattr(numod.fft, name), "input: Tensor") for name in numod.fft.__all__]
+    return HEAD + TYPES.format(".") + "from .core.tensor import Tensor\n\n" + "\n".join(functions) + "\n"
+
+
+STUBS = {"__init__.pyi": namespace_stub, "linalg.pyi": linear_algebra_stub, "fft.pyi": fourier_stub, "core/tensor.pyi": tensor_stub, "core/return_types.pyi": named_results_stub}
 
 if __name__ == "__main__":
     for name, text in STUBS.items():

@@ -13,7 +13,7 @@ import numod
 
 PACKAGE = Path(numod.__file__).parent
 FOLDERS = ["device", "kernel", "ops", "core", "autograd", "graph", "nn", "distributions", "func", "optim", "utils", "profiler", "testing", "serialization", "datasets"]  # each may import those before it
-FREE = {"__init__", "__main__", "demo", "inventory", "tools", "linalg", "cuda", "amp", "backends", "version", "special", "random", "paths", "__future__"}  # top-level namespaces above all folders
+FREE = {"__init__", "__main__", "demo", "inventory", "tools", "linalg", "fft", "cuda", "amp", "backends", "version", "special", "random", "paths", "__future__"}  # top-level namespaces above all folders
 GROUND = {"errors", "config", "dtypes", "formats"}  # top-level files below all folders
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

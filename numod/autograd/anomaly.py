@@ -36,7 +36,7 @@ def _watched(node: Node, grads: list[Tensor | None]) -> list[tuple[int, Tensor |
     try:
         found = list(node.backward(grads))
         for position, gradient in found:
-            if _mode.check_nan and gradient is not None and gradient.dtype.is_floating_point and gradient.detach().isnan().any():
+            if _mode.check_nan and gradient is not None and gradient.dtype.differentiable and gradient.detach().isnan().any():
                 raise RuntimeError(f"Function '{node.name()}' returned nan values in its {position}th output.")
     except Exception:
         lines = getattr(node, "lines", None)

@@ -110,6 +110,8 @@ def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
     if weight is None:
         if layout.size != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs; reduce the tensor (.sum(), .mean()) or pass its gradient")
+        if layout.dtype.is_complex:
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {layout.dtype}; take its .real or .abs(), or pass its gradient")
         return apply(table.fill, (1,), (layout.dtype, layout.device, layout.shape))
     if weight.shape != layout.shape:
         raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {weight.shape} and output[0] has a shape of {layout.shape}.")
@@ -256,6 +258,8 @@ def _fitted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
     own = gradient._layout
     if own.shape != layout.shape:
         gradient = gradient.sum_to_size(layout.shape)
+    if own.dtype.is_complex and not layout.dtype.is_complex:
+        gradient = gradient.real  # the rest of it would lead where the input cannot go
     if own.dtype is not layout.dtype or own.device is not layout.device:
         gradient = gradient.to(device=layout.device, dtype=layout.dtype)
     return gradient

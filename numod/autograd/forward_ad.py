@@ -54,7 +54,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     """A dual of `tensor` with direction `tangent`, of the same shape. Raises RuntimeError outside a level, ValueError for integers."""
     _check_level(level)
     for name, each in (("primal", tensor), ("tangent", tangent)):
-        if not each.is_floating_point():
+        if not each.dtype.differentiable:
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {each.dtype}")
     if tensor.shape != tangent.shape:
         raise RuntimeError(

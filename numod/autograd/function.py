@@ -195,7 +195,7 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
             if len(results) > 1:
                 raise RuntimeError(f"{node.name()}: a view is modified inplace, and a Function that does so must return that one Tensor; clone() the view before")
             tape.rebase(node, each)
-        elif isinstance(each, Tensor) and each._layout.dtype.is_floating_point and id(original) not in context._no_gradient:
+        elif isinstance(each, Tensor) and each._layout.dtype.differentiable and id(original) not in context._no_gradient:
             each._base = None if id(original) not in dirty else each._base
             each._node, each._output, each._requires_grad = node, number, True
     return fresh

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..core.complexes import view_as_complex, view_as_real
 from ..core.creation import ones_like
 from ..core.random import Generator, rand
 from ..core.tensor import Tensor
@@ -24,9 +25,9 @@ def gradcheck(
     nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
     check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None,
 ) -> bool:
-    """Whether the gradients of `func` with respect to its float64 inputs that require them agree with central differences.
+    """Whether the gradients of `func` with respect to its float64 or complex128 inputs that require them agree with central differences.
 
-    Every element is compared; options from `nondet_tol` on, which select PyTorch's further checks, have no effect. Raises GradcheckError naming
+    Every element, and both parts of a complex one, is compared; options from `nondet_tol` on, which select PyTorch's further checks, have no effect. Raises GradcheckError naming
     the input, the index and both values, or returns False without `raise_exception`.
     """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
@@ -48,25 +49,25 @@ def gradcheck(
 def _compare(func: Callable, inputs: tuple, number: int, position: int, eps: float, atol: float, rtol: float) -> None:
     """One output against one input, column by column of the Jacobian."""
     def output() -> Tensor:
-        return [each for each in _tensors(func(*inputs)) if each.dtype.is_floating_point][number]
+        return [each for each in _tensors(func(*inputs)) if each.dtype.differentiable][number]
 
     result = output()
-    analytic = []
-    for place in range(result.numel()):
-        seed = result.new_zeros(result.numel())
-        seed[place] = 1
-        (gradient,) = grad(result, [inputs[position]], seed.reshape(result.shape), retain_graph=True, allow_unused=True)
-        analytic.append([0.0] * inputs[position].numel() if gradient is None else gradient.reshape(-1).tolist())
     point = inputs[position]
-    values = point.detach().reshape(-1).tolist()
-    for column in range(point.numel()):
+    values = _numbers(point)
+    analytic = []
+    for place in range(len(_numbers(result))):
+        seed = [0.0] * len(_numbers(result))
+        seed[place] = 1.0
+        (gradient,) = grad(result, [point], _like(result, seed), retain_graph=True, allow_unused=True)
+        analytic.append([0.0] * len(values) if gradient is None else _numbers(gradient))
+    for column in range(len(values)):
         sides = []
         for shift in (eps, -eps):
             moved = list(values)
             moved[column] += shift
-            point.detach().copy_(point.new_tensor(moved).reshape(point.shape))
-            sides.append(output().detach().reshape(-1).tolist())
-        point.detach().copy_(point.new_tensor(values).reshape(point.shape))
+            point.detach().copy_(_like(point, moved))
+            sides.append(_numbers(output()))
+        point.detach().copy_(_like(point, values))
         for place, (up, down) in enumerate(zip(*sides)):
             numeric = (up - down) / (2 * eps)
             if not abs(numeric - analytic[place][column]) <= atol + rtol * abs(numeric):
@@ -74,6 +75,17 @@ def _compare(func: Callable, inputs: tuple, number: int, position: int, eps: flo
                     f"Jacobian mismatch for output {number} with respect to input {position}, at [{column}, {place}]: "
                     f"numerical {numeric}, analytical {analytic[place][column]}"
                 )
+
+
+def _numbers(tensor: Tensor) -> list[float]:
+    """The elements, a complex one as its two parts: of those the gradient of a complex tensor has the derivatives."""
+    return (view_as_real(tensor.detach()) if tensor.is_complex() else tensor.detach()).reshape(-1).tolist()
+
+
+def _like(tensor: Tensor, numbers: list[float]) -> Tensor:
+    """A tensor of such elements."""
+    flat = tensor.detach().new_tensor(numbers, dtype=tensor.dtype.real)
+    return view_as_complex(flat.reshape(*tensor.shape, 2)) if tensor.is_complex() else flat.reshape(tensor.shape)
 
 
 def gradgradcheck(

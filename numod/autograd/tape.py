@@ -84,7 +84,7 @@ class Node:
             if result._storage.version != version:
                 raise stale(result, version, self)
             fresh = result._alias()  # saving the result itself would be a reference cycle with this node
-            if result._layout.dtype.is_floating_point:
+            if result._layout.dtype.differentiable:
                 fresh._node, fresh._output, fresh._requires_grad = self, number, True
             results.append(fresh)
         return [*results, tuple(results)] if self.recipe.together else results
@@ -275,7 +275,7 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
     """Attach a new node to the result, or results, of an op."""
     if op.outputs:
         _record_several(op, inputs, layouts, parameters, result)
-    elif result._layout.dtype.is_floating_point:
+    elif result._layout.dtype.differentiable:
         node = result._node = make_node(op, inputs, layouts, parameters, (result._layout,))
         result._requires_grad = True
         if node.recipe.keep_out:
@@ -287,7 +287,7 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
 def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, results: tuple[Tensor, ...]) -> None:
     node = make_node(op, inputs, layouts, parameters, tuple([each._layout for each in results]))
     for number, each in enumerate(results):
-        if each._layout.dtype.is_floating_point:
+        if each._layout.dtype.differentiable:
             each._node, each._output, each._requires_grad = node, number, True
     if node.recipe.keep_out:
         node.out = tuple([(results[k].detach(), results[k]._storage.version) for k in node.recipe.keep_out])

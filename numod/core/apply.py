@@ -16,7 +16,7 @@ from ..device import Layout, Storage
 from ..dtypes import dtype as DType
 from ..ops import table
 from ..ops.op import Op, Plan
-from ..ops.pointwise import Pointwise
+from ..ops.pointwise import OverComplex, Pointwise
 from ..ops.update import Update
 from .tensor import Tensor, wrap
 
@@ -39,6 +39,7 @@ record: Callable = None  # (op, inputs, layouts, parameters, output): attaches a
 make_node: Callable = None  # (op, inputs, layouts, parameters, target): makes the node of an in-place write, before the write
 attach: Callable = None  # (node, target): attaches that node to the target, after the write
 before_write: Callable = None  # (target): refuses writes the tape cannot represent
+as_pairs: Callable = None  # (tensor): a complex one's memory as real numbers; set by `complexes`
 enter_autocast: Callable = None  # (casts): sets what this thread casts to; replaced by `amp`, without which nothing is cast
 
 
@@ -63,6 +64,8 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
     if plan is None:
         if op.widens and _narrow(op, key[1:]):
             return _apply_wide(op, inputs, parameters)
+        if _holds_complex(key[1:]) and op.complex_form is not None:
+            return op.complex_form(inputs, parameters)
         plan = op.plan(key[1:], parameters)
         plan.run = _viewer(plan) if op.is_view else _runner(plan)
         op.remember(key, plan)
@@ -84,7 +87,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         before_write(target)
     over = (0,) if len(targets) == 1 and inputs and inputs[0] is targets[0] else tuple([_position(target, inputs) for target in targets])
     if _may_overlap(inputs, targets, over):
-        same = isinstance(op, Pointwise)
+        same = isinstance(op, (Pointwise, OverComplex))
         inputs = tuple([each if k in over else _apart(each, targets, same) for k, each in enumerate(inputs)])
     layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
     key = (parameters, over, *[target._layout for target in targets], *layouts)
@@ -92,11 +95,13 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     if plan is None:
         if op.widens and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)]):
             return _apply_into_wide(op, given, targets, parameters)
+        if _holds_complex((*layouts, targets[0]._layout)) and isinstance(op.complex_form, Op):
+            return apply_into(op.complex_form, given, targets, parameters)
         plan = op.plan(layouts, parameters, tuple(target._layout for target in targets), over)
         plan.run = _maker(plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in over]))(plan.launch, *plan.constants)
         op.remember(key, plan)
     node = None
-    if state.grad_enabled and op.differentiable and targets[0]._layout.dtype.is_floating_point and _is_wanted(inputs, targets):
+    if state.grad_enabled and op.differentiable and targets[0]._layout.dtype.differentiable and _is_wanted(inputs, targets):
         node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while the inputs still have their old history
     plan.run(inputs, targets)
     for target in targets:
@@ -141,6 +146,11 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
         layouts = [each._layout for each in tensors]
         key = tuple(layouts)
         plan = op.plans.get(key)
+        if plan is None and _holds_complex(layouts):  # as in PyTorch's optimizers, the parts are numbers like any others
+            tensors = list(map(as_pairs, tensors))
+            layouts = [each._layout for each in tensors]
+            key = tuple(layouts)
+            plan = op.plans.get(key)
         if plan is None:
             plan = op.plan([*layouts, *map(type, values)], (len(layouts) // len(members[0]),), key)
             op.remember(key, plan)
@@ -151,6 +161,11 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
     if listeners:
         written = tuple(member[k] for member in members for k in op.positions)
         _tell(op, tuple(each for member in members for each in member), (numbers, len(members), values), written, True)
+
+
+def _holds_complex(arguments: Sequence) -> bool:
+    """Whether one of these layouts and number types is complex."""
+    return any(each.dtype.is_complex if isinstance(each, Layout) else each is complex for each in arguments)
 
 
 def _narrow(op: Op, layouts: Sequence) -> DType | None:

@@ -7,16 +7,15 @@ from ..dtypes import dtype as DType
 from ..ops import special as s, table as t
 from . import return_types
 from .apply import apply_into
-from .creation import full
 from .arrangement import broadcast_tensors
 from .elementwise import sub, to
 from .tensor import Tensor
 
-BOTH = "nextafter ldexp frexp rsub positive conj conj_physical resolve_conj resolve_neg isreal is_conj is_neg"
-FUNCTIONS = "float_power real imag result_type threshold threshold_"
-METHODS = "float_power ldexp_ float_power_ conj_physical_=conj"
+BOTH = "nextafter ldexp frexp rsub positive"
+FUNCTIONS = "float_power result_type threshold threshold_"
+METHODS = "float_power ldexp_ float_power_"
 IN_PLACE = "nextafter"
-OUT = "nextafter ldexp frexp float_power conj_physical"
+OUT = "nextafter ldexp frexp float_power"
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
     """input * 2 ** other."""
@@ -68,39 +67,6 @@ def positive(input: Tensor) -> Tensor:  # noqa: A002
     if input.dtype is dtypes.bool_:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
-
-
-def conj(input: Tensor) -> Tensor:  # noqa: A002
-    """The tensor itself: its numbers are real."""
-    return input
-
-
-conj_physical = resolve_conj = resolve_neg = conj
-
-
-def real(input: Tensor) -> Tensor:  # noqa: A002
-    """The tensor itself: its numbers are real."""
-    return input
-
-
-def imag(input: Tensor) -> Tensor:  # noqa: A002
-    """Raises RuntimeError: real tensors have no imaginary part."""
-    raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-
-
-def isreal(input: Tensor) -> Tensor:  # noqa: A002
-    """True everywhere: there are no complex dtypes."""
-    return full(input.shape, True, dtype=dtypes.bool_, device=input.device)
-
-
-def is_conj(input: Tensor) -> bool:  # noqa: A002
-    """False: there are no lazily conjugated tensors."""
-    return False
-
-
-def is_neg(input: Tensor) -> bool:  # noqa: A002
-    """False: there are no lazily negated tensors."""
-    return False
 
 
 def result_type(tensor1: Tensor | float, tensor2: Tensor | float) -> DType:

@@ -19,7 +19,7 @@ from .shapes import broadcast_to, cat, expand, narrow, ravel, repeat, reshape, s
 from .tensor import Tensor
 
 BOTH = """
-    tile rot90 fliplr flipud tensor_split hsplit vsplit dsplit adjoint narrow_copy unsafe_chunk unsafe_split=split
+    tile rot90 fliplr flipud tensor_split hsplit vsplit dsplit narrow_copy unsafe_chunk unsafe_split=split
     split_with_sizes unsafe_split_with_sizes=split_with_sizes
 """
 FUNCTIONS = """
@@ -112,13 +112,6 @@ def flipud(input: Tensor) -> Tensor:  # noqa: A002
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip(input, 0)
-
-
-def adjoint(input: Tensor) -> Tensor:  # noqa: A002
-    """The last two dimensions transposed (the conjugate transpose of a real tensor)."""
-    if input.ndim == 1:
-        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
-    return transpose(input, -2, -1) if input.ndim else input
 
 
 # ---- splitting

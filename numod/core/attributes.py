@@ -22,7 +22,6 @@ for _name in "sparse sparse_csr quantized mkldnn nested mps mtia xpu xla ipu mai
     setattr(Tensor, f"is_{_name}", property(lambda self: False, doc=f"False: there are no {_name} tensors."))
 Tensor.is_cpu = property(lambda self: self.device.type == "cpu", doc="Whether it is on the CPU.")
 Tensor.layout = property(lambda self: strided, doc="numod.strided.")
-Tensor.mH = property(lambda self: self.transpose(-2, -1), doc="The last two dimensions exchanged.")
 
 
 def get_device(self: Tensor) -> int:

@@ -7,15 +7,15 @@ from math import prod
 from typing import Any
 
 from ..errors import normalize_dim
-from .products import add_product, bmm, dot, matmul, mm_, mv, outer
+from .products import add_product, bmm, matmul, mm_, mv, outer
 from .reductions import sum as total
 from .shapes import diagonal, movedim, permute, reshape
 from .tensor import Tensor
 
-BOTH = "inner vdot kron cross addmv addr baddbmm addbmm ger=outer"
+BOTH = "inner kron cross addmv addr baddbmm addbmm ger=outer"
 FUNCTIONS = "einsum tensordot chain_matmul"
 IN_PLACE = "addmv addr baddbmm addbmm"
-OUT = "inner vdot kron cross addmv addr baddbmm addbmm ger tensordot"
+OUT = "inner kron cross addmv addr baddbmm addbmm ger tensordot"
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # in the order in which a result without a name of its own has them
 
@@ -152,11 +152,6 @@ def inner(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
     if input.shape[-1] != other.shape[-1]:
         raise RuntimeError(f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and {list(other.shape)}")
     return tensordot(input, other, ([-1], [-1]))
-
-
-def vdot(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
-    """The dot product of two vectors."""
-    return dot(input, other)
 
 
 def kron(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002

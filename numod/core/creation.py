@@ -134,7 +134,7 @@ def _array(data: object) -> np.ndarray:
     except OverflowError as error:
         raise ValueError(f"Overflow when unpacking a value: {error}") from None
     if array.dtype == object:
-        others = [each for each in array.ravel() if not isinstance(each, (bool, int, float))]
+        others = [each for each in array.ravel() if not isinstance(each, (bool, int, float, complex))]
         if not others:
             raise ValueError("Overflow when unpacking long: an integer does not fit in 64 bits")
         raise RuntimeError(f"Could not infer dtype of {type(others[0]).__name__}; expected numbers, nested sequences of numbers, arrays or tensors")
@@ -152,8 +152,8 @@ def _without_tensors(data: object) -> object:
 def _inferred(array: np.ndarray) -> DType:
     if array.size == 0 and array.dtype == np.float64:
         return dtypes.get_default_dtype()
-    if array.dtype.kind == "f":
-        return dtypes.get_default_dtype()
+    if array.dtype.kind in "fc":
+        return dtypes.get_default_dtype() if array.dtype.kind == "f" else dtypes.get_default_dtype().to_complex()
     return dtypes.from_numpy(array.dtype) if array.dtype.kind == "b" else dtypes.int64 if array.dtype.kind in "iu" else dtypes.from_numpy(array.dtype)
 
 

@@ -23,11 +23,16 @@ METHODS = "lu=old_lu"
 OUT = "lu lu_unpack cholesky qr svd geqrf ormqr orgqr"
 
 
+_OF_COMPLEX = ("inv", "det", "solve", "solve_ex", "solve_triangular", "cholesky", "eigh", "eig", "matrix_power", "matrix_norm", "cond")
+
+
 def expect_matrix(name: str, A: Tensor) -> Tensor:
     """`x` as a contiguous batch of matrices. Raises RuntimeError for other shapes and dtypes."""
     if A.ndim < 2:
         raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
-    if not A.is_floating_point():
+    if A.is_complex() and name not in _OF_COMPLEX:
+        raise NotImplementedError(f"linalg.{name}: there is no form for complex matrices; of those there are {', '.join(_OF_COMPLEX)}")
+    if not A.dtype.differentiable:
         error = NotImplementedError if name in ("eigh", "lu", "lu_factor_ex", "solve_triangular", "householder_product") else RuntimeError  # as PyTorch, whose checks differ from one function to the next
         raise error(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {A.dtype.short}")
     if A.dtype.itemsize < 4:
@@ -59,8 +64,8 @@ def attempt(function: Callable, check_errors: bool, *tensors: Tensor) -> tuple[T
 
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower L with L L^T = A (or upper, its transpose), for symmetric positive-definite A. Raises LinAlgError for others."""
-    found = op.cholesky.apply((expect_square("cholesky", A.mT if upper and A.ndim > 1 else A),))
-    return found.mT if upper else found
+    found = op.cholesky.apply((expect_square("cholesky", A.mH if upper and A.ndim > 1 else A),))
+    return found.mH if upper else found
 
 
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> return_types.linalg_cholesky_ex:
@@ -137,7 +142,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 
 
 def eig(A: Tensor) -> return_types.linalg_eig:
-    """(eigenvalues, eigenvectors) of matrices whose eigenvalues are real. RuntimeError for others: numod has no complex dtypes."""
+    """(eigenvalues, eigenvectors as columns, of length 1), complex also where the matrix is real."""
     return return_types.linalg_eig(op.eig.apply((expect_square("eig", A),)))
 
 

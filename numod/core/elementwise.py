@@ -8,7 +8,7 @@ from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
 from ..formats import contiguous_format, memory_format as MemoryFormat, preserve_format
-from ..ops import table as t
+from ..ops import complexes, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, state
 from .creation import zeros
@@ -49,7 +49,7 @@ def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None =
     if isinstance(exponent, (int, float)) and isinstance(input, Tensor):
         if exponent == 2 and input.dtype is not dtypes.bool_:
             return write_out(t.square, (input,), out)
-        if isinstance(exponent, int) and exponent < 0 and not input.is_floating_point():
+        if isinstance(exponent, int) and exponent < 0 and not input.dtype.differentiable:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
     return write_out(t.pow, (input, exponent), out)
 
@@ -216,7 +216,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
     if input.dtype is dtypes.bool_ and other.dtype is dtypes.bool_:
         return input == other
-    if not input.is_floating_point() and not other.is_floating_point():
+    if not input.dtype.differentiable and not other.dtype.differentiable:
         input, other = to(input, dtypes.int64), to(other, dtypes.int64)  # noqa: A001  differences of small integers would wrap around
     close = (input == other) | ((input - other).abs() <= atol + rtol * other.abs()) & t.isfinite(input) & t.isfinite(other)
     return close | (t.isnan(input) & t.isnan(other)) if equal_nan else close
@@ -249,9 +249,17 @@ def to(
         raise TypeError(f"to(): dtype must be a numod dtype, got {dtype!r}")
     result = input if device is input.device else _moved(input, device, non_blocking)
     if dtype is not input.dtype:
-        result = apply(t.copy, (result,), (dtype,))
+        result = apply(t.copy, (_without_imaginary(result, dtype),), (dtype,))
     result = result if memory_format is preserve_format else in_format(result, memory_format)
     return input.clone() if result is input and copy else result
+
+
+def _without_imaginary(input: Tensor, dtype: DType) -> Tensor:  # noqa: A002
+    """The real parts of complex numbers that become real ones, with PyTorch's warning. `!= 0` is asked of both parts."""
+    if not input.is_complex() or dtype.is_complex or dtype is dtypes.bool_:
+        return input
+    warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=4)
+    return complexes.real(input)
 
 
 def _moved(input: Tensor, device: object, non_blocking: bool) -> Tensor:  # noqa: A002
@@ -280,5 +288,5 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
         raise TypeError(f"copy_(): argument 'src' must be Tensor, not {type(src).__name__}")
     src = src if src.device is self.device else src.to(device=self.device, non_blocking=non_blocking)
     src = src.expand(self.shape) if src.shape != self.shape else src
-    apply_into(t.copy, (src,), (self,), (self.dtype,))
+    apply_into(t.copy, (_without_imaginary(src, self.dtype),), (self,), (self.dtype,))
     return self

@@ -8,13 +8,13 @@ OUT names those whose function takes `out` by copying its results there, AXIS th
 from __future__ import annotations
 
 from . import (
-    arithmetic, arrangement, attributes, contractions, cumulative, decompositions, distances, elementwise, linear_algebra, low_rank, norms, products, queries, reductions, reshaping, sampling, scattering,
-    searching, selection, shapes, sorting, special, statistics, triangles, triangular, uniqueness, windows,
+    arithmetic, arrangement, attributes, complexes, contractions, cumulative, decompositions, distances, elementwise, linear_algebra, low_rank, norms, products, queries, reductions, reshaping, sampling, scattering,
+    searching, selection, shapes, sorting, special, spectrograms, statistics, triangles, triangular, uniqueness, windows,
 )
 
 HOMES = (
     elementwise, shapes, selection, reductions, products, queries, special, arithmetic, arrangement, reshaping, scattering,
-    cumulative, sorting, searching, uniqueness, statistics, attributes, distances, triangular, triangles, contractions, decompositions, linear_algebra, norms, low_rank, sampling, windows,
+    cumulative, sorting, searching, uniqueness, statistics, attributes, distances, triangular, triangles, contractions, decompositions, linear_algebra, norms, low_rank, sampling, windows, complexes, spectrograms,
 )
 for _home in HOMES[::-1]:  # where two files share a name, as `norm`, that of the first file is public
     globals().update({name: value for name, value in vars(_home).items() if getattr(value, "__module__", None) == _home.__name__})

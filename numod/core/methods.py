@@ -26,7 +26,7 @@ POINTWISE = {
 ALIASES = {
     "absolute": "abs", "negative": "neg", "multiply": "mul", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "fix": "trunc",
-    "expit": "sigmoid", "sgn": "sign",
+    "expit": "sigmoid",
 }
 def row_function(row: object) -> Callable:
     """A pointwise row as a function with `out`."""
@@ -264,7 +264,7 @@ def _operator(row: object) -> Callable:
         try:
             return apply(row, (self, other))
         except TypeError:
-            if isinstance(other, (Tensor, int, float, bool)) or dtypes_number(other):
+            if isinstance(other, (Tensor, int, float, bool, complex)) or dtypes_number(other):
                 raise
             return apply(row, (self, creation.as_tensor(other))) if isinstance(other, ndarray) else NotImplemented
 
@@ -357,6 +357,7 @@ Tensor.__contains__ = _contains
 Tensor.__reversed__ = lambda self: f.flip(self, 0) if self.ndim else self
 Tensor.__bool__, Tensor.__index__, Tensor.__iter__ = _truth, _index, _iterate
 Tensor.__int__, Tensor.__float__ = lambda self: int(_only(self)), lambda self: float(_only(self))
+Tensor.__complex__ = lambda self: complex(_only(self))
 Tensor.__setattr__ = object.__setattr__
 
 # ---- small conveniences
@@ -371,12 +372,10 @@ def _conversion(kind: dtypes.dtype) -> Callable:
 
 
 for _name, _kind in {"float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
-                     "half": "float16", "bfloat16": "bfloat16"}.items():
+                     "half": "float16", "bfloat16": "bfloat16", "cfloat": "complex64", "cdouble": "complex128"}.items():
     setattr(Tensor, _name, _conversion(dtypes.ALL[_kind]))
 Tensor.T = property(lambda self: f.permute(self, *range(self.ndim - 1, -1, -1)), doc="All dimensions in reverse order; a view.")
 Tensor.mT = property(lambda self: f.transpose(self, -2, -1), doc="The last two dimensions swapped; a view.")
-Tensor.H = property(lambda self: f.t_(self), doc="A matrix transposed (the conjugate transpose of real numbers); a view.")
-Tensor.real = property(lambda self: self, doc="The tensor itself: there are no complex dtypes.")
 
 
 def _cpu(self: Tensor) -> Tensor:

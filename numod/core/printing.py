@@ -87,7 +87,7 @@ def _body(tensor: Any) -> str:
     summarised = tensor.numel() > _options.threshold
     if summarised:  # before any formatting, so that the cost is that of what is shown
         values = _keep_edges(values)
-    texts, width = _float_texts(values) if tensor.dtype.is_floating_point else _exact_texts(values)
+    texts, width = {"f": _float_texts, "c": _complex_texts}.get(values.dtype.kind, _exact_texts)(values)
     return _join(iter(texts), tuple(tensor.shape), _Layout(width, summarised), len(_PREFIX))
 
 
@@ -95,7 +95,8 @@ def _suffixes(tensor: Any, default_dtype: str) -> list[str]:
     """The keyword arguments after the values, in PyTorch's order."""
     name, meta, empty = str(tensor.dtype).split(".")[-1], tensor.device.type == "meta", tensor.numel() == 0
     # With no values to see, int and bool do not go without saying.
-    unmarked = (default_dtype,) if meta or empty else (default_dtype, *_UNMARKED_DTYPES)
+    default = (default_dtype, "complex128" if default_dtype == "float64" else "complex64")
+    unmarked = (default_dtype,) if meta or empty else (*default, *_UNMARKED_DTYPES)
     suffixes = []
     if tensor.device.type != "cpu":
         suffixes.append(f"device='{tensor.device}'")
@@ -133,6 +134,12 @@ def _float_texts(values: np.ndarray) -> tuple[list[str], int]:
     return texts, max((len(texts[place]) for place in np.flatnonzero(measured)), default=1)
 
 
+def _complex_texts(values: np.ndarray) -> tuple[list[str], int]:
+    """The texts of complex numbers, their real parts one below the other, and the width PyTorch gives their column."""
+    (real, width), (imag, other) = _float_texts(values.real), _float_texts(values.imag)
+    return [a.rjust(width) + ("" if b.startswith("-") else "+") + b + "j" for a, b in zip(real, imag)], width + other + 1
+
+
 def _float_style(magnitudes: np.ndarray) -> tuple[str, bool]:
     """The format for finite non-zero numbers of these sizes, and whether it shows them as whole numbers."""
     if magnitudes.size == 0:
@@ -151,7 +158,8 @@ def _float_style(magnitudes: np.ndarray) -> tuple[str, bool]:
 def _join(texts: Iterator[str], shape: tuple[int, ...], layout: _Layout, indent: int) -> str:
     """The nested brackets around the next texts, for a tensor of `shape`; `indent` is the column of the first bracket."""
     if not shape:
-        return next(texts).rjust(layout.width)
+        text = next(texts)
+        return text if text.endswith("j") else text.rjust(layout.width)
     cut = layout.summarised and shape[0] > 2 * _options.edgeitems
     count = 2 * _options.edgeitems if cut else shape[0]
     inner = shape[1:]

@@ -87,7 +87,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: 
 def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:  # noqa: A002
     """beta * input + alpha * product, of product's shape; with beta 0 the input is not read, so that NaN in it does not propagate."""
     for label, factor in (("beta", beta), ("alpha", alpha)):
-        if isinstance(factor, float) and not product.is_floating_point():
+        if isinstance(factor, (float, complex)) and not product.dtype.differentiable:
             raise RuntimeError(f"For integral input tensors, argument {label} must not be a floating point number.")
     if input.dtype is not product.dtype:
         raise RuntimeError(f"{name}: expected input and the matrices to have the same dtype, but got: {input.dtype} != {product.dtype}; convert one with .to()")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import log1p, pi
 
 from .. import dtypes
@@ -12,6 +12,7 @@ from ..dtypes import dtype as DType
 from ..ops import table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply_into, listeners
+from .complexes import view_as_complex
 from .creation import _shape, constant, empty_like, factory, tensor
 from .elementwise import write_result
 from .searching import searchsorted
@@ -124,14 +125,22 @@ def _drawn(op: object, numbers: tuple, shape: tuple, generator: Generator | None
 
 @factory
 def rand(*size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
-    """Random numbers, uniform in [0, 1)."""
+    """Uniform in [0, 1); of a complex number both parts."""
+    if dtype is not None and dtype.is_complex:
+        return _of_parts(rand, _shape(size, "rand"), 1.0, generator, dtype, device, requires_grad)
     return _drawn(t.uniform, (0.0, 1.0), _shape(size, "rand"), generator, dtype, device, requires_grad)
 
 
 @factory
 def randn(*size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
-    """Random numbers with standard normal distribution."""
+    """Standard normal; a complex number's parts have half of the variance each."""
+    if dtype is not None and dtype.is_complex:
+        return _of_parts(randn, _shape(size, "randn"), 0.5**0.5, generator, dtype, device, requires_grad)
     return _drawn(t.normal, (0.0, 1.0), _shape(size, "randn"), generator, dtype, device, requires_grad)
+
+
+def _of_parts(draw: Callable, shape: tuple, scale: float, generator: Generator | None, dtype: DType, device: object, requires_grad: bool) -> Tensor:
+    return view_as_complex(draw(*shape, 2, generator=generator, dtype=dtype.real, device=device) * scale).requires_grad_(requires_grad)
 
 
 def normal(
@@ -226,6 +235,9 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     """Fill with normal numbers."""
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    if self.is_complex():
+        self.copy_(view_as_complex(_drawn(t.normal, (0.0, float(std) * 0.5**0.5), (*self.shape, 2), generator, self.dtype.real, self.device, False)) + mean)
+        return self
     return _fill(self, t.normal, (float(mean), float(std)), generator)
 
 

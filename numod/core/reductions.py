@@ -154,7 +154,7 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
     dim, correction = _unbiased(dim, unbiased, correction)
-    if not input.is_floating_point():
+    if not input.dtype.differentiable:
         raise RuntimeError(f"std and var only support floating point and complex dtypes, got {input.dtype}; convert first, for example with .float()")
     dims = normalize_dims(None if dim is None or dim == () or dim == [] else dim, input.ndim)
     rest = prod(input.shape[d] for d in dims) - correction
@@ -163,7 +163,7 @@ def var_mean(
             "var(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output numel).", stacklevel=3,
         )
     middle = mean(input, dims, True)
-    total = sum(t.square(input - middle), dims, keepdim)
+    total = sum(t.square(t.abs(input - middle) if input.is_complex() else input - middle), dims, keepdim)
     return total / (rest if rest > 0 else 0.0), middle if keepdim else squeeze(middle, dims)
 
 
@@ -192,10 +192,11 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"norm: p must be a number or 'fro', got {p!r}; numod.linalg.matrix_norm has the norms of matrices")
     p = 2.0 if p in (None, "fro", 2) else float(p)
-    if not input.is_floating_point():
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point tensor as input. Got {input.dtype.short}")
+    if not input.dtype.differentiable:
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.short}")
     if dtype is not None:
         input = to(input, dtype)  # noqa: A001
+    input = t.abs(input) if input.is_complex() else input  # noqa: A001
     if p in (float("inf"), float("-inf")) and not input.numel() and dim is None:
         raise RuntimeError(f"linalg.vector_norm cannot compute the {p} norm on an empty tensor because the operation does not have an identity")
     if p == 2.0:

@@ -149,7 +149,7 @@ def sum_to_size(input: Tensor, *size: int) -> Tensor:  # noqa: A002
     dims = tuple(range(lead)) + tuple(d + lead for d, n in enumerate(size) if n == 1 and input.shape[d + lead] != 1)
     if not dims:
         return input
-    return apply(r.sum, (input,), (dims, True, input.dtype if input.dtype.is_floating_point else dtypes.int64)).reshape(size)
+    return apply(r.sum, (input,), (dims, True, input.dtype if input.dtype.differentiable else dtypes.int64)).reshape(size)
 
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:  # noqa: A002

@@ -113,8 +113,8 @@ class Tensor:
         return self._layout.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        """False: there are no complex dtypes."""
-        return False
+        """Whether the dtype is a complex one."""
+        return self._layout.dtype.is_complex
 
     def is_signed(self) -> bool:
         """Whether the dtype has negative numbers."""
@@ -147,7 +147,7 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients are computed for this tensor. Can be set on leaves of floating dtype."""
+        """Whether gradients are computed for this tensor. Can be set on leaves of floating or complex dtype."""
         return self._requires_grad or self.grad_fn is not None
 
     @requires_grad.setter
@@ -157,8 +157,8 @@ class Tensor:
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't "
                 "require differentiation use var_no_grad = var.detach()."
             )
-        if value and not self.dtype.is_floating_point:
-            raise RuntimeError(f"only Tensors of floating point dtype can require gradients, got {self.dtype}")
+        if value and not self.dtype.differentiable:
+            raise RuntimeError(f"only Tensors of floating point and complex dtype can require gradients, got {self.dtype}")
         if value and self._inference and not Tensor._modes.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed. Clone it first.")
         if self._pictured and bool(value) is not self._requires_grad:
@@ -235,7 +235,7 @@ class Tensor:
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"data must be a Tensor, got {type(value).__name__}")
-        if self._requires_grad and not value.dtype.is_floating_point:
+        if self._requires_grad and not value.dtype.differentiable:
             raise RuntimeError(f"data set to a tensor that requires gradients must be floating point, got {value.dtype}")
         changes.note()
         version = self._storage.version

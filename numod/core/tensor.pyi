@@ -65,7 +65,7 @@ class Tensor:
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
         """In-place addr."""
     def adjoint(self) -> Tensor:
-        """The last two dimensions transposed (the conjugate transpose of a real tensor)."""
+        """The conjugate, transposed in its last two dimensions."""
     def all(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
         """Whether all elements are true (not zero)."""
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
@@ -196,12 +196,16 @@ class Tensor:
         """Converted to uint8; the tensor itself if it has that dtype."""
     def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Fill with Cauchy distributed numbers."""
+    def cdouble(self, memory_format: object = ...) -> Tensor:
+        """Converted to complex128; the tensor itself if it has that dtype."""
     def ceil(self) -> Tensor:
         """ceil of every element."""
     def ceil_(self) -> Tensor:
         """In-place ceil."""
     def celu_(self, *others: object, **named: object) -> Tensor:
         """In-place celu."""
+    def cfloat(self, memory_format: object = ...) -> Tensor:
+        """Converted to complex64; the tensor itself if it has that dtype."""
     def char(self, memory_format: object = ...) -> Tensor:
         """Converted to int8; the tensor itself if it has that dtype."""
     def cholesky(self, upper: _bool = False) -> Tensor:
@@ -231,11 +235,11 @@ class Tensor:
     def clone(self, *, memory_format: _memory_format = ...) -> Tensor:
         """A copy with memory of its own."""
     def conj(self) -> Tensor:
-        """The tensor itself: its numbers are real."""
+        """The complex conjugate, computed; a real tensor itself."""
     def conj_physical(self) -> Tensor:
-        """The tensor itself: its numbers are real."""
+        """The complex conjugate, computed; a real tensor itself."""
     def conj_physical_(self) -> Tensor:
-        """The tensor itself: its numbers are real."""
+        """In-place conj_physical."""
     def contiguous(self, memory_format: _memory_format = ...) -> Tensor:
         """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
     def copy_(self, src: Tensor, non_blocking: _bool = False) -> Tensor:
@@ -495,6 +499,11 @@ class Tensor:
         """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other). There is no gradient for `input`."""
     def igammac_(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         """In-place igammac."""
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary parts, as a view."""
+    @imag.setter
+    def imag(self, value: Tensor) -> None: ...
     def index_add(self, *arguments: object, **named: object) -> Tensor:
         """A copy of `input` after index_add_."""
     def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: _float = 1) -> Tensor:
@@ -524,9 +533,9 @@ class Tensor:
     def inverse(self) -> Tensor:
         """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
     def is_complex(self) -> _bool:
-        """False: there are no complex dtypes."""
+        """Whether the dtype is a complex one."""
     def is_conj(self) -> _bool:
-        """False: there are no lazily conjugated tensors."""
+        """False: conjugates and negatives are computed at once here, never put off."""
     def is_contiguous(self, memory_format: _memory_format = ...) -> _bool:
         """Whether the elements lie in row-major order, or that of a memory format, without gaps."""
     @property
@@ -557,7 +566,7 @@ class Tensor:
     @property
     def is_mtia(self) -> Any: ...
     def is_neg(self) -> _bool:
-        """False: there are no lazily negated tensors."""
+        """False: conjugates and negatives are computed at once here, never put off."""
     @property
     def is_nested(self) -> Any: ...
     def is_nonzero(self) -> _bool:
@@ -597,7 +606,9 @@ class Tensor:
     def isposinf(self) -> Tensor:
         """isposinf of every element."""
     def isreal(self) -> Tensor:
-        """True everywhere: there are no complex dtypes."""
+        """Whether each element's imaginary part is 0."""
+    def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
+        """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
     def item(self) -> _float | _int | _bool:
         """The value of a tensor of one element, as a Python number."""
     @property
@@ -702,7 +713,8 @@ class Tensor:
     def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
         """X with A X = b, from `lu_factor` of A: the older order of arguments."""
     @property
-    def mH(self) -> Tensor: ...
+    def mH(self) -> Tensor:
+        """The conjugate, transposed in its last two dimensions."""
     @property
     def mT(self) -> Tensor: ...
     def map_(self, tensor: Tensor, callable: Callable) -> Tensor:
@@ -887,7 +899,10 @@ class Tensor:
     def ravel(self) -> Tensor:
         """All elements in one dimension."""
     @property
-    def real(self) -> Tensor: ...
+    def real(self) -> Tensor:
+        """The real parts, as a view; a real tensor itself."""
+    @real.setter
+    def real(self, value: Tensor) -> None: ...
     def reciprocal(self) -> Tensor:
         """reciprocal of every element."""
     def reciprocal_(self) -> Tensor:
@@ -916,7 +931,7 @@ class Tensor:
         """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
     @property
     def requires_grad(self) -> _bool:
-        """Whether gradients are computed for this tensor. Can be set on leaves of floating dtype."""
+        """Whether gradients are computed for this tensor. Can be set on leaves of floating or complex dtype."""
     @requires_grad.setter
     def requires_grad(self, value: _bool) -> None: ...
     def requires_grad_(self, requires_grad: _bool = True) -> Tensor:
@@ -930,9 +945,9 @@ class Tensor:
     def resize_as_(self, the_template: Tensor, *, memory_format: object = None) -> Tensor:
         """`resize_` to the shape of another tensor."""
     def resolve_conj(self) -> Tensor:
-        """The tensor itself: its numbers are real."""
+        """The tensor: conjugates and negatives are computed at once here, never put off."""
     def resolve_neg(self) -> Tensor:
-        """The tensor itself: its numbers are real."""
+        """The tensor: conjugates and negatives are computed at once here, never put off."""
     def retain_grad(self) -> None:
         """Keep the gradient of a computed tensor in `.grad`."""
     @property
@@ -973,9 +988,9 @@ class Tensor:
     def set_(self, source: Tensor | None = None, storage_offset: _int = 0, size: Sequence[_int] | None = None, stride: Sequence[_int] | None = None) -> Tensor:
         """Refer to the storage, sizes and strides of another tensor, or to a storage with those given; without arguments, to no elements."""
     def sgn(self) -> Tensor:
-        """sign of every element."""
+        """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
     def sgn_(self) -> Tensor:
-        """In-place sign."""
+        """In-place sgn."""
     @property
     def shape(self) -> _Size:
         """Sizes of the dimensions."""
@@ -1037,6 +1052,8 @@ class Tensor:
         """Square root of `var`."""
     def std_mean(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
         """(standard deviation, mean) over dimensions."""
+    def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
+        """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex."""
     def storage(self) -> Any:
         """The storage that the tensor shares with its views, as elements of its dtype."""
     def storage_offset(self) -> _int:
@@ -1150,7 +1167,7 @@ class Tensor:
     def var_mean(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
         """(variance, mean) over dimensions."""
     def vdot(self, other: Tensor) -> Tensor:
-        """The dot product of two vectors."""
+        """The product of two vectors, the first conjugated."""
     def view(self, *shape: _int | _dtype, size: Sequence[_int] | None = None, dtype: _dtype | None = None) -> Tensor:
         """The same memory in another shape, or read as another dtype."""
     def view_as(self, other: Tensor) -> Tensor:

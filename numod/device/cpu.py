@@ -84,7 +84,7 @@ def namespace() -> dict[str, object]:
     """Names a kernel's source may use: types that cast, views of a float's bits, `divide`, and the decorator of helper functions."""
     from numba import types
 
-    names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64")}
+    names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64", "complex64", "complex128")}
     return {
         **names, **_bit_views(), **_views(), **tiles.functions(), **byte_tiles.functions(), **dots.functions(), **extremes.functions(), **lines.functions(), **weighing.functions(),
         "boolean": types.boolean, "gemm": _gemm(), "rounded_product": _rounded_product(), "divide": division.divide(), "device_function": compiler.device_function,
@@ -137,7 +137,7 @@ def _views() -> dict[str, Callable]:
 
         return types.int64(array), generate
 
-    names = ("uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64")
+    names = ("uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "complex64", "complex128")
     return {"address_of": address_of, **{f"view_{name}": _view_of(getattr(types, name)) for name in names}}
 
 

@@ -230,13 +230,14 @@ def namespace() -> dict[str, object]:
     from numba import cuda
 
     integers = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp")
+    numbers = ("float32", "float64", "complex64", "complex128")
     common = {"cuda": cuda, "device_function": cuda.jit(device=True), "rounded_product": _rounded_product(), **_bit_views()}
     if config.cuda_simulator():
-        types = {name: getattr(np, name) for name in (*integers, "float32", "float64")}
+        types = {name: getattr(np, name) for name in (*integers, *numbers)}
         return {**types, "uintp": int, "boolean": bool, **common}
     from numba import types
 
-    names = {name: getattr(types, name) for name in (*integers, "float32", "float64")}
+    names = {name: getattr(types, name) for name in (*integers, *numbers)}
     return {**names, "boolean": types.boolean, **common, **(_extremes() if _own() else {})}
 
 

@@ -341,6 +341,9 @@ def words(signature: list[str]) -> tuple[struct.Struct, str]:
             step = np.dtype(kind[:-2]).itemsize
             form += "qqqqQqq"
             values += ["0", "0", f"a{k}.size", str(step), f"a{k}.address", f"a{k}.size", str(step)]
+        elif kind == "complex128":  # its parts are two arguments
+            form += "dd"
+            values += [f"a{k}.real", f"a{k}.imag"]
         else:
             form += {"int64": "q", "float64": "d"}[kind]
             values.append(f"a{k}")

@@ -141,7 +141,7 @@ class _Fusion:
         arguments = tuple([self.layouts[each] if isinstance(each, Value) else type(each) for each in step.inputs])
         compute = step.op.types(arguments, step.parameters)[0]
         whole = all(each.dtype.compute is each.dtype for each in (layout, *(self.layouts[k] for k in tensors)))
-        return compute if whole and compute.kind != "b" else None
+        return compute if whole and compute.kind not in "bc" else None  # parts of complex numbers have another dtype than the loop
 
     def _add(self, step: Step, dtype: DType) -> None:
         """Add a step to the open group that produces one of its inputs, or to another of the same shape, or start a group."""

@@ -211,7 +211,7 @@ class _Lowering:
 
     def _argument(self, each: object, device: object) -> object:
         """An argument of a recorded call: spans and numbers as they are; an array that the launch allocated becomes a local buffer."""
-        if isinstance(each, (Span, int, float)):
+        if isinstance(each, (Span, int, float, complex)):
             return each
         if id(each) not in self.scratch:
             self.scratch[id(each)] = Buffer("local", each.size, np.dtype(each.dtype), device), each  # the array is kept alive so that its id is not reused

@@ -23,7 +23,7 @@ from functools import cache
 
 from ..dtypes import dtype as DType
 from . import build as builder
-from . import bessel, block, direct, grid, panels, planes, scalar, special, teams  # noqa: F401  the others add their functions to those of scalar
+from . import bessel, block, complexes, direct, grid, panels, planes, scalar, special, teams  # noqa: F401  the others add their functions to those of scalar
 from .divide import divided
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` return integers, which cannot hold an infinity
@@ -162,7 +162,7 @@ def _version_of_vectors() -> str:
 
 def _real(dtype: DType) -> str:
     """The type of float literals in a kernel of this dtype."""
-    return dtype.compute.name if dtype.kind == "f" else "float64"
+    return dtype.real.compute.name if dtype.differentiable else "float64"
 
 
 def _helpers(source: str, without: Container[str]) -> list[str]:

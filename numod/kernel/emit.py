@@ -81,7 +81,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     arrays = [each.name for each in tensors] + loop.written()
     arguments = arrays + [each.name for each in numbers] + ["n"]
     types = [f"{each.dtype.storage.name}[]" for each in tensors] + [f"{o.dtype.storage.name}[]" for o in loop.outputs if o.over is None]
-    types += ["int64" if each.dtype.kind != "f" else "float64" for each in numbers] + ["int64"]
+    types += [number_type(each.dtype) for each in numbers] + ["int64"]
     dense = rank == 1 and "s" not in classes
     if not dense:
         extra = _geometry_names(arrays, classes, rank)
@@ -189,6 +189,11 @@ def dot(index: str, step: str, rank: int) -> str:
     return " + ".join(f"{index}{k} * {step}{k}" for k in range(rank)) or "0"
 
 
+def number_type(dtype: DType) -> str:
+    """How a kernel takes a Python number of this dtype."""
+    return {"f": "float64", "c": "complex128"}.get(dtype.kind, "int64")
+
+
 def cast(dtype: DType, text: str, each: Input | None = None) -> str:
     """Text that converts a value to the type `dtype` is computed in."""
     if each is not None and each.condition:
@@ -201,7 +206,7 @@ def cast(dtype: DType, text: str, each: Input | None = None) -> str:
 def load(dtype: DType, each: Input, index: str) -> str:
     """Text that reads an element as the compute dtype."""
     text = _widened(f"{each.name}[{index}]", each.dtype)
-    if each.dtype.kind == "b" or each.condition:
+    if each.dtype.kind == "b" or each.condition or (dtype.kind == "b" and each.dtype.is_complex):
         text = f"({text} != 0)"
         if each.condition or dtype.kind == "b":
             return text
@@ -242,7 +247,7 @@ class Writer:
 
     def _call(self, node: Call) -> tuple[str, str]:
         formula = node.formula
-        body = formula.integer if formula.integer is not None and self.dtype.kind != "f" else formula.body
+        body = formula.body_for(self.dtype.kind)
         if callable(body):
             inner = as_expression(body(*node.arguments))
             self._visit(inner)
@@ -254,6 +259,8 @@ class Writer:
         text = re.sub(r"\b(condition|x|y|z)\b", lambda found: names[found[0]], body)
         if formula.result == "bool":
             return self._define(f"boolean({text})"), "truth"
+        if formula.result in ("real", "complex"):
+            return self._define(cast(self.dtype.real if formula.result == "real" else self.dtype.to_complex(), text)), "value"
         return self._define(cast(self.dtype, text)), "value"
 
     def _as(self, node: Expression, kind: str) -> str:

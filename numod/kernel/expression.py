@@ -113,18 +113,25 @@ class Call(Expression):
 class Formula:
     """A scalar function by name. `derivatives` maps an input's name to `lambda g, <inputs or out>: gradient` over formulas.
 
-    `result`: "same" (dtype of the inputs), "float" (integers become the default float) or "bool". `conditions`: inputs that are truth values.
-    `integers`: inputs that stay int64. `integer`: the body for integer dtypes, where it differs. Without `derivatives` a lambda is differentiated symbolically; a text without them has no gradient.
+    `result`: "same" (dtype of the inputs), "float" (integers become the default float), "real" or "complex" (a complex number's part, or the reverse) or "bool".
+    `conditions`: inputs that are truth values. `integers`: inputs that stay int64. `integer`: the body for integer dtypes, where it differs.
+    `complex`: the body for complex dtypes, or True where it is the same. Without `derivatives` a lambda is differentiated symbolically; a text without them has no gradient.
     """
 
     def __init__(
         self, name: str, body: str | Callable, derivatives: dict[str, Callable], result: str = "same", integer: str | Callable | None = None,
-        conditions: tuple[str, ...] = (), integers: tuple[str, ...] = (), inputs: tuple[str, ...] | None = None,
+        complex: str | Callable | bool = False, conditions: tuple[str, ...] = (), integers: tuple[str, ...] = (), inputs: tuple[str, ...] | None = None,  # noqa: A002
     ) -> None:
         self.name, self.body, self.derivatives = name, body, derivatives
-        self.result, self.integer, self.conditions, self.integers = result, integer, conditions, integers
+        self.result, self.integer, self.complex, self.conditions, self.integers = result, integer, complex, conditions, integers
         self.inputs = inputs if inputs is not None else _text_inputs(body) if isinstance(body, str) else parameter_names(body)
-        self.opaque = isinstance(body, str) or bool(derivatives) or integer is not None
+        self.opaque = isinstance(body, str) or bool(derivatives) or integer is not None or complex not in (True, False)
+
+    def body_for(self, kind: str) -> str | Callable:
+        """The body for a kind of dtype."""
+        if kind == "c":
+            return self.body if self.complex in (True, False) else self.complex
+        return self.body if kind == "f" or self.integer is None else self.integer
 
     def express(self, *arguments: object) -> Expression:
         """This formula applied to expressions or numbers. A lambda without derivatives of its own is expanded at once."""

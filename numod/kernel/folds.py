@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..dtypes import dtype as DType
-from .emit import Input, Writer, cast, dot, literal, load, stored, unravel
+from .emit import Input, Writer, cast, dot, literal, load, number_type, stored, unravel
 from .expression import Expression
 
 BLOCK = 1 << 10  # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow with the length
@@ -148,7 +148,7 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0) -> tuple[str, 
         lines += [" " * 12 + line for line in _combined(fold, "total", "part", fold.wide)]
         lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
     types = [f"{each.dtype.storage.name}[]" for each in tensors] + [f"{fold.result.storage.name}[]"]
-    types += ["int64" if each.dtype.kind != "f" else "float64" for each in numbers] + ["int64"] * 4
+    types += [number_type(each.dtype) for each in numbers] + ["int64"] * 4
     return "\n".join(lines) + "\n", ", ".join(types)
 
 

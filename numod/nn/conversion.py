@@ -88,15 +88,15 @@ class Convertible:
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move or convert, in place: `to(device)`, `to(dtype)`, `to(device, dtype)`, `to(tensor)`, each with `non_blocking`.
 
-        Only floating tensors are converted to a dtype, which must be floating (TypeError). Parameters and buffers keep their identity,
+        Only floating and complex tensors are converted to a dtype, which must be one of these (TypeError). Parameters and buffers keep their identity,
         so optimizers stay valid and shared tensors stay shared.
         """
         target = parse_to(*args, **kwargs)
         dtype = target.pop("dtype", None)
-        if dtype is not None and not dtype.is_floating_point:
+        if dtype is not None and not dtype.differentiable:
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
         floating = target if dtype is None else {**target, "dtype": dtype}
-        return self._apply(lambda tensor: tensor.to(**(floating if tensor.is_floating_point() else target)))
+        return self._apply(lambda tensor: tensor.to(**(floating if tensor.dtype.differentiable else target)))
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """Move to `device` without copying values, which are left undefined."""

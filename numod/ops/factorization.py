@@ -8,10 +8,14 @@ import numpy as np
 
 from .. import dtypes
 from ..device.layout import layout
+from ..dtypes import dtype as DType
 from ..errors import LinAlgError
 from .op import Op, Plan
 
-_INTEGERS = {"pivots": dtypes.int32, "info": dtypes.int32, "order": dtypes.int64}  # results that hold counts and indices
+_KINDS = {  # results that hold counts and indices, and those that are real, or complex, whatever the matrix
+    **{name: lambda dtype: dtypes.int32 for name in ("lu.pivots", "lu.info", "ldl.pivots", "ldl.info")}, "lu.order": lambda dtype: dtypes.int64, "order.order": lambda dtype: dtypes.int64,
+    "eigh.values": DType.to_real, "slogdet.logabsdet": DType.to_real, "eig.values": DType.to_complex, "eig.vectors": DType.to_complex,
+}  # fmt: skip
 
 
 class Factorization(Op):
@@ -35,7 +39,7 @@ class Factorization(Op):
             raise NotImplementedError(f"linalg.{self.name}: there is no kernel for {first.device}; move the matrix with .cpu() first")
         made = self.shapes(*(tuple(each.shape) for each in arguments), *parameters)
         made = dict(zip(self.outputs, made)) if self.outputs else {self.name: made}
-        results = tuple(layout(shape, _INTEGERS.get(name, first.dtype), first.device) for name, shape in made.items())
+        results = tuple(layout(shape, _KINDS.get(f"{self.name}.{name}", lambda dtype: dtype)(first.dtype), first.device) for name, shape in made.items())
 
         def launch(*buffers: np.ndarray) -> None:
             arrays = [data[: each.size].reshape(each.shape) for each, data in zip(arguments, buffers)]
@@ -132,11 +136,10 @@ def _minor(a: np.ndarray) -> int:
 
 
 def _eig(a: np.ndarray) -> tuple:
-    """Eigenvalues and vectors where they are real; RuntimeError where not."""
-    values, vectors = np.linalg.eig(a)
-    if np.iscomplexobj(values) and (values.imag != 0).any():
-        raise RuntimeError("linalg.eig: the matrix has complex eigenvalues, and numod has no complex dtypes; for symmetric matrices use linalg.eigh")
-    return values.real, vectors.real
+    """Eigenvalues and vectors, of length 1."""
+    if not np.isfinite(a).all():
+        raise RuntimeError("linalg.eig: input tensor should not contain infs or NaNs.")
+    return np.linalg.eig(a)
 
 
 def _pinv(a: np.ndarray, atol: float, rtol: float, hermitian: bool) -> np.ndarray:

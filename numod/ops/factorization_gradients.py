@@ -30,36 +30,36 @@ def _gaps(values: object, powers: int = 1) -> object:
 
 
 def _inv_gradient(g: object, out: object) -> object:
-    return -(out.mT @ g @ out.mT)
+    return -(out.mH @ g @ out.mH)
 
 
 def _solve_gradient(g: object, a: object, out: object) -> tuple:
-    found = solve.apply((a.mT.contiguous(), g.contiguous()))
-    return -(found @ out.mT), found
+    found = solve.apply((a.mH.contiguous(), g.contiguous()))
+    return -(found @ out.mH), found
 
 
 def _triangular_gradient(g: object, a: object, out: object, upper: bool, unit: bool) -> tuple:
-    found = _triangular(a.mT, g, not upper, unit)
-    product = -(found @ out.mT)
+    found = _triangular(a.mH, g, not upper, unit)
+    product = -(found @ out.mH)
     return (product.triu(int(unit)) if upper else product.tril(-int(unit))), found
 
 
 def _cholesky_gradient(g: object, out: object) -> object:
     """Murray, Differentiation of the Cholesky decomposition, 2016: L^-T phi(L^T g) L^-1, symmetric."""
-    inner = (out.mT @ g).tril()
+    inner = (out.mH @ g).tril()
     inner = inner - 0.5 * inner.diagonal(0, -2, -1).diag_embed()
-    full = _triangular(out.mT, _triangular(out.mT, inner, True).mT, True).mT
-    return 0.5 * (full + full.mT)
+    full = _triangular(out.mH, _triangular(out.mH, inner, True).mH, True).mH
+    return 0.5 * (full + full.mH)
 
 
 def _slogdet_gradient(grads: list, a: object) -> object:
-    return a.new_zeros(a.shape) if grads[1] is None else _over(inv_or_infinite.apply((a,)).mT, grads[1])
+    return a.new_zeros(a.shape) if grads[1] is None else _over(inv_or_infinite.apply((a,)).mH, grads[1])
 
 
 def _det_gradient(g: object, a: object, out: object, recording: bool) -> object:
     """The transposed cofactors: by the singular values, so that singular matrices have them too; where they are differentiated again, by the inverse."""
-    if recording:
-        return _over(inv_or_infinite.apply((a,)).mT, g * out)
+    if recording or a.is_complex():
+        return _over(inv_or_infinite.apply((a,)).mH, g * out.conj())
     u, s, vh = svd.apply((a,), (True,))
     n = a.shape[-1]
     others = s.unsqueeze(-2).expand((*s.shape[:-1], n, n)).masked_fill(a.new_identity(n).bool(), 1).prod(-1)
@@ -114,19 +114,19 @@ def _svdvals_gradient(g: object, a: object) -> object:
 
 
 def _eigh_gradient(grads: list, values: object, vectors: object) -> object:
-    total = values.new_zeros(vectors.shape) if grads[0] is None else grads[0].diag_embed()
+    total = vectors.new_zeros(vectors.shape) if grads[0] is None else grads[0].diag_embed().to(vectors.dtype)
     if grads[1] is not None:
-        total = total + (vectors.mT @ grads[1]) / _gaps(values)
-    return vectors @ total @ vectors.mT
+        total = total + (vectors.mH @ grads[1]) / _gaps(values)
+    return vectors @ total @ vectors.mH
 
 
 def _eig_gradient(grads: list, values: object, vectors: object) -> object:
     """Boeddeker and others, On the computation of complex-valued gradients, 2017; vectors of length 1."""
     total = values.new_zeros(vectors.shape) if grads[0] is None else grads[0].diag_embed()
     if grads[1] is not None:
-        turn = vectors.mT @ grads[1]
-        total = total + (turn - (vectors.mT @ vectors) * turn.diagonal(0, -2, -1).unsqueeze(-2)) / _gaps(values)
-    return solve.apply((vectors.mT.contiguous(), (total @ vectors.mT).contiguous()))
+        turn = vectors.mH @ grads[1]
+        total = total + (turn - (vectors.mH @ vectors) * turn.diagonal(0, -2, -1).real.unsqueeze(-2)) / _gaps(values).conj()
+    return solve.apply((vectors.mH.contiguous(), (total @ vectors.mH).contiguous()))
 
 
 def _pinv_gradient(g: object, a: object, out: object) -> object:

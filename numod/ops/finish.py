@@ -57,7 +57,7 @@ class Finish:
         """Of its further arguments, in a signature."""
         outputs = [each for each in self.loop.outputs if each.over is None]
         arrays = [f"{each.dtype.storage.name}[]" for each in (*self.tensors(), *outputs)]
-        return [*arrays, *["int64"] * len(self.sizes()), *("float64" if each.dtype.kind == "f" else "int64" for each in self.numbers())]
+        return [*arrays, *["int64"] * len(self.sizes()), *(emit.number_type(each.dtype) for each in self.numbers())]
 
 
 def _array(each: emit.Input, steps: tuple[int, int, int]) -> str:

@@ -88,6 +88,7 @@ class Op:
     gradients: dict = {}
     joint: dict[tuple[str, ...], Callable] = {}  # joint gradients of several inputs, used instead of `gradients` if exactly these inputs require one
     apply: Callable  # (inputs, parameters): runs the op on tensors; set by `core.apply`
+    complex_form: Callable | None = None  # (inputs, parameters): computes it of complex tensors, where its own kernels do not, or have other gradients there
     is_view = False
     widens = True  # whether 16-bit floats are converted to float32 first; false if the op's kernels read them, or only move them
     differentiable = True

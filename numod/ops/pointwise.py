@@ -12,7 +12,7 @@ from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..kernel import bind, emit
 from ..kernel.expression import Expression, Formula, Symbol, as_expression, substitute, uses, vocabulary
-from .op import Op, Plan, single_device
+from .op import Op, Plan, argument_names, single_device
 
 rows: dict[str, Pointwise] = {}
 
@@ -20,6 +20,9 @@ rows: dict[str, Pointwise] = {}
 _OF_BOOLS = {  # operators that users try on bool masks, and what to use instead
     "neg": "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
 }
+
+
+_RESULTS = {"bool": lambda kind: dtypes.bool_, "real": DType.to_real, "complex": DType.to_complex}
 
 
 class Pointwise(Op, Formula):
@@ -36,10 +39,11 @@ class Pointwise(Op, Formula):
     def __init__(self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", keeps_order: bool = True, **formula: object) -> None:
         Op.__init__(self, name)
         Formula.__init__(self, name, body, derivatives, **formula)
-        self.accepts, self.keeps_order = accepts, keeps_order and not self.integers
+        self.accepts, self.keeps_order = accepts + "c" if self.complex else accepts, keeps_order and not self.integers
         self.defaults = getattr(body, "__defaults__", None) or ()
         self.differentiable = self.result != "bool" and (bool(derivatives) or callable(body))
         self._derived: dict[int, Callable | None] = {}
+        self._complex: Callable | None = None
         self._loops: dict[tuple, emit.Loop] = {}
 
     def __call__(self, *arguments: object) -> object:
@@ -85,17 +89,28 @@ class Pointwise(Op, Formula):
             values = [each for name, each in zip(self.inputs, arguments) if name not in self.conditions and name not in self.integers]
             tensors = [each for each in values if isinstance(each, Layout)]
             numbers = [each for each in values if not isinstance(each, Layout)]
-            if self.accepts == "f" and tensors:
-                numbers = []  # a Python float does not turn an integer op into a float op
+            if self.accepts.startswith("f") and tensors:
+                numbers = [each for each in numbers if each is complex]  # a Python float does not turn an integer op into a float op
             groups = [each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers
             compute = dtypes.result_type(*groups) if values else dtypes.bool_
-        if self.result == "float" and not compute.is_floating_point:
+        if self.result == "float" and not compute.differentiable:
             compute = dtypes.get_default_dtype()
         if compute.kind not in self.accepts:
             if compute.kind == "b" and self.name in _OF_BOOLS:
                 raise RuntimeError(_OF_BOOLS[self.name])
             raise NotImplementedError(f'"{self.name}" not implemented for \'{compute.short}\'; convert first, for example with .to(numod.float32)')
-        return compute, dtypes.bool_ if self.result == "bool" else compute
+        return compute, _RESULTS.get(self.result, lambda kind: kind)(compute)
+
+    @property
+    def complex_form(self) -> Callable | None:
+        """The same row with the gradients it has over complex tensors."""
+        if self.complex and self._complex is None:
+            self._complex = OverComplex(self)
+        return self._complex
+
+    @complex_form.setter
+    def complex_form(self, form: Callable) -> None:
+        self._complex = form
 
     def _loop(self, arguments: tuple, compute: DType, result: DType, over: str | None) -> emit.Loop:
         """The loop of this one row."""
@@ -134,9 +149,41 @@ class Pointwise(Op, Formula):
         names = tuple(each for each in symbols if each in uses(expression, symbols) or each == "g")
         # the derived row's inputs are renamed, since its own gradient also has a `g` and an `out`
         kept = {field: tuple(f"{each}_" for each in getattr(self, field) if each in names) for field in ("conditions", "integers")}
-        row = Pointwise(f"{self.name}_grad_{name}", _function_of(expression, symbols, names), {}, inputs=tuple(f"{each}_" for each in names), **kept)
+        row = Pointwise(
+            f"{self.name}_grad_{name}", _function_of(expression, symbols, names), {}, inputs=tuple(f"{each}_" for each in names), complex=bool(self.complex), **kept,
+        )
         row.asks_for = names
         return row
+
+
+class OverComplex(Op):
+    """A row over complex tensors. Its formula is holomorphic, so the gradient is PyTorch's g * conj(f'(x)): the row's own rule, of the conjugates of what it keeps."""
+
+    widens = False
+
+    def __init__(self, row: Pointwise) -> None:
+        super().__init__(row.name)
+        self.row, self.inputs, self.differentiable, self.defaults = row, row.inputs, row.differentiable, row.defaults
+        self.prepare, self.prepare_into = row.prepare, row.prepare_into
+
+    def __call__(self, inputs: tuple, parameters: tuple) -> object:
+        return Op.apply(self, inputs, parameters)
+
+    def gradient_of(self, position: int) -> Callable | None:
+        rule = self.row.gradient_of(position)
+        if rule is None:
+            return None
+
+        def gradient(g: object, *kept: object) -> object:
+            values = (g, *[_conjugate(each) for each in kept])
+            return Op.apply(rule, values) if isinstance(rule, Op) else rule(*values)
+
+        gradient.asks_for = argument_names(rule)
+        return gradient
+
+
+def _conjugate(value: object) -> object:
+    return value.conj() if hasattr(value, "conj") else value.conjugate()
 
 
 def _pass_on(g: object) -> object:

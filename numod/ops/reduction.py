@@ -56,11 +56,11 @@ class Reduction(Op):
 
     def fold(self, x: Layout, wanted: DType | None) -> folds.Fold:
         """The scalar functions and dtypes of this reduction for an input."""
-        compute = wanted or (dtypes.int64 if self.result == "sum" and not x.dtype.is_floating_point else x.dtype)
+        compute = wanted or (dtypes.int64 if self.result == "sum" and not x.dtype.differentiable else x.dtype)
         if compute.kind not in self.accepts:
             raise RuntimeError(f"{self.name}(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {compute.short}")
         compute = dtypes.bool_ if self.result == "bool" else compute
-        wide = dtypes.float64 if compute.is_floating_point and self.result == "sum" else compute.compute
+        wide = _wide(compute) if compute.differentiable and self.result == "sum" else compute.compute
         a, b, n, element = Symbol("a"), Symbol("b"), Symbol("n"), Symbol("x")
         return folds.Fold(
             as_expression(self.each(element)), as_expression(self.combine(a, b)), as_expression(self.finish(a, n)), self.start(compute), x.dtype, compute.compute, wide, compute
@@ -76,6 +76,11 @@ class Reduction(Op):
             return self.identity == "greatest"
         limits = dtypes.iinfo(compute)
         return limits.min if self.identity == "least" else limits.max
+
+
+def _wide(compute: DType) -> DType:
+    """What sums are kept in."""
+    return dtypes.float64 if compute.is_floating_point else dtypes.complex128
 
 
 def _gradient(rule: Callable) -> Callable:
@@ -247,11 +252,11 @@ def reduction(
 def _prod_gradient(g: object, x: object, out: object, dims: tuple) -> object:
     """g * out / x; for slices with zeros the product of the other elements is computed directly."""
     if not (x == 0).any()._observe():
-        return g * out / x
+        return g * (out / x).conj()
     moved = x.permute([d for d in range(x.ndim) if d not in dims] + list(dims))
     flat = moved.reshape(*moved.shape[: x.ndim - len(dims)], -1)
     n = flat.shape[-1]
-    others = flat.unsqueeze(-2).expand(*flat.shape[:-1], n, n).masked_fill(x.new_identity(n), 1).prod(-1).reshape(moved.shape)
+    others = flat.unsqueeze(-2).expand(*flat.shape[:-1], n, n).masked_fill(x.new_identity(n), 1).prod(-1).conj().reshape(moved.shape)
     return g * others.permute([([d for d in range(x.ndim) if d not in dims] + list(dims)).index(d) for d in range(x.ndim)])
 
 
@@ -261,13 +266,13 @@ def _extremum_gradient(g: object, x: object, out: object, dims: tuple) -> object
     return g * (hit / hit.sum(dims, keepdim=True))
 
 
-sum = reduction("sum", lambda a, b: a + b, 0, dx=lambda g: g, result="sum")  # noqa: A001
-mean = reduction("mean", lambda a, b: a + b, 0, finish=lambda a, n: a / n, dx=lambda g, count: g / count, result="sum", accepts="f")
-prod_ = reduction("prod", lambda a, b: a * b, 1, dx=_prod_gradient, result="sum")
+sum = reduction("sum", lambda a, b: a + b, 0, dx=lambda g: g, result="sum", accepts="buifc")  # noqa: A001
+mean = reduction("mean", lambda a, b: a + b, 0, finish=lambda a, n: a / n, dx=lambda g, count: g / count, result="sum", accepts="fc")
+prod_ = reduction("prod", lambda a, b: a * b, 1, dx=_prod_gradient, result="sum", accepts="buifc")
 amax = reduction("amax", lambda a, b: t.larger(a, b), "least", dx=_extremum_gradient)
 amin = reduction("amin", lambda a, b: t.smaller(a, b), "greatest", dx=_extremum_gradient)
-any_ = reduction("any", lambda a, b: t.logical_or(a, b), False, result="bool")
-all_ = reduction("all", lambda a, b: t.logical_and(a, b), True, result="bool")
+any_ = reduction("any", lambda a, b: t.logical_or(a, b), False, result="bool", accepts="buifc")
+all_ = reduction("all", lambda a, b: t.logical_and(a, b), True, result="bool", accepts="buifc")
 norm2 = reduction("norm2", lambda a, b: a + b, 0, each=lambda x: x * x, finish=lambda a, n: t.sqrt(a), result="sum", accepts="f",
                   dx=lambda g, x, out: (x / out).masked_fill(out == 0, 0.0) * g)
 norm1 = reduction("norm1", lambda a, b: a + b, 0, each=lambda x: t.abs(x), dx=lambda g, x: x.sign() * g, result="sum", accepts="f")

@@ -84,12 +84,12 @@ class Running(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,), (dim,) = arguments, parameters
-        result = x.dtype if x.dtype.is_floating_point else dtypes.int64
-        wide = dtypes.float64 if result.is_floating_point else dtypes.int64
+        result = x.dtype if x.dtype.differentiable else dtypes.int64
+        wide = dtypes.float64 if result.is_floating_point else dtypes.complex128 if result.is_complex else dtypes.int64
         out, (outer, n, inner) = layout(x.shape, result, x.device), split(x.shape, dim)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        if teams.sharing(x, n, inner):
+        if teams.sharing(x, n, inner) and not result.is_complex:
             return Plan(out, scan_team.running(x, self.name, self.join, self.identity, wide.storage, out.storage, n))
         source = bind.source_of(self.kernel).replace("wide(", f"{wide.name}(")
         launch = bind.launcher(x.device, self.name, source, f"{x.storage.name}[], {out.storage.name}[], int64, int64, int64", x.dtype, _work(x, dim))
@@ -137,6 +137,7 @@ def _backwards(x: object, dim: int) -> object:
 
 def _cumprod_gradient(g: object, x: object, out: object, dim: int) -> object:
     """The weighted results of each element, divided by it. After a row's first zero all is zero; at that zero the products of the others count."""
+    x, out = x.conj(), out.conj()
     if not (x == 0).any()._observe():
         return _backwards(g * out, dim) / x
     zeros = (x == 0).cumsum(dim)

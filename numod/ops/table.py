@@ -7,6 +7,7 @@ An input without a gradient rule is differentiated symbolically from the lambda;
 
 from __future__ import annotations
 
+from ..kernel.expression import Formula
 from .pointwise import pointwise, rows
 
 NUMBER, INTEGER, FLOAT = "uif", "bui", "f"  # kinds of dtypes that a row accepts
@@ -20,19 +21,20 @@ def zero(g):
 
 # ---- arithmetic
 
-add = pointwise("add", "x + y", dx=lambda g: g, dy=lambda g: g)
-sub = pointwise("sub", "x - y", dx=lambda g: g, dy=lambda g: -g, accepts=NUMBER)
-mul = pointwise("mul", "x * y", dx=lambda g, y: g * y, dy=lambda g, x: g * x)
-div = pointwise("div", "x / y", dx=lambda g, y: g / y, dy=lambda g, y, out: -g * out / y, result="float")
-neg = pointwise("neg", "-x", dx=lambda g: -g, accepts=NUMBER)
+add = pointwise("add", "x + y", dx=lambda g: g, dy=lambda g: g, complex=True)
+sub = pointwise("sub", "x - y", dx=lambda g: g, dy=lambda g: -g, accepts=NUMBER, complex=True)
+mul = pointwise("mul", "x * y", dx=lambda g, y: g * y, dy=lambda g, x: g * x, complex=True)
+div = pointwise("div", "x / y", dx=lambda g, y: g / y, dy=lambda g, y, out: -g * out / y, result="float", complex="complex_quotient(x, y)")
+neg = pointwise("neg", "-x", dx=lambda g: -g, accepts=NUMBER, complex=True)
 abs = pointwise("abs", "fabs(x)", integer="x if x >= 0 else -x", dx=lambda g, x: g * sign(x), accepts=NUMBER)  # noqa: A001
-add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y)
-square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x)
-reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * out * out, result="float")
+add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y, complex=True)
+nonnegative = Formula("nonnegative", "x >= 0", {}, result="bool", complex="x.real >= 0")
+square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x, complex=True)
+reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * out * out, result="float", complex=True)
 pow = pointwise(  # noqa: A001
     "pow", "power(x, y)", integer="x ** (y if y >= 0 else y & 1) if y >= 0 or x == 1 or x == -1 else 0",
     dx=lambda g, x, y: where(y == 0.0, 0.0, g * y * pow(x, y - 1.0)),
-    dy=lambda g, x, y, out: where((x == 0.0) & (y >= 0.0), 0.0, g * out * log(x)),
+    dy=lambda g, x, y, out: where((x == 0.0) & nonnegative.express(y), 0.0, g * out * log(x)), complex="complex_power(x, y)",
 )
 floor_divide = pointwise("floor_divide", "floor_quotient(x, y)", integer="x // y", dx=zero, dy=zero, accepts=NUMBER)
 trunc_divide = pointwise("trunc_divide", "trunc(x / y)", integer="truncated(x, y)", dx=zero, dy=zero, accepts=NUMBER)
@@ -61,39 +63,39 @@ clamp_min = pointwise("clamp_min", lambda x, min: maximum(x, min), dx=lambda g, 
 clamp_max = pointwise("clamp_max", lambda x, max: minimum(x, max), dx=lambda g, x, max: where(x <= max, g, 0.0),
                       dmax=lambda g, x, max: where(x > max, g, 0.0), accepts=NUMBER)
 lerp = pointwise("lerp", lambda x, end, weight: where(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1.0 - weight)),
-                 dx=lambda g, weight: g * (1.0 - weight), dend=lambda g, weight: g * weight, dweight=lambda g, x, end: g * (end - x), accepts=FLOAT)
-addcmul = pointwise("addcmul", lambda x, tensor1, tensor2, value=1: x + value * tensor1 * tensor2)
-addcdiv = pointwise("addcdiv", lambda x, tensor1, tensor2, value=1: x + value * tensor1 / tensor2, accepts=FLOAT)
+                 dx=lambda g, weight: g * (1.0 - weight), dend=lambda g, weight: g * weight, dweight=lambda g, x, end: g * (end - x), accepts=FLOAT, complex=lambda x, end, weight: x + weight * (end - x))
+addcmul = pointwise("addcmul", lambda x, tensor1, tensor2, value=1: x + value * tensor1 * tensor2, complex=True)
+addcdiv = pointwise("addcdiv", lambda x, tensor1, tensor2, value=1: x + value * tensor1 / tensor2, accepts=FLOAT, complex=True)
 
 # ---- copies and constants
 
-copy = pointwise("copy", "x", dx=lambda g: g)
-row_major = pointwise("row_major", "x", dx=lambda g: g, keeps_order=False)
+copy = pointwise("copy", "x", dx=lambda g: g, complex=True)
+row_major = pointwise("row_major", "x", dx=lambda g: g, keeps_order=False, complex=True)
 index = pointwise("index", "index", inputs=())
-fill = pointwise("fill", lambda value: value * 1)
+fill = pointwise("fill", lambda value: value * 1, complex=True)
 arange = pointwise("arange", lambda start, step: start + step * index())
 linspace = pointwise("linspace", lambda start, end, step, half, last: where(index() < half, start + step * index(), end - step * (last - index())))
 
 # ---- comparison and logic
 
-eq = pointwise("eq", "x == y", result="bool")
-ne = pointwise("ne", "x != y", result="bool")
+eq = pointwise("eq", "x == y", result="bool", complex=True)
+ne = pointwise("ne", "x != y", result="bool", complex=True)
 lt = pointwise("lt", "x < y", result="bool")
 le = pointwise("le", "x <= y", result="bool")
 gt = pointwise("gt", "x > y", result="bool")
 ge = pointwise("ge", "x >= y", result="bool")
-logical_and = pointwise("logical_and", "x & y", result="bool", conditions=("x", "y"))
-logical_or = pointwise("logical_or", "x | y", result="bool", conditions=("x", "y"))
-logical_xor = pointwise("logical_xor", "x ^ y", result="bool", conditions=("x", "y"))
-logical_not = pointwise("logical_not", "not x", result="bool", conditions=("x",))
-isnan = pointwise("isnan", "x != x", result="bool")
-isfinite = pointwise("isfinite", "x - x == x - x", integer="x == x", result="bool")
-isinf = pointwise("isinf", lambda x: logical_not(isfinite(x)) & (x == x), result="bool")
+logical_and = pointwise("logical_and", "x & y", result="bool", conditions=("x", "y"), complex=True)
+logical_or = pointwise("logical_or", "x | y", result="bool", conditions=("x", "y"), complex=True)
+logical_xor = pointwise("logical_xor", "x ^ y", result="bool", conditions=("x", "y"), complex=True)
+logical_not = pointwise("logical_not", "not x", result="bool", conditions=("x",), complex=True)
+isnan = pointwise("isnan", "x != x", result="bool", complex=True)
+isfinite = pointwise("isfinite", "x - x == x - x", integer="x == x", result="bool", complex=True)
+isinf = pointwise("isinf", lambda x: logical_not(isfinite(x)) & (x == x), result="bool", complex="complex_isinf(x)")
 isposinf = pointwise("isposinf", lambda x: isinf(x) & (x > 0), result="bool")
 isneginf = pointwise("isneginf", lambda x: isinf(x) & (x < 0), result="bool")
 signbit = pointwise("signbit", "copysign(real(1.0), x) < 0", integer="x < 0", result="bool")
 where = pointwise("where", "x if condition else y", conditions=("condition",),
-                  dx=lambda g, condition: where(condition, g, 0.0), dy=lambda g, condition: where(condition, 0.0, g))
+                  dx=lambda g, condition: where(condition, g, 0.0), dy=lambda g, condition: where(condition, 0.0, g), complex=True)
 bitwise_and = pointwise("bitwise_and", "x & y", accepts=INTEGER)
 bitwise_or = pointwise("bitwise_or", "x | y", accepts=INTEGER)
 bitwise_xor = pointwise("bitwise_xor", "x ^ y", accepts=INTEGER)
@@ -116,35 +118,35 @@ nan_to_num = pointwise("nan_to_num", lambda x, nan, posinf, neginf: where(isnan(
 
 # ---- exponentials and logarithms
 
-exp = pointwise("exp", "exp(x)", dx=lambda g, out: g * out, result="float")
+exp = pointwise("exp", "exp(x)", dx=lambda g, out: g * out, result="float", complex="complex_exp(x)")
 exp2 = pointwise("exp2", "exp2(x)", dx=lambda g, out: g * out * 0.6931471805599453, result="float")
-expm1 = pointwise("expm1", "expm1(x)", dx=lambda g, out: g * (out + 1.0), result="float")
-log = pointwise("log", "log(x)", dx=lambda g, x: g / x, result="float")
+expm1 = pointwise("expm1", "expm1(x)", dx=lambda g, out: g * (out + 1.0), result="float", complex="complex_expm1(x)")
+log = pointwise("log", "log(x)", dx=lambda g, x: g / x, result="float", complex="complex_log(x)")
 log2 = pointwise("log2", "log2(x)", dx=lambda g, x: g / (x * 0.6931471805599453), result="float")
 log10 = pointwise("log10", "log10(x)", dx=lambda g, x: g / (x * 2.302585092994046), result="float")
-log1p = pointwise("log1p", "log1p(x)", dx=lambda g, x: g / (x + 1.0), result="float")
+log1p = pointwise("log1p", "log1p(x)", dx=lambda g, x: g / (x + 1.0), result="float", complex="complex_log1p(x)")
 logaddexp = pointwise("logaddexp", lambda x, y: where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y)))),
                       dx=lambda g, x, y: g * sigmoid(x - y), dy=lambda g, x, y: g * sigmoid(y - x), accepts=FLOAT)
-sqrt = pointwise("sqrt", "sqrt(x)", dx=lambda g, out: g / (2.0 * out), result="float")
+sqrt = pointwise("sqrt", "sqrt(x)", dx=lambda g, out: g / (2.0 * out), result="float", complex="complex_sqrt(x)")
 deviation = pointwise("deviation", lambda x: sqrt(x), dx=lambda g, out: where(out == 0.0, 0.0, g / (2.0 * out)), result="float")
-rsqrt = pointwise("rsqrt", lambda x: 1.0 / sqrt(x), dx=lambda g, out: -0.5 * g * out * out * out, result="float")
+rsqrt = pointwise("rsqrt", lambda x: 1.0 / sqrt(x), dx=lambda g, out: -0.5 * g * out * out * out, result="float", complex=True)
 xlogy = pointwise("xlogy", lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log(y))), dx=lambda g, x, y: where((x == 0.0) & (y <= 0.0), 0.0, g * log(y)),
                   dy=lambda g, x, y: g * x / y, result="float")
 logit = pointwise("logit", lambda x: log(x / (1.0 - x)), dx=lambda g, x: where((x < 0.0) | (x > 1.0), NAN, g / (x * (1.0 - x))), result="float")
 
 # ---- trigonometric and hyperbolic
 
-sin = pointwise("sin", "sin(x)", dx=lambda g, x: g * cos(x), result="float")
-cos = pointwise("cos", "cos(x)", dx=lambda g, x: -g * sin(x), result="float")
-tan = pointwise("tan", "tan(x)", dx=lambda g, out: g * (1.0 + out * out), result="float")
+sin = pointwise("sin", "sin(x)", dx=lambda g, x: g * cos(x), result="float", complex="complex_sin(x)")
+cos = pointwise("cos", "cos(x)", dx=lambda g, x: -g * sin(x), result="float", complex="complex_cos(x)")
+tan = pointwise("tan", "tan(x)", dx=lambda g, out: g * (1.0 + out * out), result="float", complex="complex_tan(x)")
 asin = pointwise("asin", "asin(x)", dx=lambda g, x: g * rsqrt(1.0 - x * x), result="float")
 acos = pointwise("acos", "acos(x)", dx=lambda g, x: -g * rsqrt(1.0 - x * x), result="float")
 atan = pointwise("atan", "atan(x)", dx=lambda g, x: g / (x * x + 1.0), result="float")
 atan2 = pointwise("atan2", "atan2(x, y)", dx=lambda g, x, y: where((x == 0.0) & (y == 0.0), 0.0, g * y / (x * x + y * y)),
                   dy=lambda g, x, y: where((x == 0.0) & (y == 0.0), 0.0, -g * x / (x * x + y * y)), result="float")
-sinh = pointwise("sinh", "sinh(x)", dx=lambda g, x: g * cosh(x), result="float")
-cosh = pointwise("cosh", "cosh(x)", dx=lambda g, x: g * sinh(x), result="float")
-tanh = pointwise("tanh", "tanh(x)", dx=lambda g, out: g * (1.0 - out * out), result="float")
+sinh = pointwise("sinh", "sinh(x)", dx=lambda g, x: g * cosh(x), result="float", complex="complex_sinh(x)")
+cosh = pointwise("cosh", "cosh(x)", dx=lambda g, x: g * sinh(x), result="float", complex="complex_cosh(x)")
+tanh = pointwise("tanh", "tanh(x)", dx=lambda g, out: g * (1.0 - out * out), result="float", complex="complex_tanh(x)")
 asinh = pointwise("asinh", "asinh(x)", dx=lambda g, x: g * rsqrt(x * x + 1.0), result="float")
 acosh = pointwise("acosh", "acosh(x)", dx=lambda g, x: g * rsqrt(x * x - 1.0), result="float")
 atanh = pointwise("atanh", "atanh(x)", dx=lambda g, x: g / (1.0 - x * x), result="float")

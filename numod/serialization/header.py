@@ -50,7 +50,7 @@ FORMATS = {
     "U16": Format(16),
     "U32": Format(32),
     "U64": Format(64),
-    "C64": Format(64),
+    "C64": Format(64, "complex64", "<c8"),
     "F4": Format(4),
     "F6_E2M3": Format(6),
     "F6_E3M2": Format(6),

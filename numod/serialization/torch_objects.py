@@ -25,7 +25,7 @@ from .refusal import shorten
 
 _MAX_DIMENSIONS = 64
 _MAX_ELEMENTS = 1 << 60
-_UNSUPPORTED_STORAGES = ("ComplexFloat", "ComplexDouble", "ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64")
+_UNSUPPORTED_STORAGES = ("ComplexHalf", "QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4", "UInt16", "UInt32", "UInt64")
 _RENAMED = {"__builtin__": "builtins", "numpy.core.multiarray": "numpy._core.multiarray", "torch.cuda": "torch"}
 
 

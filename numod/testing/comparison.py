@@ -34,7 +34,7 @@ class _Options(NamedTuple):
         """(rtol, atol): those given, or the wider ones of these dtypes."""
         if self.rtol is not None:
             return self.rtol, self.atol
-        return tuple(max(each) for each in zip(*[_TOLERANCES.get(kind, (0.0, 0.0)) for kind in kinds]))
+        return tuple(max(each) for each in zip(*[_TOLERANCES.get(kind.real, (0.0, 0.0)) for kind in kinds]))
 
 
 class _Mismatch(Exception):
@@ -157,7 +157,7 @@ def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options) -> Non
     _check_attributes(actual, expected, options)
     rtol, atol = options.tolerances(actual.dtype, expected.dtype)
     kind = dtypes.promote_types(actual.dtype, expected.dtype)
-    kind = kind if kind.is_floating_point else dtypes.int64
+    kind = kind if kind.differentiable else dtypes.int64
     actual, expected = actual.cpu().to(kind), expected.cpu().to(kind)
     matches = _matches(_array(actual), _array(expected), rtol, atol, options.equal_nan)
     if matches.all():

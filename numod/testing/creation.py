@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from .. import dtypes
+from ..core.complexes import complex_
 from ..core.functions import where
 from ..core.random import rand, randint
 from ..core.tensor import Tensor
@@ -26,17 +27,19 @@ def make_tensor(
         raise ValueError(
             f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got noncontiguous={noncontiguous} and memory_format={memory_format}"
         )
-    if requires_grad and not dtype.is_floating_point:
+    if requires_grad and not dtype.differentiable:
         raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}")
     sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     gaps = noncontiguous and math.prod(sizes) > 1
     result = _values((*sizes[:-1], 2 * sizes[-1]) if gaps else sizes, dtype, device, low, high)
     if exclude_zero:
-        result = where(result == 0, dtypes.finfo(dtype).tiny if dtype.is_floating_point else 1, result).to(dtype)
+        result = where(result == 0, dtypes.finfo(dtype).tiny if dtype.differentiable else 1, result).to(dtype)
     return (result[..., ::2] if gaps else result).requires_grad_(requires_grad)
 
 
 def _values(shape: tuple[int, ...], dtype: DType, device: Device | str, low: float | None, high: float | None) -> Tensor:
+    if dtype.is_complex:
+        return complex_(*(_values(shape, dtype.real, device, low, high) for _ in range(2)))
     low, high = _bounds(dtype, low, high)
     if not dtype.is_floating_point:
         low, high = max(math.ceil(low), -(1 << 62)), min(math.ceil(high), (1 << 62) - 1)  # so that their difference is an int64

@@ -101,10 +101,8 @@ def test_the_gradient_of_a_singular_determinant_is_its_cofactors() -> None:
 def test_eig_of_real_eigenvalues() -> None:
     x = numod.tensor(R, requires_grad=True)
     values, vectors = numod.linalg.eig(x)
-    np.testing.assert_allclose(np.sort(values.detach().numpy()), [1, 2, 3], rtol=1e-9)
-    assert gradcheck(lambda a: numod.linalg.eig(a)[0], [x]) and gradcheck(lambda a: numod.linalg.eig(a)[1], [x])
-    with pytest.raises(RuntimeError, match="no complex dtypes"):
-        numod.linalg.eig(numod.tensor([[0.0, 1.0], [-1.0, 0.0]]))
+    np.testing.assert_allclose(np.sort(values.detach().real.numpy()), [1, 2, 3], rtol=1e-9)
+    assert gradcheck(lambda a: numod.linalg.eig(a)[0], [x]) and gradcheck(lambda a: numod.linalg.eig(a)[1].real, [x])
 
 
 REFUSED = [

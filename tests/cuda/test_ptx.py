@@ -17,7 +17,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import emit
-from numod.ops import convolution, ctc, distance, extremum, indexing, join, matmul, normalization, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
+from numod.ops import complexes, convolution, ctc, distance, extremum, indexing, join, matmul, normalization, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -73,6 +73,20 @@ def test_rows(name: str, compiled: list[str]) -> None:
     else:
         row.prepare(arguments, ())
         row.prepare(tuple(each if isinstance(each, type) else on_gpu(7, 5, dtype=each.dtype, strides=(1, 9)) for each in arguments), ())
+    check(compiled)
+
+
+def test_complex_rows(compiled: list[str]) -> None:
+    kind = dtypes.complex64
+    for name in ("add", "mul", "div", "pow", "exp", "sqrt", "tanh", "where", "isinf"):
+        row = pointwise.rows[name]
+        row.prepare(tuple(on_gpu(7, 5, dtype=dtypes.bool_ if each in row.conditions else kind) for each in row.inputs), ())
+    pointwise.rows["mul"].prepare((on_gpu(7, 5, dtype=kind), complex), ())
+    for part in (complexes.real, complexes.conj, complexes.magnitude, complexes.angle, complexes.direction):
+        part.prepare((on_gpu(7, 5, dtype=kind),), ())
+    complexes.join.prepare((on_gpu(7, 5, dtype=kind.real),) * 2, ())
+    for name in ("sum", "mean", "any"):
+        reduction.rows[name].prepare((on_gpu(7, 5, dtype=kind),), ((1,), False, None))
     check(compiled)
 
 

@@ -325,3 +325,15 @@ def test_the_place_of_an_extreme_is_the_first() -> None:
             same(found, expected)
     long = numod.arange(40) % 13
     assert long.cuda().argmax().item() == 12 and long.cuda().argmin().item() == 0  # in parts, compared behind
+
+
+def test_complex_numbers() -> None:
+    x = numod.tensor([1 + 2j, 3 - 1j, 0.5j], device="cuda", requires_grad=True)
+    y = (x * x.conj() + x.exp() / (2 - 1j)).abs().sum() + x.real.sum()
+    y.backward()
+    host = x.detach().cpu().requires_grad_()
+    expected = (host * host.conj() + host.exp() / (2 - 1j)).abs().sum() + host.real.sum()
+    expected.backward()
+    same(y, expected)
+    same(x.grad, host.grad)
+    same(x.detach().reshape(3, 1) @ x.detach().reshape(1, 3), host.detach().outer(host.detach()))

@@ -1,0 +1,167 @@
+"""Complex tensors: made of parts, taken apart, conjugated. What the ops are is in `ops.complexes`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..device import Storage
+from ..device.layout import layout
+from ..device.storage import ForeignStorage
+from ..ops import complexes as c, table as t
+from . import apply as waist
+from .apply import state, tell_copied
+from .elementwise import copy_
+from .products import dot
+from .shapes import stack, t_, transpose
+from .tensor import Tensor, wrap
+
+BOTH = "conj=conj_ conj_physical=conj_ resolve_conj=itself resolve_neg=itself is_conj=is_false is_neg=is_false sgn isreal vdot adjoint"
+FUNCTIONS = "real=real_ imag complex=complex_ polar view_as_real view_as_complex"
+IN_PLACE = "sgn conj_physical=conj_"
+OUT = "complex polar sgn conj_physical vdot"
+
+
+class SharedStorage(Storage):
+    """Another storage's memory, read as another dtype. They count writes together."""
+
+    __slots__ = ("owner",)
+    foreign = True
+
+    def __init__(self, data: object, owner: Storage) -> None:
+        self.data, self.owner = data, owner
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        """The number of writes to the memory, through whichever dtype."""
+        return self.owner.version
+
+    @version.setter
+    def version(self, count: int) -> None:
+        self.owner.version = count
+
+
+def complex_(real: Tensor, imag: Tensor) -> Tensor:
+    """real + i imag, of two real tensors of one floating dtype, which broadcast."""
+    for name, each in (("real", real), ("imag", imag)):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"complex(): argument '{name}' must be Tensor, not {type(each).__name__}")
+        if not each.is_floating_point() or each.dtype.itemsize < 4:
+            raise RuntimeError(f"Expected both inputs to be Float or Double tensors but got {real.dtype.short} and {imag.dtype.short}")
+    if real.dtype is not imag.dtype:
+        raise RuntimeError(f"Expected object of scalar type {real.dtype.short} but got scalar type {imag.dtype.short} for second argument")
+    return c.join(real, imag)
+
+
+def polar(abs: Tensor, angle: Tensor) -> Tensor:  # noqa: A002
+    """abs * (cos(angle) + i sin(angle))."""
+    return complex_(abs * t.cos(angle), abs * t.sin(angle))
+
+
+def view_as_real(input: Tensor) -> Tensor:  # noqa: A002
+    """The same memory as real numbers, (..., 2): real and imaginary part."""
+    if not input.is_complex():
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    if _recording():
+        return tell_copied(stack(c.parts(input), -1), input)
+    return _read(c.as_real, input)
+
+
+def view_as_complex(input: Tensor) -> Tensor:  # noqa: A002
+    """The same memory, (..., 2), as complex numbers. Raises RuntimeError where the pairs do not lie one after the other."""
+    if not input.is_floating_point() or input.dtype.itemsize < 4:
+        raise RuntimeError(f"view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: {input.dtype.short}")
+    if _recording():
+        c.as_complex.rule(input._layout, input._offset)
+        return tell_copied(c.join(input.select(-1, 0), input.select(-1, 1)), input)
+    return _read(c.as_complex, input)
+
+
+def _recording() -> bool:
+    """Whether a program is being recorded: it has no memory of two dtypes, so views are copies there, which may not be written to."""
+    return any(hasattr(each, "copied") for each in waist.listeners)
+
+
+def _read(op: c.Reading, input: Tensor) -> Tensor:  # noqa: A002
+    shape, strides, dtype, offset = op.rule(input._layout, input._offset)
+    memory = input._storage
+    data = memory.data[: memory.data.size * memory.data.dtype.itemsize // dtype.itemsize * dtype.itemsize // memory.data.dtype.itemsize].view(dtype.storage)
+    if type(memory) is Storage:
+        memory.__class__ = ForeignStorage  # from now on another may overlap it
+    result = wrap(SharedStorage(data, getattr(memory, "owner", memory)), layout(tuple(shape), dtype, input.device, tuple(strides)), offset)
+    if state.grad_enabled and input.requires_grad:
+        waist.record(op, (input,), [input._layout], (), result)
+        result._unrecorded = True  # a write to it would not reach the history of what it shows
+    for listener in waist.listeners:
+        listener(op, (input,), (), (result,), False)
+    return result
+
+
+def real_(input: Tensor) -> Tensor:  # noqa: A002
+    """The real parts, as a view; a real tensor itself."""
+    return _part(input, 0) if input.is_complex() else input
+
+
+def imag(input: Tensor) -> Tensor:  # noqa: A002
+    """The imaginary parts, as a view."""
+    if not input.is_complex():
+        raise RuntimeError(f"imag is not implemented for tensors with non-complex dtypes, but got {input.dtype}")
+    return _part(input, 1)
+
+
+def _part(input: Tensor, place: int) -> Tensor:  # noqa: A002
+    return tell_copied((c.imag if place else c.real)(input), input) if _recording() else view_as_real(input).select(-1, place)
+
+
+def conj_(input: Tensor) -> Tensor:  # noqa: A002
+    """The complex conjugate, computed; a real tensor itself."""
+    return c.conj(input) if input.is_complex() else input
+
+
+def itself(input: Tensor) -> Tensor:  # noqa: A002
+    """The tensor: conjugates and negatives are computed at once here, never put off."""
+    return input
+
+
+def is_false(input: Tensor) -> bool:  # noqa: A002
+    """False: conjugates and negatives are computed at once here, never put off."""
+    return False
+
+
+def sgn(input: Tensor) -> Tensor:  # noqa: A002
+    """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
+    return c.direction(input) if input.is_complex() else t.sign(input)
+
+
+def isreal(input: Tensor) -> Tensor:  # noqa: A002
+    """Whether each element's imaginary part is 0."""
+    return imag(input) == 0 if input.is_complex() else t.eq(input, input) | t.ne(input, input)
+
+
+def vdot(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+    """The product of two vectors, the first conjugated."""
+    return dot(conj_(input), other)
+
+
+def adjoint(input: Tensor) -> Tensor:  # noqa: A002
+    """The conjugate, transposed in its last two dimensions."""
+    if input.ndim == 1:
+        raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    return conj_(transpose(input, -2, -1) if input.ndim else input)
+
+
+def as_pairs(each: Tensor) -> Tensor:
+    """A complex tensor's memory as real numbers, for whoever computes by parts; another tensor itself."""
+    return _read(c.as_real, each.detach()) if each.is_complex() else each
+
+
+def _property(get: Callable) -> property:
+    def put(self: Tensor, value: Tensor | float) -> None:
+        copy_(get(self), value if isinstance(value, Tensor) else self.new_tensor(value, dtype=self.dtype.real))
+
+    return property(get, put, doc=get.__doc__)
+
+
+waist.as_pairs = as_pairs
+Tensor._pairs, Tensor.real, Tensor.imag = view_as_real, _property(real_), _property(imag)
+Tensor.H = property(lambda self: adjoint(self) if self.ndim == 2 else conj_(t_(self)))
+Tensor.mH = property(adjoint)

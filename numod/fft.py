@@ -1,0 +1,8 @@
+"""Fourier transforms under the names of `torch.fft`, with `out`. Nothing is computed here: see `core.fourier`."""
+
+from __future__ import annotations
+
+from .core import fourier as _fourier, methods as _methods
+
+globals().update({name: _methods.with_out(getattr(_fourier, name)) for name in _fourier.NAMES.split()})
+__all__ = _fourier.NAMES.split()  # noqa: PLE0605

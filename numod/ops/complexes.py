@@ -1,0 +1,106 @@
+"""Complex numbers and their parts: ops whose gradients are not their formula's. Arithmetic is in `table`, where rows say what they are of complex numbers.
+
+A gradient of a complex tensor is PyTorch's: of a real loss L it is dL/dRe + i dL/dIm, the direction of steepest ascent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..device.layout import layout
+from . import matmul as mm, special, table as t
+from .op import Op, Plan
+from .pointwise import Pointwise
+
+
+class Part(Pointwise):
+    """A row whose gradients are functions of tensors, by input."""
+
+    complex_form = None
+
+    def __init__(self, name: str, body: str, rules: dict[str, Callable], **options: object) -> None:
+        super().__init__(name, body, {}, **options)
+        self.rules, self.differentiable = rules, True
+
+    def gradient_of(self, position: int) -> Callable | None:
+        return self.rules.get(self.inputs[position])
+
+
+real = Part("real", "x.real", {"x": lambda g, layout: g.to(layout.dtype)}, result="real", complex=True)
+imag = Part("imag", "x.imag", {"x": lambda g: g * 1j}, result="real", complex=True)
+conj = Part("conj", "x.conjugate()", {"x": lambda g: g.conj()}, complex=True)
+magnitude = Part("abs", "hypot(x.real, x.imag)", {"x": lambda g, x: g * x.sgn()}, result="real", complex=True)
+angle = Part("angle", "atan2(x.imag, x.real)", {"x": lambda g, x: (g * 1j * x / (x * x.conj())).masked_fill(x == 0, 0)}, result="real", complex=True)
+direction = Part(
+    "sgn", "complex_sign(x)", {"x": lambda g, x, out: ((g - (g * out.conj()).real * out) / x.abs()).masked_fill(x == 0, 0)}, complex=True,
+)  # fmt: skip
+join = Part("complex", "complex(x, y)", {"x": lambda g: g.real, "y": lambda g: g.imag}, result="complex", accepts="f")
+
+
+class Reading(Op):
+    """The same memory read as another dtype. It is recorded like an op, but made without a kernel."""
+
+    inputs = ("x",)
+
+    def __init__(self, name: str, gradient: Callable, rule: Callable) -> None:
+        super().__init__(name)
+        self.gradients, self.rule = {"x": gradient}, rule
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,) = arguments
+        shape, strides, dtype, _ = self.rule(x, 0)
+        return Plan(layout(shape, dtype, x.device, strides), None)
+
+
+def _pairs(x: object, offset: int) -> tuple:
+    """Shape, strides, dtype and offset of complex elements as pairs of real ones."""
+    return (*x.shape, 2), (*(2 * s for s in x.strides), 1), x.dtype.real, 2 * offset
+
+
+def _numbers(x: object, offset: int) -> tuple:
+    """The reverse. Raises RuntimeError where the pairs do not lie as complex numbers do."""
+    if x.ndim == 0 or x.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if x.strides[-1] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1; try .contiguous()")
+    if any(s % 2 for s in x.strides[:-1]) or offset % 2:
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension, and a storage_offset divisible by 2; try .contiguous()")
+    return tuple(x.shape[:-1]), tuple(s // 2 for s in x.strides[:-1]), x.dtype.to_complex(), offset // 2
+
+
+as_real = Reading("view_as_real", lambda g: join.apply((g.select(-1, 0), g.select(-1, 1))), _pairs)
+as_complex = Reading("view_as_complex", lambda g: g._pairs(), _numbers)
+
+
+def parts(x: object) -> tuple:
+    """Dense real and imaginary part."""
+    return real.apply((x,)), imag.apply((x,))
+
+
+def _product(op: Op) -> Callable:
+    """A product of complex matrices, with a bias perhaps, by four real ones."""
+
+    def product(inputs: tuple, parameters: tuple) -> object:
+        if len({each.dtype for each in inputs if each is not None}) > 1:
+            found = " and ".join(str(each.dtype) for each in inputs if each is not None)
+            raise RuntimeError(f"{op.name}: expected all matrices to have the same dtype, but got: {found}; convert one with .to()")
+        (a, b), bias = inputs[:2], inputs[2:]
+        (a_real, a_imag), (b_real, b_imag) = parts(a), parts(b)
+        without = (None,) * len(bias)
+        made = join.apply((
+            op.apply((a_real, b_real, *without), parameters) - op.apply((a_imag, b_imag, *without), parameters),
+            op.apply((a_real, b_imag, *without), parameters) + op.apply((a_imag, b_real, *without), parameters),
+        ))  # fmt: skip
+        return made if not bias or bias[0] is None else made + bias[0]
+
+    return product
+
+
+def _of_complex(row: Pointwise, part: Part) -> None:
+    """Have a row of real numbers computed by `part` of complex ones."""
+    row.complex_form = lambda inputs, parameters: part(*inputs)
+
+
+_of_complex(t.abs, magnitude)
+_of_complex(special.angle, angle)
+mm.matmul.complex_form, mm.linear.complex_form = _product(mm.matmul), _product(mm.linear)
