@@ -52,7 +52,9 @@ def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -
 
 
 def _end(values: Tensor, ord: float) -> Tensor:  # noqa: A002
-    """The maximum, or for negative orders the minimum."""
+    """The maximum, or for negative orders the minimum; the greatest of none is 0."""
+    if ord > 0 and not values.shape[-1]:
+        return values.sum(-1)
     return (reductions.amax if ord > 0 else reductions.amin)(values, -1)
 
 
