@@ -83,11 +83,12 @@ def quickly() -> Iterator[None]:
     try:
         yield
     finally:
-        forget()
+        if forget():
+            gc.collect(0)  # what would come next; here signals wait, whose handlers could leave LLVM's lock taken when a module is freed
 
 
-def forget() -> None:
-    """Restore Numba's own functions, and garbage collection."""
+def forget() -> bool:
+    """Restore Numba's own functions, and garbage collection; True where that is on."""
     global _waiting
     while _usual:
         owner, name, function = _usual.pop()
@@ -95,6 +96,7 @@ def forget() -> None:
     if _waiting:
         gc.enable()
     _waiting = False
+    return gc.isenabled()
 
 
 @functools.cache

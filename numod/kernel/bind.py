@@ -106,7 +106,8 @@ def unbuilt() -> Iterator[list]:
 
 @cache
 def _built(backend: object, name: str, source: str, signature: str, real: DType, parallel: bool, fastmath: frozenset) -> Callable:
-    text = _complete(backend, source, real, parallel)
+    with builder.unforked:
+        text = _complete(backend, source, real, parallel)
     return builder.build(backend, name, text, f"{signature}, int64" if parallel else signature, parallel, fastmath).launch
 
 

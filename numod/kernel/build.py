@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from .. import config
@@ -26,6 +27,7 @@ VERSION = "4"  # of this file's format and of everything a kernel's text does no
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
+unforked = threading.RLock()  # held while modules are imported and for the first kernel: a child forked meanwhile would wait for them for ever
 _built: dict[str, Kernel] = {}
 
 
@@ -66,7 +68,9 @@ def build(backend: object, name: str, source: str, signature: str, parallel: boo
     An `alone` kernel holds the GIL while it runs.
     """
     flags = f"{signature}|{parallel}|{sorted(fastmath)}{'|alone' if alone else ''}"
-    key = hashlib.sha256("\n".join((VERSION, _package_version(), backend.identity(), flags, source)).encode()).hexdigest()
+    with unforked:  # this imports Numba
+        identity = backend.identity()
+    key = hashlib.sha256("\n".join((VERSION, _package_version(), identity, flags, source)).encode()).hexdigest()
     with _lock:
         if key not in _built:
             _built[key] = _make(backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath, alone)
@@ -87,7 +91,8 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)  # tracebacks and profilers can show the source
     exec(compile(text, filename, "exec"), namespace)  # noqa: S102  this is the compiler
     kernel.compile_again = lambda cache, **options: backend.compile(namespace[kernel.name], kernel.signature, kernel.parallel, fastmath, cache, alone, **options)
-    kernel.launch = kernel.compile_again(cache)
+    with nullcontext() if _built else unforked:
+        kernel.launch = kernel.compile_again(cache)
     kernel.cached, kernel.seconds = cache.hit, time.perf_counter() - start
     if kernel.cached:
         statistics.loaded += 1
@@ -195,9 +200,9 @@ def _package_version() -> str:
 
 def _enter_child() -> None:
     """After a fork: another thread of the parent may have held the lock."""
-    global _lock
-    _lock = threading.RLock()
+    global _lock, unforked
+    _lock, unforked = threading.RLock(), threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_enter_child)
+    os.register_at_fork(before=lambda: unforked.acquire(), after_in_parent=lambda: unforked.release(), after_in_child=_enter_child)

@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -366,3 +367,23 @@ x.t()[1].numpy(), x.tolist(), numod.nn.ReLU(), numod.empty(3)
 print('numba' in sys.modules)
 """
     assert output(python(code)) == ["False"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_fork_waits_for_modules_that_another_thread_imports():
+    started, done = threading.Event(), []
+
+    def load():
+        with builder.unforked:
+            started.set()
+            threading.Event().wait(0.05)  # lets the other thread come to its fork
+            done.append(True)
+
+    loader = threading.Thread(target=load)
+    loader.start()
+    started.wait()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if done and builder.unforked.acquire(blocking=False) else 1)
+    loader.join()
+    assert os.waitpid(child, 0)[1] == 0
