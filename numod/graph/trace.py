@@ -279,6 +279,8 @@ class Recorder:
             found = self.numbers[id(each)] = self.at[place]
             self.others += [each, each._storage]
             self.confused |= id(each) in self.outside and found in self.program.inputs
+            if found in self.program.held and each.requires_grad and each.grad_fn is None and not self.program.held[found].requires_grad:
+                self.program.held[found], self.found[id(each)] = each, (each, each._grad)  # an alias was seen first: the gradient is the leaf's
             return found
         if found is not None or place[0] in self.made_here:
             raise RuntimeError(

@@ -160,3 +160,22 @@ def test_accumulation_over_several_calls_is_recorded_a_few_times(where: str) -> 
 
     compiled = run(compile)
     assert equal(run(lambda step: step)[0], compiled[0]) and compiled[1].recorded <= 8 and not compiled[1].complained
+
+
+def test_gradients_are_the_leafs_where_an_alias_was_used_first() -> None:
+    found = []
+    for wrap in (lambda function: function, compile):
+        weight = numod.tensor([0.5, 0.3]).requires_grad_()
+        optimizer = numod.optim.SGD([weight], lr=0.1, momentum=0.9)
+
+        def step(x: numod.Tensor) -> None:
+            optimizer.zero_grad()  # noqa: B023  called in this turn
+            (weight.detach().exp() * x * weight.nansum(-1).tanh()).sum().backward()  # noqa: B023
+            optimizer.step()  # noqa: B023
+
+        compiled = wrap(step)
+        found.append([])
+        for k in range(4):
+            compiled(numod.ones(2) * k)
+            found[-1] += [weight.grad.clone(), weight.detach().clone()]
+    assert equal(*found)
