@@ -218,8 +218,10 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
     if parallel:
         chunks.install()
     parts = division.prepare(function.__globals__)
-    from numba import njit
+    from numba import config, njit
 
+    if config.DISABLE_JIT:
+        raise RuntimeError("NUMBA_DISABLE_JIT is set, and numod's kernels are nothing without Numba's compiler: unset it")
     options = {"error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True, "_nrt": False, "pipeline_class": compiler.pipeline()}
     dispatcher = njit(nogil=not alone, fastmath=set(fastmath), **options)(function)
     dispatcher._cache = cache

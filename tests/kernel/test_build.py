@@ -369,6 +369,14 @@ print('numba' in sys.modules)
     assert output(python(code)) == ["False"]
 
 
+def test_without_the_compiler_it_says_so(monkeypatch):
+    from numba import config
+
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    with pytest.raises(RuntimeError, match="NUMBA_DISABLE_JIT is set"):
+        builder.build(cpu, "nothing", "def kernel(x):\n    x[0] = 12321.0\n", "float32[]")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_fork_waits_for_modules_that_another_thread_imports():
     started, done = threading.Event(), []
