@@ -8,7 +8,7 @@ from types import CodeType, FunctionType
 from typing import Any
 from weakref import ref
 
-from ..core import apply as waist, contractions, cumulative, decompositions, distances, linear_algebra, products, reductions, statistics, triangles
+from ..core import apply as waist, complexes, contractions, cumulative, decompositions, distances, linear_algebra, products, reductions, statistics, triangles
 from ..core.apply import listeners, state
 from ..core.tensor import Tensor
 from ..dtypes import dtype as DType
@@ -31,7 +31,7 @@ WIDE = {  # 16-bit floats to float32
 }
 WIDE_CUDA = {F: "softmax log_softmax layer_norm group_norm cosine_similarity", products: "softmax log_softmax", reductions: "sum norm logsumexp", cumulative: "cumsum cumprod"}
 LOW_CUDA = {products: "mv", contractions: "addmv addr"}
-PLAIN = {products: "dot outer", contractions: "vdot", F: "bilinear", linear_algebra: "matrix_exp"}  # not cast, nor what they call
+PLAIN = {products: "dot outer", complexes: "vdot", F: "bilinear", linear_algebra: "matrix_exp"}  # not cast, nor what they call
 
 
 def enter(casts: tuple[tuple[str, DType], ...]) -> tuple[tuple[str, DType], ...]:
