@@ -121,7 +121,7 @@ def wrap_array(self: Tensor, result: np.ndarray, context: object = None, return_
     """NumPy's `__array_wrap__`: what a ufunc computed from tensors is a tensor again, of the same memory, where there is such a dtype."""
     try:
         return from_numpy(np.asarray(result))
-    except TypeError:  # complex numbers, say
+    except TypeError:  # uint16, say
         return result
 
 
