@@ -332,19 +332,19 @@ def _truth(self: Tensor) -> bool:
         raise RuntimeError(
             "Boolean value of Tensor with no values is ambiguous" if not self.numel() else "Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()"
         )
-    return bool(self.item())
+    return bool(transfer.value(self, "the truth of a tensor (in `if`, `while`, `and`, bool())"))
 
 
-def _only(self: Tensor) -> float:
+def _only(self: Tensor, kind: str) -> float:
     if self.numel() != 1:
         raise ValueError("only one element tensors can be converted to Python scalars")
-    return self.item()
+    return transfer.value(self, f"{kind}() of a tensor")
 
 
 def _index(self: Tensor) -> int:
     if self.numel() != 1 or self.dtype.is_floating_point:
         raise TypeError("only integer tensors of a single element can be converted to an index")
-    return int(self.item())
+    return int(transfer.value(self, "a tensor as an index, a size or the bound of a slice or range"))
 
 
 def _iterate(self: Tensor) -> object:
@@ -356,8 +356,8 @@ def _iterate(self: Tensor) -> object:
 Tensor.__contains__ = _contains
 Tensor.__reversed__ = lambda self: f.flip(self, 0) if self.ndim else self
 Tensor.__bool__, Tensor.__index__, Tensor.__iter__ = _truth, _index, _iterate
-Tensor.__int__, Tensor.__float__ = lambda self: int(_only(self)), lambda self: float(_only(self))
-Tensor.__complex__ = lambda self: complex(_only(self))
+Tensor.__int__, Tensor.__float__ = lambda self: int(_only(self, "int")), lambda self: float(_only(self, "float"))
+Tensor.__complex__ = lambda self: complex(_only(self, "complex"))
 Tensor.__setattr__ = object.__setattr__
 
 # ---- small conveniences

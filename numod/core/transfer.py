@@ -73,11 +73,16 @@ def raw(self: Tensor) -> np.ndarray:
 
 def item(self: Tensor) -> float | int | bool:
     """The value of a tensor of one element, as a Python number."""
+    return value(self, "item()")
+
+
+def value(self: Tensor, how: str) -> float | int | bool:
+    """As `item`; `how` tells the user what asked for it, where that is refused."""
     if self._layout.size != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
     if self.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-    _refuse_trace("item()")
+    _refuse_trace(how)
     return observe(self)
 
 
