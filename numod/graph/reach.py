@@ -245,6 +245,13 @@ class _Walk:
                 if isinstance(each, Tensor):
                     self.guards.append(Guard(f"{name}'s state {key!r}", f"{{0}}[{key!r}] is {{1}}", (state, each)))
         self.guards.append(Guard(f"{name}'s state", "len({0}.state) == {1}", (optimizer, len(optimizer.state))))
+        counts: dict[Any, list[dict]] = {}
+        for state in optimizer.state.values():
+            if isinstance(state.get("step"), (int, float)):
+                counts.setdefault(state["step"], []).append(state)
+        for states in counts.values():  # those of equal counts are one update with the numbers of one step
+            if len(states) > 1:
+                self.guards.append(Guard(f"{name}'s step counts", " == ".join(f"{{{k}}}['step']" for k in range(len(states))), tuple(states)))
         for group in optimizer.param_groups:
             for each in group["params"]:
                 self.visit(f"{name}'s parameter", each)

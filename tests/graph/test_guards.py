@@ -66,6 +66,15 @@ def test_momentum_that_begins_late() -> None:
     pair.run(7, 8)
 
 
+def test_parameters_frozen_for_a_while_have_step_counts_of_their_own() -> None:
+    pair = Pair(optimizer=lambda p: numod.optim.Adam(p, lr=0.1))
+    pair.run(1, 2, 3)
+    pair.both(lambda model, _: model[0].weight.requires_grad_(False))
+    pair.run(4, 5, 6)
+    pair.both(lambda model, _: model[0].weight.requires_grad_(True))
+    pair.run(7, 8, 9)
+
+
 def test_states_that_are_loaded() -> None:
     pair = Pair(optimizer=lambda p: numod.optim.Adam(p, lr=0.1))
     pair.run(1, 2)
