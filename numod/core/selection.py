@@ -8,10 +8,10 @@ from .. import dtypes
 from ..device import Storage
 from ..device.layout import layout
 from ..errors import normalize_dim, normalize_dims
-from ..ops import indexing as ix, reduction as r, scan, table as t
+from ..ops import flip as reverse, indexing as ix, reduction as r, scan, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into
-from .creation import arange, full, zeros
+from .creation import full, zeros
 from .elementwise import contiguous, copy_, to
 from .shapes import cat, expand, narrow, reshape, select, stack
 from .tensor import Tensor, wrap
@@ -234,8 +234,7 @@ def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) ->
     order = order if dims is None else (dims,)
     dims = order[0] if len(order) == 1 and isinstance(order[0], Sequence) else order
     for dim in normalize_dims(tuple(dims), input.ndim):
-        n = input.shape[dim]
-        input = index_select(input, dim, arange(n - 1, -1, -1, device=input.device) if n else arange(0, device=input.device))  # noqa: A001
+        input = apply(reverse.flip, (contiguous(input),), (dim,))  # noqa: A001
     return input if dims and input.ndim else input.clone()
 
 

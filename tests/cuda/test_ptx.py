@@ -17,7 +17,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import emit
-from numod.ops import complexes, convolution, ctc, distance, extremum, indexing, join, matmul, normalization, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
+from numod.ops import complexes, convolution, ctc, distance, extremum, flip, indexing, join, matmul, normalization, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -192,6 +192,7 @@ def test_structured_ops(compiled: list[str]) -> None:
     indexing.nonzero.prepare((on_gpu(7, dtype=dtypes.bool_), vector), (3,))
     for back in (False, True):
         resample.resample.prepare((on_gpu(7, 5), on_gpu(3, 2, dtype=dtypes.int64), on_gpu(3, 2)), (0, 3, back))
+    flip.flip.prepare((on_gpu(7, 5),), (0,))
     indexing.bounded.prepare((vector, vector), (0, 5, -100, 1))
     scan.cumsum.prepare((on_gpu(7, 5),), (0,))
     extremum.argmax.prepare((on_gpu(7, 5),), (0, False))

@@ -43,8 +43,23 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
                 left, right = max(-before, 0), max(-after, 0)
                 result = f.narrow(result, dim, left, max(result.shape[dim] - left - right, 0))
                 before, after = max(before, 0), max(after, 0)
-            result = f.index_select(result, dim, creation.computed(_index(mode, result.shape[dim], before, after, dim), dtypes.int64, input.device))
+            result = _padded(result, dim, before, after, _index(mode, result.shape[dim], before, after, dim))
     return result if result is not input else f.clone(input)
+
+
+_SLICES = 2  # places on both sides up to which each is a slice of its own: that costs less than to gather elements, but each has a gradient of its own
+
+
+def _padded(x: Tensor, dim: int, before: int, after: int, places: np.ndarray) -> Tensor:
+    """x between what goes before and after it: x itself is copied as a block."""
+    start = max(-before, 0)
+    sides = places[: max(before, 0)], places[len(places) - max(after, 0) :]
+    if sum(map(len, sides)) <= _SLICES:
+        left, right = ([f.narrow(x, dim, place, 1) for place in side.tolist()] for side in sides)
+    else:
+        left, right = ([f.index_select(x, dim, creation.computed(side, dtypes.int64, x.device))] for side in sides)
+    parts = [*left, f.narrow(x, dim, start, x.shape[dim] - start - max(-after, 0)), *right]
+    return f.cat(parts, dim) if len(parts) > 1 else parts[0]
 
 
 def _index(mode: str, n: int, before: int, after: int, dim: int) -> np.ndarray:
