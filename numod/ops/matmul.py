@@ -21,6 +21,7 @@ from .op import Op, Plan, single_device
 from .pointwise import broadcast_shapes, broadcast_strides
 
 _SMALL, _GROUPED = 1 << 11, 1 << 18  # multiply-adds up to which plain loops multiply a vector by columns; up to which it meets one in groups
+_MANY, _LITTLE = 64, 8  # matrices in a batch, and rows and columns of each, for which a kernel of their sizes is worth compiling
 _PARTS, _PART = 8, 1 << 16  # a matrix that meets a vector is cut into so many parts at most, of so many elements at least,
 _RUN = 512  # and in runs of so many
 _TILED, _TURNED = 1 << 10, 1 << 13  # multiply-adds from which register tiles beat plain loops; where a matrix is packed for them
@@ -358,10 +359,11 @@ def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
     """Launcher and constants for matrices a and b (last two dimensions) with one batch step each."""
     if a.device.backend.FLAT:
         return _blocks(name, a, b, batches, a_batch, b_batch)
-    fast = _vector(name, a, b, batches, a_batch, b_batch) or _tiled(name, a, b, batches, a_batch, b_batch)
+    (rows, inner), columns = a.shape[-2:], b.shape[-1]
+    little = batches >= _MANY and max(rows, columns, inner) <= _LITTLE
+    fast = None if little else _vector(name, a, b, batches, a_batch, b_batch) or _tiled(name, a, b, batches, a_batch, b_batch)
     if fast is not None:
         return fast
-    (rows, inner), columns = a.shape[-2:], b.shape[-1]
     (a_row, a_column), (b_row, b_column) = a.strides[-2:], b.strides[-2:]
     constants = (batches, rows, columns, inner, a_batch, a_row)
     if a_column == 1 and b_column == 1:
@@ -373,7 +375,10 @@ def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
     array = f"{a.storage.name}[]"
     signature = ", ".join([array] * 4 + ["int64"] * len(constants))
     work = batches * rows * columns * inner // 4
-    run = bind.launcher(a.device, f"{name}_{function.__name__}", bind.source_of(function), signature, a.dtype, work, build.FAST_REDUCTION)
+    source = bind.source_of(function)
+    if little:  # sizes that the compiler knows are loops without turns
+        source = source.replace("):\n", f"):\n    rows, columns, inner = {rows}, {columns}, {inner}\n", 1)
+    run = bind.launcher(a.device, f"{name}_{function.__name__}", source, signature, a.dtype, work, build.FAST_REDUCTION)
     return run, (a.device.empty(0, a.storage), *constants)  # no bias; `linear` puts its own there
 
 

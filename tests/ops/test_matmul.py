@@ -320,3 +320,15 @@ def test_a_frozen_input_may_be_written_before_backward():
     x.zero_()  # the gradient of the bias needs neither
     loss.backward()
     assert layer.bias.grad.tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize("rows, inner, columns", [(8, 8, 8), (3, 3, 1), (1, 5, 4), (2, 1, 7), (9, 3, 3)])
+def test_many_little_matrices(rows, inner, columns):
+    x, y = data(70, rows, inner), data(70, inner, columns, seed=1)
+    a, b = numod.tensor(x, requires_grad=True), numod.tensor(y, requires_grad=True)
+    check(a @ b, x @ y)
+    check(a.mT.contiguous().mT @ b, x @ y)
+    check(a @ b.mT.contiguous().mT, x @ y)
+    (a @ b).sum().backward()
+    check(a.grad, np.ones_like(x @ y) @ y.swapaxes(1, 2))
+    check(b.grad, x.swapaxes(1, 2) @ np.ones_like(x @ y))
