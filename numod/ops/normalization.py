@@ -357,7 +357,7 @@ class RowNormGradient(_Norm):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         _, x, weight, *_ = arguments
         rows, n = x.shape
-        workers = max(1, min(1024, rows // 2) if x.device.backend.FLAT else min(16, rows // 8))
+        workers = max(1, min(1024, rows // 2) if x.device.backend.FLAT else min(16, rows // 8) if rows > 64 else 1)
         results = layout(x.shape, x.dtype, x.device), layout((workers, 2, n), x.dtype, x.device)
         return self._launch(row_norm_gradient_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(parameters[0]), workers), None, workers, n)
 
@@ -393,7 +393,7 @@ def _row_gradients(grads: list, x: object, weight: object, mean: object, rstd: o
         return _composed(g, x, weight, eps, (1,), (0,), lambda each: each)
     summed = "weight" in wanted or "bias" in wanted
     d_x, partial = row_norm_gradient.apply((g, x, weight, mean, rstd), (summed,))
-    return (d_x, *partial.sum(0).unbind()) if summed else (d_x, None, None)
+    return (d_x, *(partial.sum(0) if partial.shape[0] > 1 else partial.select(0, 0)).unbind()) if summed else (d_x, None, None)
 
 
 def _channel_gradients(grads: list, x: object, weight: object, mean: object, var: object, eps: float, recording: bool) -> tuple:

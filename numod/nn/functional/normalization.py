@@ -8,7 +8,9 @@ from math import prod
 from ... import dtypes
 from ...autograd import no_grad
 from ...core import functions as f
+from ...core.resolve import resolved
 from ...core.tensor import Tensor
+from ...device import Layout
 from ...ops import normalization as op, table as t
 from .pooling import avg_pool2d, avg_pool3d
 
@@ -17,10 +19,22 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_res
 
 def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:  # noqa: A002
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, which must be `normalized_shape`. Ba, Kiros and Hinton, 2016."""
+    if normalized_shape.__class__ is tuple:
+        ready = _ready(input._layout, None if weight is None else weight._layout, None if bias is None else bias._layout, *normalized_shape)
+        if ready:
+            out, _, _ = op.row_norm.apply((input if input._layout.ndim == 2 else f.view(input, ready), weight, bias), (eps,))
+            return out if input._layout.ndim == 2 else f.view(out, input._layout.shape)
     shape = _normalized("layer_norm", input, normalized_shape, weight, bias)
     rows = _shaped(_agreeing(input, weight, bias), (input.numel() // max(prod(shape), 1), prod(shape)))
     out, _, _ = op.row_norm.apply((rows, *(None if each is None else _shaped(each, (prod(shape),)) for each in (weight, bias))), (eps,))
     return _shaped(out, tuple(input.shape)).to(input.dtype)
+
+
+@resolved
+def _ready(x: Layout, weight: Layout | None, bias: Layout | None, *shape: int) -> tuple[int, int] | None:
+    """(rows, n) of tensors that the kernel reads as they are: contiguous, of one dtype, normalised over the last dimension. None for others."""
+    alike = all(tuple(each.shape) == shape and each.dtype is x.dtype and each.dense for each in (weight, bias) if each is not None)
+    return (x.size // shape[0], *shape) if alike and len(shape) == 1 and x.ndim and x.shape[-1:] == shape and x.dense and x.size else None
 
 
 def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
