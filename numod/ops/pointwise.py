@@ -98,7 +98,8 @@ class Pointwise(Op, Formula):
         if compute.kind not in self.accepts:
             if compute.kind == "b" and self.name in _OF_BOOLS:
                 raise RuntimeError(_OF_BOOLS[self.name])
-            raise NotImplementedError(f'"{self.name}" not implemented for \'{compute.short}\'; convert first, for example with .to(numod.float32)')
+            hint = "take a part first, with .real, .imag or .abs()" if compute.is_complex else "convert first, for example with .to(numod.float32)"
+            raise NotImplementedError(f'"{self.name}" not implemented for \'{compute.short}\'; {hint}')
         return compute, _RESULTS.get(self.result, lambda kind: kind)(compute)
 
     @property
