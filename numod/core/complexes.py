@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..device import Storage
 from ..device.layout import layout
-from ..device.storage import ForeignStorage
+from ..device.storage import read_as
 from ..ops import complexes as c, table as t
 from . import apply as waist
 from .apply import state, tell_copied
@@ -19,25 +18,6 @@ BOTH = "conj=conj_ conj_physical=conj_ resolve_conj=itself resolve_neg=itself is
 FUNCTIONS = "real=real_ imag complex=complex_ polar view_as_real view_as_complex"
 IN_PLACE = "sgn conj_physical=conj_"
 OUT = "complex polar sgn conj_physical vdot"
-
-
-class SharedStorage(Storage):
-    """Another storage's memory, read as another dtype. They count writes together."""
-
-    __slots__ = ("owner",)
-    foreign = True
-
-    def __init__(self, data: object, owner: Storage) -> None:
-        self.data, self.owner = data, owner
-
-    @property
-    def version(self) -> int:  # type: ignore[override]
-        """The number of writes to the memory, through whichever dtype."""
-        return self.owner.version
-
-    @version.setter
-    def version(self, count: int) -> None:
-        self.owner.version = count
 
 
 def complex_(real: Tensor, imag: Tensor) -> Tensor:
@@ -83,11 +63,7 @@ def _recording() -> bool:
 
 def _read(op: c.Reading, input: Tensor) -> Tensor:  # noqa: A002
     shape, strides, dtype, offset = op.rule(input._layout, input._offset)
-    memory = input._storage
-    data = memory.data[: memory.data.size * memory.data.dtype.itemsize // dtype.itemsize * dtype.itemsize // memory.data.dtype.itemsize].view(dtype.storage)
-    if type(memory) is Storage:
-        memory.__class__ = ForeignStorage  # from now on another may overlap it
-    result = wrap(SharedStorage(data, getattr(memory, "owner", memory)), layout(tuple(shape), dtype, input.device, tuple(strides)), offset)
+    result = wrap(read_as(input._storage, dtype.storage), layout(tuple(shape), dtype, input.device, tuple(strides)), offset)
     if state.grad_enabled and input.requires_grad:
         waist.record(op, (input,), [input._layout], (), result)
         result._unrecorded = True  # a write to it would not reach the history of what it shows

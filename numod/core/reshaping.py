@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from ..device.layout import layout
+from ..device.storage import read_as
 from .. import dtypes
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
@@ -81,9 +82,8 @@ def _read_as(input: Tensor, dtype: DType) -> Tensor:  # noqa: A002
             raise RuntimeError(f"self.size(-1), self.storage_offset() and self.stride() must be divisible by {ratio} to view {input.dtype} as {dtype} (different element sizes)")
         shape[-1], offset = shape[-1] * old // new, offset * old // new
         strides = [s * old // new for s in strides[:-1]] + [1]
-    data = input._storage.data
     result = input.detach()
-    result._storage = type(input._storage)(data[: data.size * old // new * new // old].view(dtype.storage))
+    result._storage = read_as(input._storage, dtype.storage)
     result._layout, result._offset = layout(tuple(shape), dtype, input.device, tuple(strides)), offset
     return result
 

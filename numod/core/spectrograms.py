@@ -94,7 +94,7 @@ def _padded(signal: Tensor, by: int, mode: str) -> Tensor:
     if mode == "constant":
         return pad_constant(signal, (by, by))
     if mode not in ("reflect", "replicate", "circular"):
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+        raise NotImplementedError(f"Unrecognised padding mode {mode}; expected 'constant', 'reflect', 'replicate' or 'circular'")
     if mode == "reflect" and by >= n:
         raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding ({by}, {by}) at dimension 2 of input {list(signal.shape)}")
     places = arange(-by, n + by, device=signal.device)

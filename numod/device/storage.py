@@ -39,3 +39,30 @@ class ForeignStorage(Storage):
 
     __slots__ = ()
     foreign = True
+
+
+class SharedStorage(Storage):
+    """Another storage's memory, read as another dtype. They count writes together."""
+
+    __slots__ = ("owner",)
+    foreign = True
+
+    def __init__(self, data: object, owner: Storage) -> None:
+        self.data, self.owner = data, owner
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        """The number of writes to the memory, through whichever dtype."""
+        return self.owner.version
+
+    @version.setter
+    def version(self, count: int) -> None:
+        self.owner.version = count
+
+
+def read_as(memory: Storage, dtype: object) -> SharedStorage:
+    """The whole elements of another dtype (NumPy's, of storage) that a storage's memory holds."""
+    data, own = memory.data, memory.data.dtype.itemsize
+    if type(memory) is Storage:
+        memory.__class__ = ForeignStorage  # from now on another may overlap it
+    return SharedStorage(data[: data.size * own // dtype.itemsize * dtype.itemsize // own].view(dtype), getattr(memory, "owner", memory))

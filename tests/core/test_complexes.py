@@ -244,3 +244,13 @@ def test_a_compiled_function_of_complex_numbers() -> None:
 
     with pytest.raises(RuntimeError, match=r"test_complexes.py:\d+"), warnings.catch_warnings():
         written(numod.tensor([1 + 1j]))
+
+
+def test_memory_read_as_another_dtype_counts_writes_together() -> None:
+    x = numod.zeros(4)
+    for other in (x.view(numod.int32), numod.view_as_complex(x.view(2, 2))):
+        before = x._version
+        other.zero_()
+        assert x._version == before + 1
+    with pytest.raises(RuntimeError, match="not resizable"):
+        x.resize_(100)
