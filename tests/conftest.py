@@ -13,6 +13,8 @@ import pytest
 import numod
 from numod import config
 
+pytest.register_assert_rewrite("pairs", "parity", "programs", "zoo")  # what tests share, in tests/shared
+
 # not here: products, convolutions and random numbers, which tests/cuda has at a size for the simulator; LAPACK's; the host's memory and the text that says "cpu"
 FILES = "ops/test_(indexing|normalization|pointwise|pooling|reduction|softmax|sort|view)|core/test_(arrangement|contractions|creation|functions|half|indexing|inplace|order_and_statistics|promotion)"
 LARGE = "gradient|accuracy|moments|long|large|tiles|threads|dropout|draws|network|rows_in_order|digits_that|any_reach|selecting|serial_loop|every_float16|every_bfloat16"

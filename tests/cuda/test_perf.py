@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 import numod
 
-ROOT = Path(__file__).parents[2]
-if not (ROOT / "perf").is_dir():
-    pytest.skip("perf/ is in the repository only", allow_module_level=True)
-sys.path.insert(0, str(ROOT))
-try:
-    perf = importlib.import_module("perf.cuda")
-finally:
-    sys.path.remove(str(ROOT))
+perf = pytest.importorskip("perf.cuda", reason="perf/ is in the repository only")
 
 
 @pytest.mark.skipif(numod.cuda.is_available(), reason="there is a device, or the simulator")

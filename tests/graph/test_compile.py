@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 from collections import OrderedDict, namedtuple
-from pathlib import Path
 
 import numpy as np
 import pytest
+from pairs import X, batch, compile, equal, net, step_of
 
 import numod
 from numod import nn
@@ -16,11 +15,6 @@ from numod.graph import compile as compiled_natively
 from numod.graph import mark_dynamic
 from numod.kernel import build
 from numod.nn import functional as F
-
-_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
-pairs = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pairs)
-compile, equal, net, batch, step_of, X = pairs.compile, pairs.equal, pairs.net, pairs.batch, pairs.step_of, pairs.X
 
 
 READS = {

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import io
 import pickle
-from pathlib import Path
 
 import pytest
+from pairs import batch, compile, equal, net
 
 import numod
 from numod import nn
 from numod.nn import functional as F
-
-_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
-pairs = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pairs)
-compile, equal, net, batch = pairs.compile, pairs.equal, pairs.net, pairs.batch
 
 
 def test_functional_calls_and_gradients_as_functions() -> None:

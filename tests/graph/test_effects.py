@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+from pairs import X, Pair, batch, compile, equal, same
 
 import numod
 from numod import nn
-
-_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
-pairs = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pairs)
-compile, equal, batch, Pair, same, X = pairs.compile, pairs.equal, pairs.batch, pairs.Pair, pairs.same, pairs.X
 
 
 def test_arguments_that_share_memory() -> None:

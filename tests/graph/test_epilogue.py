@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+import programs
+from programs import MODES, check, in_turn
 
 import numod
 from numod.graph import fuse, trace, verify
@@ -14,11 +13,6 @@ from numod.graph.epilogue import Finished
 from numod.graph.passes import optimise
 from numod.nn import functional as F
 from numod.ops import matmul
-
-_spec = importlib.util.spec_from_file_location("random_programs", Path(__file__).with_name("test_random_programs.py"))
-random_programs = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(random_programs)
-MODES, check, in_turn, programs = random_programs.MODES, random_programs.check, random_programs.in_turn, random_programs.programs
 
 
 def data(*shape: int, seed: int = 0) -> numod.Tensor:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
+from pairs import Pair, batch, compile, equal, forward_pair, gradients_of, net, step_of
 
 import numod
 from numod import nn
 from numod.nn import functional as F
-
-_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
-pairs = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pairs)
-compile, equal, net, batch, step_of, Pair, forward_pair, gradients_of = pairs.compile, pairs.equal, pairs.net, pairs.batch, pairs.step_of, pairs.Pair, pairs.forward_pair, pairs.gradients_of
 
 
 def test_gradients_accumulate_outside_and_inside() -> None:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
-from pathlib import Path
 
 import pytest
+from pairs import Pair, batch, compile, equal, forward_pair, net, step_of
 
 import numod
 from numod import nn
 from numod.nn import functional as F
-
-_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
-pairs = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pairs)
-compile, equal, net, batch, step_of, Pair, forward_pair = pairs.compile, pairs.equal, pairs.net, pairs.batch, pairs.step_of, pairs.Pair, pairs.forward_pair
 
 
 def test_dropout_draws_what_eager_draws_and_eval_does_not() -> None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 from array import array
 from collections import Counter, deque
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
+from pairs import batch, compile, equal, net
 
 import numod
 from numod import nn
 from numod.nn import functional as F
 
-_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
-pairs = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pairs)
-compile, equal, net, batch, forward_pair = pairs.compile, pairs.equal, pairs.net, pairs.batch, pairs.forward_pair
 
 LAST = None
 COUNT = 0

@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import multiprocessing
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+import programs
+from programs import MODES, check, for_all_sizes, in_turn
 
 import numod
 from numod.graph import compile, section, trace, verify
 from numod.graph.passes import optimise
-
-_spec = importlib.util.spec_from_file_location("programs", Path(__file__).with_name("programs.py"))
-programs = importlib.util.module_from_spec(_spec)
-sys.modules[_spec.name] = programs
-_spec.loader.exec_module(programs)
-
-MODES = ("forward", "backward", "train")
-
-
-def in_turn(function: object) -> object:
-    """Compiled as a list of kernels."""
-    return compile(function, options={"linked": False})
-
-
-def for_all_sizes(function: object) -> object:
-    """Compiled for inputs that have more rows at every call."""
-    return compile(function, dynamic=True, options={"linked": False})
-
-
-def check(seed: int, mode: str, wrap: object) -> None:
-    """Compare, and tell the smallest program found that differs. Kernels in turn are those of eager ops, so their results are the same to the bit."""
-    program, exact = programs.generate(seed, mode, growing=wrap is for_all_sizes), wrap is in_turn and mode == "forward"
-    if programs.difference(program, wrap, exact=exact) is not None:
-        program = programs.shrink(program, wrap, exact)
-        pytest.fail(f"seed {seed}, {mode}{', x1 a view of x0' if program.overlap else ''}:\n{program.text()}\n{programs.difference(program, wrap, exact=exact)}")
 
 
 @pytest.mark.filterwarnings("ignore:compile")  # a check that changes with every input ends eagerly

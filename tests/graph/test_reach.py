@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
+from pairs import X, Pair, compile, equal
 
 import numod
 from numod import nn
 from numod.graph import compile as compiled_natively
 from numod.nn import functional as F
-
-_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
-pairs = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pairs)
-compile, equal, Pair, same, X = pairs.compile, pairs.equal, pairs.Pair, pairs.same, pairs.X
 
 
 class Counting(nn.Module):

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
+from pairs import X, Pair, batch, compile, equal, net, step_of
 
 import numod
 from numod import nn
 from numod.graph import compile as compiled_natively
-
-_spec = importlib.util.spec_from_file_location("pairs", Path(__file__).with_name("pairs.py"))
-pairs = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(pairs)
-compile, equal, net, batch, step_of, Pair, X = pairs.compile, pairs.equal, pairs.net, pairs.batch, pairs.step_of, pairs.Pair, pairs.X
 
 
 @pytest.mark.parametrize("linked", [False, None])

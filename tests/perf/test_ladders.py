@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[2]
-if not (ROOT / "perf").is_dir():
-    pytest.skip("perf/ is in the repository only", allow_module_level=True)
-sys.path.insert(0, str(ROOT))
-try:
-    ladders, Pace = importlib.import_module("perf.ladders"), importlib.import_module("perf.row").Pace
-    modules = {name: importlib.import_module(f"perf.ladders.{name}") for name in ladders.NAMES}
-finally:
-    sys.path.remove(str(ROOT))
+ladders = pytest.importorskip("perf.ladders", reason="perf/ is in the repository only")
+Pace = importlib.import_module("perf.row").Pace
+modules = {name: importlib.import_module(f"perf.ladders.{name}") for name in ladders.NAMES}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.parity) if name == "conv" else name for name in ladders.NAMES])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
@@ -12,14 +11,10 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
-if not (ROOT / "perf").is_dir():
-    pytest.skip("perf/ is in the repository only", allow_module_level=True)
-sys.path.insert(0, str(ROOT))
-try:
-    measure, peers, rows, table = (importlib.import_module(f"perf.{name}") for name in ("measure", "peers", "rows", "table"))
-    Bar, FreshRow, Pace, Row, Timed = (getattr(importlib.import_module("perf.row"), name) for name in ("Bar", "FreshRow", "Pace", "Row", "Timed"))
-finally:
-    sys.path.remove(str(ROOT))
+pytest.importorskip("perf", reason="perf/ is in the repository only")
+from perf import limit, measure, peers, rows, table  # noqa: E402
+from perf.row import Bar, FreshRow, Pace, Row, Timed  # noqa: E402
+
 Result = measure.Result
 RESULT = Result({"numod": [3.0, 2.0, 9.0], "A": [5.0, 4.0], "B": [1.0, 8.0]})
 ROWS = [row for row in rows.ROWS if isinstance(row, Row)]
@@ -132,7 +127,6 @@ def test_all_contenders_compute_the_same(row):
 
 
 def test_the_limit_is_of_what_was_counted():
-    limit = importlib.import_module("perf.limit")
     product = next(row for row in ROWS if row.name == "product 256×256×256")
     x = product.contenders["numod"]()
     least = limit.least_seconds(x.counted)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
-from pathlib import Path
 
 import pytest
+import zoo
 
 import numod
 
-_spec = importlib.util.spec_from_file_location("zoo_models", Path(__file__).with_name("models.py"))
-zoo = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(zoo)
 OPTIMIZERS = {"gpt": ("AdamW", {"lr": 1e-3}), "vae": ("RMSprop", {"lr": 1e-3}), "actor_critic": ("Adam", {"lr": 3e-4, "eps": 1e-5})}
 
 

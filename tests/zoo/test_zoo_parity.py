@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+import zoo
 
 import numod
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
-_spec = importlib.util.spec_from_file_location("zoo_models", Path(__file__).with_name("models.py"))
-zoo = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(zoo)
 OPTIMIZERS = {"gpt": ("AdamW", {"lr": 1e-3}), "vit": ("Adam", {"lr": 1e-3}), "vae": ("RMSprop", {"lr": 1e-3}), "actor_critic": ("Adam", {"lr": 3e-4, "eps": 1e-5})}
 
 

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 
 import numod
+from numod import graph
 from numod.nn import functional as F
 
 UNARY = """tanh({a})|sigmoid({a})|sin({a})|{a}.abs()|-{a}|relu({a})|{a}.square()|{a}.clamp(-1, 1)|{a}.abs().sqrt()|F.gelu({a})|F.silu({a})|
@@ -294,3 +296,26 @@ def _without(program: Program, number: int) -> Program | None:
             lines.append(line)
     results = [each for each in program.results if each not in gone] or ["x0"]
     return Program(program.seed, program.mode, lines, results, program.overlap, program.growing)
+
+
+# ---- eager beside compiled
+
+MODES = ("forward", "backward", "train")
+
+
+def in_turn(function: object) -> object:
+    """Compiled as a list of kernels."""
+    return graph.compile(function, options={"linked": False})
+
+
+def for_all_sizes(function: object) -> object:
+    """Compiled for inputs that have more rows at every call."""
+    return graph.compile(function, dynamic=True, options={"linked": False})
+
+
+def check(seed: int, mode: str, wrap: object) -> None:
+    """Compare, and tell the smallest program found that differs. Kernels in turn are those of eager ops, so their results are the same to the bit."""
+    program, exact = generate(seed, mode, growing=wrap is for_all_sizes), wrap is in_turn and mode == "forward"
+    if difference(program, wrap, exact=exact) is not None:
+        program = shrink(program, wrap, exact)
+        pytest.fail(f"seed {seed}, {mode}{', x1 a view of x0' if program.overlap else ''}:\n{program.text()}\n{difference(program, wrap, exact=exact)}")
