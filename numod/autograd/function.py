@@ -64,7 +64,7 @@ class FunctionNode(Node):
         ids = {id(each): k for k, each in enumerate(results)}
         self.numbers = tuple(ids.get(id(each)) for each in self.context._saved)
         self.kept = tuple(each if number is None else each.detach() for each, number in zip(self.context._saved, self.numbers))
-        self.versions = tuple(None if each is None else each._storage.version for each in self.kept)
+        self.versions = tuple(None if each is None else (each._own or each._storage).version for each in self.kept)
         self.context._saved = ()
         if tape.packing is not None:
             tape.packing(self)

@@ -89,7 +89,7 @@ class _Packed:
 
     def out(self) -> list[tuple[Tensor, int]]:
         """The saved results, with their versions."""
-        return [(each, each._storage.version) for each in map(self._unpacked, self._out)]
+        return [(each, (each._own or each._storage).version) for each in map(self._unpacked, self._out)]
 
     def _unpacked(self, each: object) -> Tensor:
         found = self._unpack(each)
@@ -108,13 +108,13 @@ def _given(pack: Callable, each: object) -> object:
     """What the pack hook returns for a saved tensor. Raises RuntimeError if the hook modifies the tensor."""
     if not isinstance(each, Tensor):
         return each
-    state, version = waist.state, each._storage.version
+    state, version = waist.state, (each._own or each._storage).version
     before, state.grad_enabled = state.grad_enabled, False
     try:
         found = pack(each.detach())
     finally:
         state.grad_enabled = before
-    if each._storage.version != version:
+    if (each._own or each._storage).version != version:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can not be modified by in-place operations "
             "as this can lead to unexpected side-effects. clone() the tensor in the hook first."
@@ -136,7 +136,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Increment the version of a tensor, or of several, that was modified without autograd's knowledge."""
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
-        each._storage.version += 1
+        (each._own or each._storage).version += 1
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: str = "all") -> Handle:

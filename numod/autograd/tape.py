@@ -39,7 +39,7 @@ class Node:
         if kept is None:
             kept = self.unpack()
         for each, version in zip(kept, self.versions):
-            if version is not None and each._storage.version != version:
+            if version is not None and (each._own or each._storage).version != version:
                 raise stale(each, version, each._node)
         pool = [grads if self.op.outputs else grads[0], *(self._linked(kept) if waist.state.grad_enabled else kept)]
         if recipe.keep_out:
@@ -59,7 +59,7 @@ class Node:
         """The saved inputs. Raises RuntimeError if they were freed or have been modified."""
         kept = self.filled()
         for each, version in zip(kept, self.versions):
-            if version is not None and each._storage.version != version:
+            if version is not None and (each._own or each._storage).version != version:
                 raise stale(each, version, each._node)
         return kept
 
@@ -81,7 +81,7 @@ class Node:
         """The saved results as the gradient formulas take them; of several results all in a tuple."""
         results = []
         for number, (result, version) in zip(self.recipe.keep_out, self.out if self.packed is None else self.packed.out()):
-            if result._storage.version != version:
+            if (result._own or result._storage).version != version:
                 raise stale(result, version, self)
             fresh = result._alias()  # saving the result itself would be a reference cycle with this node
             if result._layout.dtype.differentiable:
@@ -262,7 +262,7 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
         each = inputs[position]
         kept.append(each)
         if isinstance(each, Tensor):
-            versions.append(each._storage.version)
+            versions.append((each._own or each._storage).version)
             if each._inference:
                 raise RuntimeError("Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in autograd.")
         else:
@@ -279,7 +279,7 @@ def record(op: Op, inputs: tuple, layouts: list, parameters: tuple, result: Tens
         node = result._node = make_node(op, inputs, layouts, parameters, (result._layout,))
         result._requires_grad = True
         if node.recipe.keep_out:
-            node.out = ((result.detach(), result._storage.version),)
+            node.out = ((result.detach(), (result._own or result._storage).version),)
         if packing is not None:
             packing(node)
 
@@ -290,7 +290,7 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
         if each._layout.dtype.differentiable:
             each._node, each._output, each._requires_grad = node, number, True
     if node.recipe.keep_out:
-        node.out = tuple([(results[k].detach(), results[k]._storage.version) for k in node.recipe.keep_out])
+        node.out = tuple([(results[k].detach(), (results[k]._own or results[k]._storage).version) for k in node.recipe.keep_out])
     if packing is not None:
         packing(node)
 
@@ -310,7 +310,7 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, tar
 def attach(node: Node, target: Tensor) -> None:
     """Attach the node to a target written in place. If it is a view, its base gets a node that replaces the view's part of its gradient."""
     if node.recipe.keep_out:
-        node.out = ((target.detach(), target._storage.version),)
+        node.out = ((target.detach(), (target._own or target._storage).version),)
     if packing is not None:
         packing(node)
     rebase(node, target)
@@ -403,7 +403,7 @@ def _part(base: Tensor, view: Tensor) -> tuple:
 
 def renew(view: Tensor) -> None:
     """Bring a view's node up to date with its base."""
-    view._seen = view._storage.version
+    view._seen = (view._own or view._storage).version
     if view._base._node is not None and not view._unrecorded:
         node, before = ViewNode(view._base, view), view._node
         if view._retains_grad and before is not None:
@@ -416,7 +416,7 @@ def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
     made = f", which is output {each._output} of {node.name()}," if node is not None else ""
     return RuntimeError(
         f"one of the variables needed for gradient computation has been modified by an inplace operation: [numod.{each.dtype.short}Tensor {list(each.shape)}]"
-        f"{made} is at version {each._storage.version}; expected version {version} instead. Hint: use an out-of-place operation there, or clone() before writing."
+        f"{made} is at version {(each._own or each._storage).version}; expected version {version} instead. Hint: use an out-of-place operation there, or clone() before writing."
     )
 
 

@@ -105,7 +105,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while the inputs still have their old history
     plan.run(inputs, targets)
     for target in targets:
-        target._storage.version += 1
+        (target._own or target._storage).version += 1
     if node is not None:
         attach(node, targets[0])
     if listeners:
@@ -157,7 +157,7 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
         plan.launch(*[each._storage.data[each._offset :] if each._offset else each._storage.data for each in tensors], *values, *plan.constants)
         for member in members[first : first + op.together]:
             for k in op.positions:
-                member[k]._storage.version += 1
+                (member[k]._own or member[k]._storage).version += 1
     if listeners:
         written = tuple(member[k] for member in members for k in op.positions)
         _tell(op, tuple(each for member in members for each in member), (numbers, len(members), values), written, True)
@@ -209,7 +209,9 @@ def _viewer(plan: Plan) -> Callable:
         source = inputs[0]
         result = wrap(source._storage, layout, source._offset + offset)
         result._base = source if source._base is None else source._base
-        result._seen = source._storage.version
+        result._seen = (source._own or source._storage).version
+        if source._own is not None:
+            result._own = source._own
         if not state.grad_enabled:
             result._unrecorded = True
         return result

@@ -64,6 +64,7 @@ def _recording() -> bool:
 def _read(op: c.Reading, input: Tensor) -> Tensor:  # noqa: A002
     shape, strides, dtype, offset = op.rule(input._layout, input._offset)
     result = wrap(read_as(input._storage, dtype.storage), layout(tuple(shape), dtype, input.device, tuple(strides)), offset)
+    result._own = input._own
     if state.grad_enabled and input.requires_grad:
         waist.record(op, (input,), [input._layout], (), result)
         result._unrecorded = True  # a write to it would not reach the history of what it shows

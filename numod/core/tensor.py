@@ -17,6 +17,24 @@ from ..errors import normalize_dim
 from . import changes
 
 
+class OwnCount:
+    """A count of writes as a storage keeps one, for a tensor whose own writes the storage shall not count; it goes on with the storage's."""
+
+    __slots__ = ("storage", "writes")
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage, self.writes = storage, 0
+
+    @property
+    def version(self) -> int:
+        """The number of writes through the tensor or counted by the storage: a saved tensor is stale after either."""
+        return self.writes + self.storage.version
+
+    @version.setter
+    def version(self, count: int) -> None:
+        self.writes = count - self.storage.version
+
+
 class Tensor:
     """An n-dimensional array of one dtype on one device; operations on it are recorded where a gradient is required.
 
@@ -37,6 +55,7 @@ class Tensor:
     _seen = 0  # of a view: the storage's version for which its node was made
     _pictured = False  # whether recorded programs depend on its memory
     _unrecorded = False  # of a view: made under `no_grad`
+    _own: OwnCount | None = None  # of what `data` gave: its writes are counted apart from those to the storage
     __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`
 
     def __new__(cls, *arguments: object, **options: object) -> Tensor:
@@ -136,8 +155,8 @@ class Tensor:
 
     @property
     def _version(self) -> int:
-        """Number of in-place writes to the storage."""
-        return self._storage.version
+        """Number of in-place writes to the memory, through this tensor and what shares its count: all of the storage, or `.data` and its views."""
+        return self._storage.version if self._own is None else self._own.writes
 
     def data_ptr(self) -> int:
         """Address of the first element."""
@@ -178,7 +197,7 @@ class Tensor:
     @property
     def grad_fn(self) -> object | None:
         """The tape's node that made this tensor; None for leaves."""
-        if self._base is not None and self._seen != self._storage.version:
+        if self._base is not None and self._seen != (self._own or self._storage).version:
             Tensor._renew(self)
         return self._node
 
@@ -228,8 +247,10 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """A detached tensor over the same memory. Assigning replaces memory, shape and dtype but keeps the tensor's identity."""
-        return self._alias(Tensor)
+        """A detached tensor over the same memory, whose writes autograd does not notice. Assigning replaces memory, shape and dtype but keeps the tensor's identity."""
+        result = self._alias(Tensor)
+        result._own = OwnCount(self._storage)
+        return result
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -238,7 +259,8 @@ class Tensor:
         if self._requires_grad and not value.dtype.differentiable:
             raise RuntimeError(f"data set to a tensor that requires gradients must be floating point, got {value.dtype}")
         changes.note()
-        version = self._storage.version
+        version = (self._own or self._storage).version
+        self._own = None
         self._storage, self._layout, self._offset, self._base = value._storage, value._layout, value._offset, None
         self._storage.version = max(version, self._storage.version) + 1  # values of it saved for backward are stale
 
@@ -246,6 +268,8 @@ class Tensor:
         """A new tensor over the same memory and version counter, without history."""
         result = object.__new__(cls or Tensor)
         result._storage, result._layout, result._offset = self._storage, self._layout, self._offset
+        if self._own is not None:
+            result._own = self._own
         return result
 
     def detach(self) -> Tensor:

@@ -41,6 +41,18 @@ def complex_log(x):
 
 
 @scalar
+def complex_log2(x):
+    """The logarithm to base 2, part by part: of 0 the real part alone is infinite."""
+    return complex(log2(hypot(x.real, x.imag)), 1.4426950408889634 * atan2(x.imag, x.real))
+
+
+@scalar
+def complex_log10(x):
+    """The logarithm to base 10."""
+    return complex(log10(hypot(x.real, x.imag)), 0.4342944819032518 * atan2(x.imag, x.real))
+
+
+@scalar
 def complex_log1p(x):
     """log(1 + x) without cancellation near 0."""
     a, b = x.real, x.imag
@@ -74,27 +86,28 @@ def complex_power(x, y):
 
 
 @scalar
-def complex_sin(x):
-    """sin(x)."""
-    return complex(sin(x.real) * cosh(x.imag), cos(x.real) * sinh(x.imag))
-
-
-@scalar
-def complex_cos(x):
-    """cos(x)."""
-    return complex(cos(x.real) * cosh(x.imag), -sin(x.real) * sinh(x.imag))
-
-
-@scalar
 def complex_sinh(x):
-    """sinh(x)."""
-    return complex(sinh(x.real) * cos(x.imag), cosh(x.real) * sin(x.imag))
+    """sinh(x); of a real number real, even where it is infinite."""
+    return complex(sinh(x.real) * cos(x.imag), cosh(x.real) * sin(x.imag) if x.imag != 0.0 else x.imag)
 
 
 @scalar
 def complex_cosh(x):
-    """cosh(x)."""
-    return complex(cosh(x.real) * cos(x.imag), sinh(x.real) * sin(x.imag))
+    """cosh(x); of a real number real, even where it is infinite."""
+    return complex(cosh(x.real) * cos(x.imag), sinh(x.real) * sin(x.imag) if x.imag != 0.0 else copysign(x.imag, x.real * x.imag))
+
+
+@scalar
+def complex_sin(x):
+    """sin(x) = -i sinh(i x)."""
+    turned = complex_sinh(complex(-x.imag, x.real))
+    return complex(turned.imag, -turned.real)
+
+
+@scalar
+def complex_cos(x):
+    """cos(x) = cosh(i x)."""
+    return complex_cosh(complex(-x.imag, x.real))
 
 
 @scalar
@@ -113,6 +126,53 @@ def complex_tanh(x):
 def complex_tan(x):
     """tan(x) = -i tanh(i x)."""
     turned = complex_tanh(complex(-x.imag, x.real))
+    return complex(turned.imag, -turned.real)
+
+
+# The inverse functions are Kahan's: their cuts are told apart by the sign of a part that is 0, so 1 - x is taken part by part.
+
+
+@scalar
+def complex_asin(x):
+    """The principal arc sine, its real part in [-pi / 2, pi / 2]."""
+    above, below = complex_sqrt(complex(1.0 + x.real, x.imag)), complex_sqrt(complex(1.0 - x.real, -x.imag))
+    return complex(atan2(x.real, above.real * below.real - above.imag * below.imag), asinh(below.real * above.imag - below.imag * above.real))
+
+
+@scalar
+def complex_acos(x):
+    """The principal arc cosine, its real part in [0, pi]."""
+    above, below = complex_sqrt(complex(1.0 + x.real, x.imag)), complex_sqrt(complex(1.0 - x.real, -x.imag))
+    return complex(2.0 * atan2(below.real, above.real), asinh(above.real * below.imag - above.imag * below.real))
+
+
+@scalar
+def complex_acosh(x):
+    """The principal inverse hyperbolic cosine, its real part not negative."""
+    above, below = complex_sqrt(complex(x.real + 1.0, x.imag)), complex_sqrt(complex(x.real - 1.0, x.imag))
+    return complex(asinh(below.real * above.real + below.imag * above.imag), 2.0 * atan2(below.imag, above.real))
+
+
+@scalar
+def complex_asinh(x):
+    """The principal inverse hyperbolic sine: -i asin(i x)."""
+    turned = complex_asin(complex(-x.imag, x.real))
+    return complex(turned.imag, -turned.real)
+
+
+@scalar
+def complex_atanh(x):
+    """The principal inverse hyperbolic tangent, worked out in the first quadrant, whose signs it keeps."""
+    a, b = fabs(x.real), fabs(x.imag)
+    size = 0.25 * log1p(4.0 * a / ((1.0 - a) * (1.0 - a) + b * b))
+    turn = 0.5 * atan2(2.0 * b, (1.0 - a) * (1.0 + a) - b * b)
+    return complex(copysign(size, x.real), copysign(turn, x.imag))
+
+
+@scalar
+def complex_atan(x):
+    """The principal arc tangent: -i atanh(i x)."""
+    turned = complex_atanh(complex(-x.imag, x.real))
     return complex(turned.imag, -turned.real)
 
 

@@ -119,11 +119,11 @@ nan_to_num = pointwise("nan_to_num", lambda x, nan, posinf, neginf: where(isnan(
 # ---- exponentials and logarithms
 
 exp = pointwise("exp", "exp(x)", dx=lambda g, out: g * out, result="float", complex="complex_exp(x)")
-exp2 = pointwise("exp2", "exp2(x)", dx=lambda g, out: g * out * 0.6931471805599453, result="float")
+exp2 = pointwise("exp2", "exp2(x)", dx=lambda g, out: g * out * 0.6931471805599453, result="float", complex=lambda x: exp(x * 0.6931471805599453))
 expm1 = pointwise("expm1", "expm1(x)", dx=lambda g, out: g * (out + 1.0), result="float", complex="complex_expm1(x)")
 log = pointwise("log", "log(x)", dx=lambda g, x: g / x, result="float", complex="complex_log(x)")
-log2 = pointwise("log2", "log2(x)", dx=lambda g, x: g / (x * 0.6931471805599453), result="float")
-log10 = pointwise("log10", "log10(x)", dx=lambda g, x: g / (x * 2.302585092994046), result="float")
+log2 = pointwise("log2", "log2(x)", dx=lambda g, x: g / (x * 0.6931471805599453), result="float", complex="complex_log2(x)")
+log10 = pointwise("log10", "log10(x)", dx=lambda g, x: g / (x * 2.302585092994046), result="float", complex="complex_log10(x)")
 log1p = pointwise("log1p", "log1p(x)", dx=lambda g, x: g / (x + 1.0), result="float", complex="complex_log1p(x)")
 logaddexp = pointwise("logaddexp", lambda x, y: where(x == y, x + 0.6931471805599453, maximum(x, y) + log1p(exp(-abs(x - y)))),
                       dx=lambda g, x, y: g * sigmoid(x - y), dy=lambda g, x, y: g * sigmoid(y - x), accepts=FLOAT)
@@ -139,20 +139,20 @@ logit = pointwise("logit", lambda x: log(x / (1.0 - x)), dx=lambda g, x: where((
 sin = pointwise("sin", "sin(x)", dx=lambda g, x: g * cos(x), result="float", complex="complex_sin(x)")
 cos = pointwise("cos", "cos(x)", dx=lambda g, x: -g * sin(x), result="float", complex="complex_cos(x)")
 tan = pointwise("tan", "tan(x)", dx=lambda g, out: g * (1.0 + out * out), result="float", complex="complex_tan(x)")
-asin = pointwise("asin", "asin(x)", dx=lambda g, x: g * rsqrt(1.0 - x * x), result="float")
-acos = pointwise("acos", "acos(x)", dx=lambda g, x: -g * rsqrt(1.0 - x * x), result="float")
-atan = pointwise("atan", "atan(x)", dx=lambda g, x: g / (x * x + 1.0), result="float")
+asin = pointwise("asin", "asin(x)", dx=lambda g, x: g * rsqrt(1.0 - x * x), result="float", complex="complex_asin(x)")
+acos = pointwise("acos", "acos(x)", dx=lambda g, x: -g * rsqrt(1.0 - x * x), result="float", complex="complex_acos(x)")
+atan = pointwise("atan", "atan(x)", dx=lambda g, x: g / (x * x + 1.0), result="float", complex="complex_atan(x)")
 atan2 = pointwise("atan2", "atan2(x, y)", dx=lambda g, x, y: where((x == 0.0) & (y == 0.0), 0.0, g * y / (x * x + y * y)),
                   dy=lambda g, x, y: where((x == 0.0) & (y == 0.0), 0.0, -g * x / (x * x + y * y)), result="float")
 sinh = pointwise("sinh", "sinh(x)", dx=lambda g, x: g * cosh(x), result="float", complex="complex_sinh(x)")
 cosh = pointwise("cosh", "cosh(x)", dx=lambda g, x: g * sinh(x), result="float", complex="complex_cosh(x)")
 tanh = pointwise("tanh", "tanh(x)", dx=lambda g, out: g * (1.0 - out * out), result="float", complex="complex_tanh(x)")
-asinh = pointwise("asinh", "asinh(x)", dx=lambda g, x: g * rsqrt(x * x + 1.0), result="float")
-acosh = pointwise("acosh", "acosh(x)", dx=lambda g, x: g * rsqrt(x * x - 1.0), result="float")
-atanh = pointwise("atanh", "atanh(x)", dx=lambda g, x: g / (1.0 - x * x), result="float")
+asinh = pointwise("asinh", "asinh(x)", dx=lambda g, x: g * rsqrt(x * x + 1.0), result="float", complex="complex_asinh(x)")
+acosh = pointwise("acosh", "acosh(x)", dx=lambda g, x: g * rsqrt(x + 1.0) * rsqrt(x - 1.0), result="float", complex="complex_acosh(x)")
+atanh = pointwise("atanh", "atanh(x)", dx=lambda g, x: g / (1.0 - x * x), result="float", complex="complex_atanh(x)")
 hypot = pointwise("hypot", "hypot(x, y)", dx=lambda g, x, out: g * x / out, dy=lambda g, y, out: g * y / out, accepts=FLOAT)
 sinc = pointwise("sinc", lambda x: where(x == 0.0, 1.0, sin(3.141592653589793 * x) / (3.141592653589793 * where(x == 0.0, 1.0, x))),
-                 dx=lambda g, x, out: where(x == 0.0, 0.0, g * (cos(3.141592653589793 * x) - out) / where(x == 0.0, 1.0, x)), result="float")
+                 dx=lambda g, x, out: where(x == 0.0, 0.0, g * (cos(3.141592653589793 * x) - out) / where(x == 0.0, 1.0, x)), result="float", complex=True)
 deg2rad = pointwise("deg2rad", lambda x: x * 0.017453292519943295, result="float")
 rad2deg = pointwise("rad2deg", lambda x: x * 57.29577951308232, result="float")
 
@@ -165,7 +165,8 @@ normal_cdf = pointwise("normal_cdf", "normal_cdf(x)", dx=lambda g, x: 0.39894228
 
 # ---- activations
 
-sigmoid = pointwise("sigmoid", lambda x: where(x >= 0.0, 1.0, exp(-abs(x))) / (1.0 + exp(-abs(x))), dx=lambda g, out: g * out * (1.0 - out), result="float")
+sigmoid = pointwise("sigmoid", lambda x: where(x >= 0.0, 1.0, exp(-abs(x))) / (1.0 + exp(-abs(x))), dx=lambda g, out: g * out * (1.0 - out), result="float",
+                    complex=lambda x: 1.0 / (1.0 + exp(-x)))
 relu = pointwise("relu", lambda x: maximum(x, 0), dx=lambda g, out: where(out <= 0.0, 0.0, g), accepts=NUMBER)
 hardtanh = pointwise("hardtanh", lambda x, min_val=-1.0, max_val=1.0: minimum(maximum(x, min_val), max_val),
                      dx=lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0.0), accepts=NUMBER)
@@ -178,13 +179,13 @@ celu = pointwise("celu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(mi
                  dx=lambda g, x, alpha, out: where(x > 0.0, g, g * (out / alpha + 1.0)), accepts=FLOAT)
 gelu = pointwise("gelu", lambda x: x * normal_cdf(x), accepts=FLOAT)
 gelu_tanh = pointwise("gelu_tanh", lambda x: 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))), accepts=FLOAT)
-silu = pointwise("silu", lambda x: x * sigmoid(x), accepts=FLOAT)
+silu = pointwise("silu", lambda x: x * sigmoid(x), accepts=FLOAT, complex=True)
 softplus = pointwise("softplus", lambda x, beta=1.0, threshold=20.0: where(x * beta > threshold, x, (maximum(x * beta, 0.0) + log1p(exp(-abs(x * beta)))) / beta),
                      dx=lambda g, x, beta, threshold: where(x * beta > threshold, g, g * sigmoid(x * beta)), accepts=FLOAT)
 mish = pointwise("mish", lambda x: x * tanh(softplus(x, 1.0, 20.0)), accepts=FLOAT)
 logsigmoid = pointwise("logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(x))), dx=lambda g, x: g * sigmoid(-x), accepts=FLOAT)
 softsign = pointwise("softsign", lambda x: x / (1.0 + abs(x)), result="float")
-tanhshrink = pointwise("tanhshrink", lambda x: x - tanh(x), result="float")
+tanhshrink = pointwise("tanhshrink", lambda x: x - tanh(x), result="float", complex=True)
 softshrink = pointwise("softshrink", lambda x, lambd=0.5: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, 0.0 * x)),
                        dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0), accepts=FLOAT)
 hardshrink = pointwise("hardshrink", lambda x, lambd=0.5: where((x >= -lambd) & (x <= lambd), 0.0, x),

@@ -28,7 +28,7 @@ def transform(name: str, *arguments: object, **named: object):
     return lambda T, a: getattr(T.fft, name)(a, *arguments, **named) ** 2
 
 
-UNARY = "exp log sqrt sin cos tan tanh sinh cosh rsqrt reciprocal expm1 log1p abs angle sgn conj square"
+UNARY = "exp log sqrt sin cos tan tanh sinh cosh rsqrt reciprocal expm1 log1p abs angle sgn conj square asin acos atan asinh acosh atanh log2 log10 exp2 sigmoid sinc"
 CASES = {
     **{name: (method(name), cn(3)) for name in UNARY.split()},
     "mul": (lambda T, a, b: a * b, cn(3, 4), cn(4)), "div": (lambda T, a, b: a / b, cn(3, 4), cn(3, 4)), "real divided": (lambda T, a, b: a / b, rn(3, 4), cn(4)), "pow": (lambda T, a, b: a**b, cn(3), cn(3)),

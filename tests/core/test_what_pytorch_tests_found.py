@@ -296,3 +296,20 @@ def test_norms_of_matrices_without_elements():
     assert norm(numod.ones(0, 0), 1).item() == norm(numod.ones(5, 0), 2).item() == 0 and norm(numod.ones(2, 3, 0), 1).tolist() == [0, 0]
     with pytest.raises(IndexError):
         norm(numod.ones(5, 0), -1)
+
+
+def test_writes_through_data_are_not_noticed_by_autograd():
+    x, w = numod.tensor([3.0, 4.0], requires_grad=True), numod.tensor([5.0, 6.0], requires_grad=True)
+    y = x * 1
+    z = (y * y).sum()
+    y.data[0], y.data[1:] = 10.0, 20.0
+    z.backward()
+    assert x.grad.tolist() == [20, 40] and y._version == 0
+    d = y.data
+    product = (d * w).sum()
+    d.view(1, 2)[:, 1] = 0.0  # what is saved is `d` itself, which counts the writes through it and its views
+    assert d._version == 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+    d.mul_(w)
+    assert d.view(-1).grad_fn is not None
