@@ -81,13 +81,14 @@ def identity() -> str:
 
 
 def namespace() -> dict[str, object]:
-    """Names a kernel's source may use: types that cast, views of a float's bits, `divide`, and the decorator of helper functions."""
+    """Names a kernel's source may use: types that cast, views of a float's bits, `divide`, and the decorators of helper functions."""
     from numba import types
 
     names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64", "complex64", "complex128")}
     return {
         **names, **_bit_views(), **_views(), **tiles.functions(), **byte_tiles.functions(), **dots.functions(), **extremes.functions(), **lines.functions(), **weighing.functions(),
-        "boolean": types.boolean, "gemm": _gemm(), "rounded_product": _rounded_product(), "divide": division.divide(), "device_function": compiler.device_function,
+        "boolean": types.boolean, "gemm": _gemm(), "rounded_product": _rounded_product(), "divide": division.divide(),
+        "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),
     }  # fmt: skip
 
 

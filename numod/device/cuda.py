@@ -226,12 +226,13 @@ def capability() -> tuple[int, int]:
 
 
 def namespace() -> dict[str, object]:
-    """Names a kernel's source may use: types that cast, views of a float's bits, `cuda`, and the decorator of helper functions."""
+    """Names a kernel's source may use: types that cast, views of a float's bits, `cuda`, and the decorators of helper functions."""
     from numba import cuda
 
     integers = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp")
     numbers = ("float32", "float64", "complex64", "complex128")
-    common = {"cuda": cuda, "device_function": cuda.jit(device=True), "rounded_product": _rounded_product(), **_bit_views()}
+    helper = cuda.jit(device=True)
+    common = {"cuda": cuda, "device_function": helper, "inlined_function": helper, "rounded_product": _rounded_product(), **_bit_views()}
     if config.cuda_simulator():
         types = {name: getattr(np, name) for name in (*integers, *numbers)}
         return {**types, "uintp": int, "boolean": bool, **common}

@@ -129,7 +129,7 @@ class _Linker:
             self.functions[key] = f"{kernel.name}_{len(self.functions)}"
             flags = f"@device_function(fastmath={sorted(kernel.fastmath)!r})\n".replace("[", "{").replace("]", "}")
             helpers, head, main = kernel.function(self.functions[key]).rpartition(f"def {self.functions[key]}(")
-            for each in (*re.split(r"(?=^@device_function)", helpers, flags=re.M), flags + head + main):
+            for each in (*re.split(r"(?=^@\w+_function)", helpers, flags=re.M), flags + head + main):
                 if each not in self.texts:  # helpers are shared by kernels
                     self.texts.append(each)
         return self.functions[key]

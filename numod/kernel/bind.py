@@ -82,7 +82,7 @@ class Unbuilt:
         """The serial kernel's text as a function `name` that can share a module with others: its `real` type is substituted, also in its helper functions."""
         text = _complete(self.device.backend, self.source, self.real, False)
         helpers, _, kernel = text.rpartition("def kernel(")
-        for each in re.findall(r"@device_function\ndef (\w+)\(", helpers):
+        for each in re.findall(r"@\w+_function\ndef (\w+)\(", helpers):
             helpers, kernel = (re.sub(rf"\b{each}\(", f"{each}_{_real(self.real)}(", part) for part in (helpers, kernel))
         return re.sub(r"\breal\(", f"{_real(self.real)}(", re.sub(r"^(real = |from ).*\n", "", helpers, flags=re.M) + f"def {name}({kernel}")
 
@@ -120,8 +120,7 @@ def source_of(function: Callable) -> str:
 def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     """Imports, the helpers the source uses, and the source with this target's loops."""
     source = divided(source) if parallel else source
-    helpers = "".join(f"@device_function\n{text}\n" for text in _helpers(source, _vectorised(backend)))
-    text = helpers + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: backend.LOOP.format(found[1]), source)
+    text = _helpers(source, _vectorised(backend)) + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: backend.LOOP.format(found[1]), source)
     if "shared_array(" in text:
         text = text.replace("shared_array(", "cuda.shared.array(").replace(", SHARED)", backend.shared_end())
     return headed(f"real = {_real(real)}\n{text}", backend)
@@ -166,7 +165,7 @@ def _real(dtype: DType) -> str:
     return dtype.real.compute.name if dtype.differentiable else "float64"
 
 
-def _helpers(source: str, without: Container[str]) -> list[str]:
+def _helpers(source: str, without: Container[str]) -> str:
     """Texts of the `kernel.scalar` functions that `source` calls, directly or indirectly, callees first; not of those in `without`, which the target provides."""
     found: dict[str, str] = {}
 
@@ -176,10 +175,10 @@ def _helpers(source: str, without: Container[str]) -> list[str]:
             if name in called and name not in found and name not in without:
                 helper = _rewrite(function, name)
                 collect(helper.split("\n", 1)[1])
-                found[name] = helper
+                found[name] = f"@{'inlined' if function in scalar.inlined else 'device'}_function\n{helper}\n"
 
     collect(source)
-    return list(found.values())
+    return "".join(found.values())
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 functions: dict[str, object] = {}
 wide: set[object] = set()  # functions whose float literals stay float64
+inlined: set[object] = set()  # functions that a processor's kernels hold wherever they call them
 
 
 def scalar(function: object) -> object:
@@ -22,14 +23,20 @@ def wide_scalar(function: object) -> object:
     return scalar(function)
 
 
-@scalar
+def inlined_scalar(function: object) -> object:
+    """Make a function callable from kernels that LLVM finds too long to inline, though a loop around it becomes vectors only where it is."""
+    inlined.add(function)
+    return scalar(function)
+
+
+@inlined_scalar
 def philox(seed, counter, lane):
     """Word `lane` % 4 of the 128 random bits of Philox4x32-10 for key seed and counter (counter, lane // 4). Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011."""
     key0 = uint64(seed) & uint64(0xFFFFFFFF)
-    key1 = (uint64(seed) >> uint64(32)) & uint64(0xFFFFFFFF)
+    key1 = uint64(seed) >> uint64(32)
     c0 = uint64(counter) & uint64(0xFFFFFFFF)
-    c1 = (uint64(counter) >> uint64(32)) & uint64(0xFFFFFFFF)
-    c2 = uint64(lane // 4)
+    c1 = uint64(counter) >> uint64(32)
+    c2 = uint64(lane) >> uint64(2)
     c3 = uint64(0)
     for _ in range(10):
         product0 = uint64(0xD2511F53) * c0
@@ -40,12 +47,8 @@ def philox(seed, counter, lane):
         c3 = product0 & uint64(0xFFFFFFFF)
         key0 = (key0 + uint64(0x9E3779B9)) & uint64(0xFFFFFFFF)
         key1 = (key1 + uint64(0xBB67AE85)) & uint64(0xFFFFFFFF)
-    word = lane % 4
-    if word == 0:
-        return c0
-    if word == 1:
-        return c1
-    return c2 if word == 2 else c3
+    low, high = c0 | (c1 << uint64(32)), c2 | (c3 << uint64(32))
+    return ((high if lane & 2 else low) >> (uint64(lane & 1) << uint64(5))) & uint64(0xFFFFFFFF)
 
 
 @scalar
@@ -57,7 +60,7 @@ def unit(high, low):
     return value
 
 
-@scalar
+@inlined_scalar
 def random_pair(seed, offset, index):
     """64 random bits for element `index`: two words of counter offset + index."""
     high = philox(seed, int64(offset) + int64(index), 0)
@@ -65,15 +68,15 @@ def random_pair(seed, offset, index):
     return (high << uint64(32)) | low
 
 
-@scalar
+@inlined_scalar
 def random_uniform(seed, offset, index):
     """A number in [0, 1), exact in the kernel's type; float32 and float64 agree in the leading 24 bits."""
-    counter = int64(offset) + int64(index) // 4
-    lane = int64(index) % 4
+    counter = int64(offset) + (int64(index) >> 2)
+    lane = int64(index) & 3
     return unit(philox(seed, counter, lane), philox(seed, counter, lane + 4))
 
 
-@scalar
+@inlined_scalar
 def random_normal(seed, offset, index):
     """A standard normal number (Box and Muller, 1958), from the words of counter offset + index."""
     counter = int64(offset) + int64(index)
@@ -82,7 +85,7 @@ def random_normal(seed, offset, index):
     return sqrt(-2.0 * log(1.0 - u)) * cos(6.283185307179586 * v)
 
 
-@scalar
+@inlined_scalar
 def random_below(seed, offset, index, bound):
     """An integer in [0, bound): 64 random bits modulo bound (bias below bound / 2^64)."""
     return int64((random_pair(seed, offset, index) >> uint64(1)) % uint64(bound))
