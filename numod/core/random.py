@@ -9,12 +9,12 @@ from math import log1p, pi
 from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
-from ..ops import table as t
+from ..ops import sampling, table as t
 from ..ops.pointwise import broadcast_shapes
-from .apply import apply_into, listeners
+from .apply import apply, apply_into, listeners
 from .complexes import view_as_complex
-from .creation import _shape, constant, empty_like, factory, tensor
-from .elementwise import write_result
+from .creation import _shape, constant, default_device, empty_like, factory, tensor
+from .elementwise import to, write_result
 from .searching import searchsorted
 from .selection import require_all
 from .tensor import Tensor
@@ -179,14 +179,11 @@ def randint(
 
 @factory
 def randperm(n: int, *, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
-    """A random permutation of 0 .. n-1: the order of n random 64-bit keys."""
-    import numpy as np
-
+    """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
-    keys = _drawn(t.randint, (0, (1 << 62)), (n,), generator, dtypes.int64, None, False)
-    order = np.argsort(keys.numpy(), kind="stable").astype((dtype or dtypes.int64).numpy)
-    return tensor(order, device=device)
+    keys = _drawn(t.randint, (0, 1 << 62), (n,), generator, dtypes.int64, "cpu", False)
+    return to(apply(sampling.permutation, (keys,)), default_device() if device is None else Device(device), dtype or dtypes.int64)
 
 
 @factory

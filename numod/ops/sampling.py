@@ -1,4 +1,4 @@
-"""Sampling that takes a varying number of random words: gamma and Poisson distributions. Those with a closed formula are rows (`ops.table`).
+"""Sampling that takes a varying number of random words: gamma and Poisson distributions; and permutations. Those with a closed formula are rows (`ops.table`).
 
 Each element has its own Philox counter and draws as many words as it needs, so a seed gives the same numbers on every device.
 Computed in float64 whatever the dtype.
@@ -122,6 +122,18 @@ def poisson_variate(seed, counter, rate):
     return value
 
 
+def permutation_kernel(keys, out, n):
+    """out = a permutation of 0 .. n-1 by random keys (n) below 2^62, which are overwritten: each place in turn exchanges with itself or one after it (Durstenfeld, 1964)."""
+    for k in range(n):
+        keys[uintp(k)] = k + int64(float64(keys[uintp(k)] >> 9) * (0.5 ** 53) * float64(n - k))
+        out[uintp(k)] = k
+    for k in range(n):
+        other = keys[uintp(k)]
+        value = out[uintp(other)]
+        out[uintp(other)] = out[uintp(k)]
+        out[uintp(k)] = value
+
+
 class Sample(Op):
     """A random number for each element of a dense floating tensor, whose value is a parameter of its distribution."""
 
@@ -142,6 +154,18 @@ class GammaGradient(Op):
         return _plan(self.name, standard_gamma_gradient_kernel, arguments[0], 2, "")
 
 
+class Permutation(Op):
+    """A permutation, int64 (n), by n random keys from 0 to 2^62, whose memory becomes scratch. On the CPU, since one exchange waits for another."""
+
+    inputs, differentiable = ("keys",), False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (keys,) = arguments
+        if keys.device.type != "cpu":
+            raise NotImplementedError(f"permutation: there is no kernel for {keys.device}; move the keys with .cpu() first")
+        return Plan(keys, bind.launcher(keys.device, self.name, bind.source_of(permutation_kernel), "int64[], int64[], int64", dtypes.float64, 1), (keys.size,))
+
+
 def _plan(name: str, kernel: Callable, like: Layout, inputs: int, numbers: str) -> Plan:
     out = layout(like.shape, like.dtype, like.device)
     if out.size == 0:
@@ -154,3 +178,4 @@ def _plan(name: str, kernel: Callable, like: Layout, inputs: int, numbers: str) 
 standard_gamma = Sample("standard_gamma", standard_gamma_kernel, "alpha", lambda g, alpha, out: g * standard_gamma_gradient.apply((alpha, out)))
 standard_gamma_gradient = GammaGradient("standard_gamma_gradient")
 poisson = Sample("poisson", poisson_kernel, "rate", lambda g: g * 0.0)
+permutation = Permutation("permutation")

@@ -213,6 +213,10 @@ def test_permutation():
     order = numod.randperm(1000, generator=numod.Generator().manual_seed(1))
     assert sorted(order.tolist()) == list(range(1000)) != order.tolist() and order.dtype is numod.int64
     assert numod.randperm(0).shape == (0,) and numod.randperm(1).tolist() == [0]
+    assert numod.randperm(5, dtype=numod.int32, device="meta").shape == (5,) and numod.randperm(5, dtype=numod.int32).dtype is numod.int32
+    g = numod.Generator().manual_seed(2)
+    counts = np.unique([numod.randperm(4, generator=g).tolist() for _ in range(2400)], axis=0, return_counts=True)[1]
+    assert len(counts) == 24 and ((counts - 100) ** 2 / 100).sum() < 41.6  # chi squared of 23 degrees, 1 %
 
 
 def test_bernoulli():

@@ -10,7 +10,7 @@ import pytest
 import numod
 from numod import dtypes, ops
 from numod.device.layout import layout
-from numod.ops import attention, op, recurrent_layer
+from numod.ops import attention, op, recurrent_layer, sampling
 from numod.ops.factorization import Factorization
 from numod.ops.fourier import complex_transform
 
@@ -28,7 +28,7 @@ GPU = numod.device("cuda:0")
 @pytest.mark.ptx
 def test_every_op_is_accounted_for() -> None:
     found = {type(each).__name__ for each in op._ops if type(each).__module__.startswith(("numod.ops", "numod.core"))}
-    assert found - {*KERNELS, *COMPOSED, *ALWAYS, "Factorization", "Transform"} == set()
+    assert found - {*KERNELS, *COMPOSED, *ALWAYS, "Factorization", "Permutation", "Transform"} == set()
 
 
 @pytest.mark.parametrize("name", sorted(each.name for each in op._ops if isinstance(each, Factorization)))
@@ -43,6 +43,11 @@ def test_transforms_say_so_too() -> None:
     signal = layout((8,), dtypes.complex64, GPU)
     with pytest.raises(NotImplementedError, match=r"fft.fft_c2c: there is no kernel for cuda:0; move the tensor with .cpu\(\) first"):
         complex_transform.prepare((signal,), ((0,), "backward", False))
+
+
+def test_permutations_say_so_too() -> None:
+    with pytest.raises(NotImplementedError, match=r"permutation: there is no kernel for cuda:0; move the keys with .cpu\(\) first"):
+        sampling.permutation.prepare((layout((8,), dtypes.int64, GPU),), ())
 
 
 def test_composed_ops_are_composed_there() -> None:
