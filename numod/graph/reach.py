@@ -71,6 +71,8 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
     walk.function(function, "")
     for k, each in enumerate(roots):
         walk.visit(f"object {k} given", each)
+    for name, each in walk.optimizers:
+        walk.optimizer(name, each)
     return walk.guards
 
 
@@ -79,13 +81,16 @@ class _Walk:
         self.without = without  # (id of a holder, key) of what the function is given
         self.guards: list[Guard] = []
         self.seen: set[Any] = set()
-        self.mentioned: set[str] = set()
+        self.mentioned: set[str] = set()  # names in the code
+        self.strings: set[str] = set()  # keys that the code may use
+        self.optimizers: list[tuple[str, Any]] = []  # looked into last, when it is known what the code mentions
 
     def function(self, function: Callable, prefix: str) -> None:
         """Everything the code of a function reaches."""
         function = written(function)
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         self.mentioned.update(global_names(code) if code is not None else ())
+        self.strings.update(strings_in(code) if code is not None else ())
         for text, owner, name, value in names_of(function):
             if owner is None:
                 self.visit(prefix + name, value)  # the function's own object is the one it was bound to
@@ -99,6 +104,7 @@ class _Walk:
         """A guard that `text` over `objects` gives this value, and those of what lies in it."""
         place = f"{{{len(objects)}}}"
         if isinstance(value, SIMPLE):
+            self.strings.update([value] if isinstance(value, str) else ())
             self.guards.append(Guard(name, f"{text} is {place} or equal({text}, {place})", (*objects, value)))
             return
         self.guards.append(Guard(name, f"{text} is {place}", (*objects, value)))
@@ -132,7 +138,10 @@ class _Walk:
         elif value is os.environ:
             self.guards.append(Guard(name, "dict({0}) == {1}", (value, dict(value))))
         elif is_optimizer(value):
-            self.optimizer(name, value)
+            self.optimizers.append((name, value))
+            for each in parameters_of(value):
+                self.visit(f"{name}'s parameter", each)
+            self.thing(name, value)
         elif isinstance(value, (random.Random, np.random.Generator, np.random.RandomState)) or hasattr(value, "__next__"):
             raise _another(name)
         elif isinstance(value, type):
@@ -222,6 +231,7 @@ class _Walk:
             self.visit(f"{name}.{key}", getattr(descriptor, "__func__", descriptor))
             return
         own = is_module(value) and (key in value.__dict__ or any(key in value.__dict__[each] for each in _REGISTRIES))
+        own = own or (is_optimizer(value) and key in ("param_groups", "state"))
         if own or (id(value), key) in self.without or not (descriptor is not None or key in getattr(value, "__dict__", ())):
             return
         try:
@@ -239,25 +249,36 @@ class _Walk:
             self.guards.append(Guard(f"{name}.{key}", f"{{0}}.__dict__[{key!r}] is {{1}}", (holder, vars(holder)[key])))
 
     def optimizer(self, name: str, optimizer: Any) -> None:
-        """Tensors of an optimizer's state, and of its groups' settings what a step branches on: flags, and whether numbers are zero."""
+        """Tensors of an optimizer's state, and of its groups' settings what a step branches on: flags, and whether numbers are zero.
+
+        Numbers that the function's own code reads, or a step that does not read them anew at every run, are what they were.
+        """
         for state in optimizer.state.values():
-            for key, each in state.items():
+            for key, each in state.items() if isinstance(state, dict) else ():
                 if isinstance(each, Tensor):
                     self.guards.append(Guard(f"{name}'s state {key!r}", f"{{0}}[{key!r}] is {{1}}", (state, each)))
+            self._numbers(f"{name}.state", "state", optimizer, state)
         self.guards.append(Guard(f"{name}'s state", "len({0}.state) == {1}", (optimizer, len(optimizer.state))))
         counts: dict[Any, list[dict]] = {}
         for state in optimizer.state.values():
-            if isinstance(state.get("step"), (int, float)):
+            if isinstance(state, dict) and isinstance(state.get("step"), (int, float)):
                 counts.setdefault(state["step"], []).append(state)
         for states in counts.values():  # those of equal counts are one update with the numbers of one step
             if len(states) > 1:
                 self.guards.append(Guard(f"{name}'s step counts", " == ".join(f"{{{k}}}['step']" for k in range(len(states))), tuple(states)))
         for group in optimizer.param_groups:
-            for each in group["params"]:
-                self.visit(f"{name}'s parameter", each)
             keys = [key for key, each in group.items() if key not in ("params", "lr", "initial_lr") and isinstance(each, (bool, int, float, type(None)))]
             texts = [f"{{0}}[{key!r}]" if group[key] else f"not {{0}}[{key!r}]" for key in keys]
             self.guards.append(Settings(f"{name}'s settings", " and ".join(texts) or "True", (group,), group))
+            self._numbers(f"{name}.param_groups", "param_groups", optimizer, group)
+
+    def _numbers(self, name: str, holder: str, optimizer: Any, values: dict) -> None:
+        """The numbers of a state or group that Python code reads."""
+        every = not getattr(optimizer, "reads_anew", True)
+        named = self.strings if {holder, "state_dict"} & (self.mentioned | self.strings) else ()
+        for key, each in values.items() if isinstance(values, dict) else ():
+            if (every or key in named) and isinstance(each, (*SIMPLE, tuple)):
+                self.guards.append(Guard(f"{name}[{key!r}]", f"{{1}} == {{0}}[{key!r}]", (values, each)))
 
 
 def _another(name: str) -> RuntimeError:
@@ -347,6 +368,20 @@ def global_names(code: types.CodeType) -> list[str]:
         if isinstance(constant, types.CodeType):
             found.update(dict.fromkeys(global_names(constant)))
     return list(found)
+
+
+def strings_in(code: types.CodeType) -> Iterator[str]:
+    """The strings in a code and in those it defines."""
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from strings_in(constant)
+        else:
+            yield from (each for each in (constant if isinstance(constant, tuple) else (constant,)) if isinstance(each, str))
+
+
+def parameters_of(optimizer: Any) -> list[Tensor]:
+    """The parameters of all groups."""
+    return [each for group in optimizer.param_groups for each in group["params"]]
 
 
 def mentions(function: Callable, part: str) -> bool:

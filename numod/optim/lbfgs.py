@@ -17,6 +17,8 @@ class LBFGS(Optimizer):
     `line_search_fn` is None (steps of `lr`) or "strong_wolfe". Raises ValueError for several groups.
     """
 
+    reads_anew = False
+
     def __init__(
         self, params: Iterable, lr: float = 1, max_iter: int = 20, max_eval: int | None = None, tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9,
         history_size: int = 100, line_search_fn: str | None = None,

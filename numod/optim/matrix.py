@@ -16,6 +16,8 @@ from .optimizer import Optimizer, gradients_of, non_negative, one_element, with_
 class _Composed(Optimizer):
     """Base of optimizers whose step is composed of tensor operations, one parameter at a time."""
 
+    reads_anew = False
+
     @no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
         """Update all parameters that have a gradient; the closure's loss is returned."""

@@ -35,6 +35,8 @@ class Optimizer(Hooked):
     `_updates(parameters, group)`.
     """
 
+    reads_anew = True  # whether a step uses settings and counts only in the functions of `_updates` that give its numbers, which compiled programs call at every run
+
     def __init__(self, params: Iterable, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got numod." + type(params).__name__)

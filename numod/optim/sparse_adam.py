@@ -18,6 +18,8 @@ class SparseAdam(Optimizer):
     Raises ValueError for hyper-parameters that are not positive or betas outside [0, 1).
     """
 
+    reads_anew = False
+
     def __init__(self, params: Iterable, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, maximize: bool = False) -> None:
         non_negative(lr=lr)
         for name, value in (("learning rate", lr), ("epsilon value", eps)):

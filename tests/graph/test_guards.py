@@ -51,6 +51,84 @@ def test_settings_changed_inside_the_step_are_refused() -> None:
             compiled(*batch(1))
 
 
+class Plain(numod.optim.Optimizer):
+    """A user's optimizer: its step reads settings and state in Python."""
+
+    @numod.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            for each in group["params"]:
+                each.add_(each.grad, alpha=-group["lr"] * (1 - group["betas"][0]))
+
+
+class Counting(Plain):
+    def step(self) -> None:
+        super().step()
+        for each in self.param_groups[0]["params"]:
+            self.state[each]["step"] = self.state[each].get("step", 0) + 1
+            each.data.mul_(1 - 0.1 / self.state[each]["step"])
+
+
+class Wrapping:
+    """Has an optimizer's attributes, and a count of its own."""
+
+    def __init__(self, optimizer: numod.optim.Optimizer) -> None:
+        self.optimizer, self.param_groups, self.state, self.count = optimizer, optimizer.param_groups, optimizer.state, 0
+
+    def zero_grad(self) -> None:
+        self.optimizer.zero_grad()
+
+    def step(self) -> None:
+        self.optimizer.step()
+        self.count += 1
+        if self.count % 2:
+            for each in self.param_groups[0]["params"]:
+                each.data.mul_(0.5)
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: Plain(p, {"lr": 0.1, "betas": (0.5, 0.9)}), lambda p: numod.optim.Muon([each for each in p if each.ndim == 2], lr=0.1),
+])
+def test_settings_that_python_code_of_a_step_reads(make: object) -> None:
+    pair = Pair(optimizer=make)
+    for k in range(4):
+        pair.run(k)
+        pair.both(lambda _, optimizer: optimizer.param_groups[0].update(lr=optimizer.param_groups[0]["lr"] / 2))
+
+
+@pytest.mark.parametrize(("make", "told"), [
+    (lambda p: Counting(p, {"lr": 0.1, "betas": (0.5, 0.9)}), r"optimizer.state\['step'\] changes"), (lambda p: Wrapping(numod.optim.SGD(p, lr=0.1)), "optimizer.count changes"),
+    (lambda p: numod.optim.SparseAdam(p, lr=0.1), r"optimizer.state\['step'\] changes"),
+])
+def test_counts_that_python_code_of_a_step_reads_are_refused(make: object, told: str) -> None:
+    pair = Pair(optimizer=make)
+    with pytest.raises(RuntimeError, match=told):
+        pair.run(1, 2, 3, 4)
+
+
+@pytest.mark.parametrize("read", [
+    lambda optimizer: optimizer.param_groups[0]["lr"], lambda optimizer: optimizer.param_groups[0]["betas"][0], lambda optimizer: optimizer.state_dict()["param_groups"][0]["lr"],
+])
+def test_settings_that_a_function_reads(read: object) -> None:
+    def make(model: nn.Module, optimizer: numod.optim.Optimizer) -> object:
+        plain = step_of(model, optimizer)
+        return lambda x, y: (plain(x, y) * read(optimizer), read(optimizer))
+
+    pair = Pair(optimizer=lambda p: numod.optim.Adam(p, lr=0.1), make=make)
+    for k in range(4):
+        pair.run(k)
+        pair.both(lambda _, optimizer, k=k: optimizer.param_groups[0].update(lr=0.1 / (k + 1), betas=(0.9 - k / 10, 0.99)))
+
+
+def test_a_step_count_that_a_function_reads_is_refused() -> None:
+    def make(model: nn.Module, optimizer: numod.optim.Optimizer) -> object:
+        plain = step_of(model, optimizer)
+        return lambda x, y: plain(x, y) * optimizer.state[model[0].weight]["step"]
+
+    with pytest.raises(RuntimeError, match=r"optimizer.state\['step'\] changes"):
+        Pair(optimizer=numod.optim.Adam, make=make).run(1, 2, 3, 4)
+
+
 def test_momentum_that_begins_late() -> None:
     pair = Pair(optimizer=lambda p: numod.optim.SGD(p, lr=0.1))
     pair.run(1, 2, 3)
