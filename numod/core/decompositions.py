@@ -23,15 +23,15 @@ METHODS = "lu=old_lu"
 OUT = "lu lu_unpack cholesky qr svd geqrf ormqr orgqr"
 
 
-_OF_COMPLEX = ("inv", "det", "solve", "solve_ex", "solve_triangular", "cholesky", "eigh", "eig", "matrix_power", "matrix_norm", "cond")
+_OF_REAL = ("ldl_factor_ex", "ldl_solve")
 
 
 def expect_matrix(name: str, A: Tensor) -> Tensor:
     """`x` as a contiguous batch of matrices. Raises RuntimeError for other shapes and dtypes."""
     if A.ndim < 2:
         raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
-    if A.is_complex() and name not in _OF_COMPLEX:
-        raise NotImplementedError(f"linalg.{name}: there is no form for complex matrices; of those there are {', '.join(_OF_COMPLEX)}")
+    if A.is_complex() and name in _OF_REAL:
+        raise NotImplementedError(f"linalg.{name}: there is no form for complex matrices; try linalg.solve")
     if not A.dtype.differentiable:
         error = NotImplementedError if name in ("eigh", "lu", "lu_factor_ex", "solve_triangular", "householder_product") else RuntimeError  # as PyTorch, whose checks differ from one function to the next
         raise error(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {A.dtype.short}")
@@ -87,7 +87,7 @@ def geqrf(input: Tensor) -> return_types.geqrf:  # noqa: A002
 
 
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
-    """The first columns of the product of Householder reflections 1 - tau v v^T, with v below the diagonal of A."""
+    """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
     rows, columns = expect_matrix("householder_product", A).shape[-2:]
     if rows < columns:
         raise RuntimeError("linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]")
@@ -97,7 +97,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
 
 
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:  # noqa: A002
-    """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^T."""
+    """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
     if input.ndim < 2 or other.ndim < 2:
         raise RuntimeError(f"ormqr: {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions.")
     side = -2 if left else -1
@@ -105,7 +105,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
         raise RuntimeError(f"ormqr: other.shape[{side}] must be equal to input.shape[-2]")
     if tau.shape[-1] > min(input.shape[-2:]):
         raise RuntimeError(f"ormqr: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
-    return _reflected(input, tau, other, transpose) if left else _reflected(input, tau, other.mT, not transpose).mT
+    return _reflected(input, tau, other, transpose) if left else _reflected(input, tau, other.mH, not transpose).mH
 
 
 def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
@@ -115,7 +115,8 @@ def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
     order = range(tau.shape[-1])
     for k in order if transposed else reversed(order):
         v = directions[..., k : k + 1]
-        x = x - unsqueeze(tau[..., k : k + 1], -1) * matmul(v, matmul(v.mT, x))
+        scale = tau[..., k : k + 1]
+        x = x - unsqueeze(scale.conj() if transposed else scale, -1) * matmul(v, matmul(v.mH, x))
     return x
 
 
@@ -222,10 +223,10 @@ def _permutation(order: Tensor, like: Tensor) -> Tensor:
 
 
 def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:  # noqa: A002
-    """(U, S, V) with input = U diag(S) V^T; V itself, not transposed. `numod.linalg.svd` is the newer form."""
+    """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
     if compute_uv:
         u, s, vh = svd(input, not some)
-        return return_types.svd((u, s, vh.mT))
+        return return_types.svd((u, s, vh.mH))
     (*batch, rows, columns) = input.shape
     return return_types.svd((input.new_zeros((*batch, rows, rows)), svdvals(input), input.new_zeros((*batch, columns, columns))))
 

@@ -79,7 +79,7 @@ def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> 
 
 def _divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:  # noqa: A002
     """`other`. Raises RuntimeError for an integer division by zero."""
-    integer = all(not each.is_floating_point() if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other))
+    integer = all(not each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other))
     if integer and ((other == 0).any()._observe() if isinstance(other, Tensor) else other == 0):
         raise RuntimeError("ZeroDivisionError: integer division or remainder by zero")
     return other

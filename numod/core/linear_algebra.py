@@ -56,8 +56,10 @@ def old_slogdet(input: Tensor) -> return_types.slogdet:  # noqa: A002
 
 
 def logdet(A: Tensor) -> Tensor:
-    """The logarithm of determinants; NaN for negative ones."""
+    """The logarithm of determinants; NaN for negative ones of real matrices."""
     sign, value = slogdet(A)
+    if A.is_complex():
+        return t.log(sign) + value
     return where(sign < 0, float("nan"), value)
 
 
@@ -114,8 +116,8 @@ def triangular_solve(
 
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with A X = B, for the Cholesky factor of A."""
-    lower = L.mT if upper else L
-    return solve_triangular(lower.mT, solve_triangular(lower, B, upper=False), upper=True)
+    lower = L.mH if upper else L
+    return solve_triangular(lower.mH, solve_triangular(lower, B, upper=False), upper=True)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
@@ -124,12 +126,12 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
 
 
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X with A X = B (X A = B where not `left`), or with A^T, from `lu_factor` of A."""
+    """X with A X = B (X A = B where not `left`), or with A^H, from `lu_factor` of A."""
     if not left:
-        return lu_solve(LU, pivots, B.mT, adjoint=not adjoint).mT
+        return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
     order = lu_unpack(LU, pivots, unpack_data=False).P
     if adjoint:
-        return matmul(order, solve_triangular(LU.mT, solve_triangular(LU.mT, B, upper=False), upper=True, unitriangular=True))
+        return matmul(order, solve_triangular(LU.mH, solve_triangular(LU.mH, B, upper=False), upper=True, unitriangular=True))
     return solve_triangular(LU, solve_triangular(LU, matmul(order.mT, B), upper=False, unitriangular=True), upper=True)
 
 
@@ -149,7 +151,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     solution, rank, empty = matmul(pinv(a, rtol=rcond), b), matrix_rank(a, rtol=rcond), A.new_zeros(0)
     rest = matmul(a, solution) - b
     tall = a.shape[-2] > a.shape[-1] and driver != "gelsy" and (driver == "gels" or bool((rank == a.shape[-1]).all()._observe()))
-    residuals = reductions.sum(t.square(rest), -2) if tall else empty
+    residuals = reductions.sum(t.square(abs(rest)), -2) if tall else empty
     return return_types.linalg_lstsq((
         squeeze(solution, -1) if vectors else solution, residuals, rank if driver != "gels" else rank.new_zeros(0), svdvals(a) if driver in ("gelsd", "gelss") else empty,
     ))  # fmt: skip
@@ -189,8 +191,8 @@ def matrix_exp(A: Tensor) -> Tensor:
     a = expect_square("matrix_exp", A)
     if not a.numel():
         return a.clone()
-    size = reductions.amax(reductions.sum(t.abs(a.detach()), -2), -1)
-    limit, coefficients = _PADE[a.dtype.itemsize]
+    size = reductions.amax(reductions.sum(abs(a.detach()), -2), -1)
+    limit, coefficients = _PADE[a.dtype.real.itemsize]
     times = t.clamp_min(t.ceil(t.log2(size / limit)), 0.0)
     times = where(t.isfinite(times), times, 0.0)
     a = a * unsqueeze(unsqueeze(t.exp2(-times), -1), -1)
@@ -244,7 +246,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
 def _powers(x: Tensor, n: int) -> Tensor:
     """The first `n` powers; those of integers in int64, since they grow."""
-    x = x if x.is_floating_point() else x.to(dtypes.int64)
+    x = x if x.dtype.differentiable else x.to(dtypes.int64)
     return t.pow(unsqueeze(x, -1), arange(n, device=x.device))
 
 
@@ -258,8 +260,8 @@ def old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Ten
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """The dot product along a dimension."""
-    return reductions.sum(x * y, normalize_dim(dim, max(x.ndim, y.ndim)))
+    """The dot product along a dimension, of complex vectors with x conjugated."""
+    return reductions.sum(x.conj() * y, normalize_dim(dim, max(x.ndim, y.ndim)))
 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:  # noqa: A002

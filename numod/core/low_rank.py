@@ -15,14 +15,14 @@ FUNCTIONS = "svd_lowrank pca_lowrank lobpcg"
 
 
 def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """(U, S, V) with A - M ≈ U diag(S) V^T, of q columns. Halko, Martinsson and Tropp, Finding structure with randomness, 2009, algorithm 5.1."""
+    """(U, S, V) with A - M ≈ U diag(S) V^H, of q columns. Halko, Martinsson and Tropp, Finding structure with randomness, 2009, algorithm 5.1."""
     q, a = 6 if q is None else q, A if M is None else A - M
     if a.shape[-2] < a.shape[-1]:
-        u, s, v = svd_lowrank(a.mT, q, niter)
+        u, s, v = svd_lowrank(a.mH, q, niter)
         return v, s, u
     basis = _range(a, q, 2 if niter is None else niter)
-    u, s, vh = svd(matmul(basis.mT, a), False)
-    return matmul(basis, u), s, vh.mT
+    u, s, vh = svd(matmul(basis.mH, a), False)
+    return matmul(basis, u), s, vh.mH
 
 
 def _range(a: Tensor, q: int, times: int) -> Tensor:
@@ -30,7 +30,7 @@ def _range(a: Tensor, q: int, times: int) -> Tensor:
     start = randn(a.shape[-1], q, dtype=a.dtype, device=a.device)
     basis = qr(matmul(a, start))[0]
     for _ in range(times):
-        basis = qr(matmul(a, qr(matmul(a.mT, basis))[0]))[0]
+        basis = qr(matmul(a, qr(matmul(a.mH, basis))[0]))[0]
     return basis
 
 

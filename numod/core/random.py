@@ -219,13 +219,18 @@ def _fill(self: Tensor, op: object, numbers: tuple, generator: Generator | None)
     return self
 
 
+def _fill_parts(self: Tensor, op: object, numbers: tuple, generator: Generator | None) -> Tensor:
+    """Fill both parts of complex numbers."""
+    return self.copy_(view_as_complex(_drawn(op, numbers, (*self.shape, 2), generator, self.dtype.real, self.device, False)))
+
+
 def uniform_(self: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with uniform numbers in [a, b)."""
+    """Fill with uniform numbers in [a, b); of a complex number both parts."""
     if a > b:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
     if self.is_floating_point() and b - a > dtypes.finfo(self.dtype).max:
         raise RuntimeError(f"uniform_ expects to-from <= std::numeric_limits<{self.dtype.short}>::max(), but found to={b} and from={a}")
-    return _fill(self, t.uniform, (float(a), float(b)), generator)
+    return (_fill_parts if self.is_complex() else _fill)(self, t.uniform, (float(a), float(b)), generator)
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -233,8 +238,7 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     if self.is_complex():
-        self.copy_(view_as_complex(_drawn(t.normal, (0.0, float(std) * 0.5**0.5), (*self.shape, 2), generator, self.dtype.real, self.device, False)) + mean)
-        return self
+        return _fill_parts(self, t.normal, (0.0, float(std) * 0.5**0.5), generator).add_(mean)
     return _fill(self, t.normal, (float(mean), float(std)), generator)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ..device.layout import layout
 from . import matmul as mm, special, table as t
+from .convolution import convolution, convolution_input, convolution_weight
 from .op import Op, Plan
 from .pointwise import Pointwise
 
@@ -78,7 +79,7 @@ def parts(x: object) -> tuple:
 
 
 def _product(op: Op) -> Callable:
-    """A product of complex matrices, with a bias perhaps, by four real ones."""
+    """A product of complex tensors (of matrices, of a signal and a kernel), with a bias perhaps, by four real ones."""
 
     def product(inputs: tuple, parameters: tuple) -> object:
         if len({each.dtype for each in inputs if each is not None}) > 1:
@@ -103,4 +104,5 @@ def _of_complex(row: Pointwise, part: Part) -> None:
 
 _of_complex(t.abs, magnitude)
 _of_complex(special.angle, angle)
-mm.matmul.complex_form, mm.linear.complex_form = _product(mm.matmul), _product(mm.linear)
+for _op in (mm.matmul, mm.linear, convolution, convolution_input, convolution_weight):
+    _op.complex_form = _product(_op)

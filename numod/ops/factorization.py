@@ -14,7 +14,8 @@ from .op import Op, Plan
 
 _KINDS = {  # results that hold counts and indices, and those that are real, or complex, whatever the matrix
     **{name: lambda dtype: dtypes.int32 for name in ("lu.pivots", "lu.info", "ldl.pivots", "ldl.info")}, "lu.order": lambda dtype: dtypes.int64, "order.order": lambda dtype: dtypes.int64,
-    "eigh.values": DType.to_real, "slogdet.logabsdet": DType.to_real, "eig.values": DType.to_complex, "eig.vectors": DType.to_complex,
+    **{name: DType.to_real for name in ("eigh.values", "slogdet.logabsdet", "svd.s", "svdvals.svdvals")},
+    "eig.values": DType.to_complex, "eig.vectors": DType.to_complex,
 }  # fmt: skip
 
 
@@ -100,7 +101,7 @@ def _lu(a: np.ndarray, pivoted: bool) -> tuple:
     for place in np.ndindex(*a.shape[:-2]):
         x = lu[place]
         for k in range(min(m, n)):
-            p = k + int(np.argmax(np.abs(x[k:, k]))) if pivoted else k
+            p = k + int(np.argmax(np.abs(x[k:, k].real) + np.abs(x[k:, k].imag))) if pivoted else k
             pivots[(*place, k)] = p + 1
             x[[k, p]] = x[[p, k]]
             if x[k, k] == 0:
@@ -148,7 +149,7 @@ def _pinv(a: np.ndarray, atol: float, rtol: float, hermitian: bool) -> np.ndarra
         return np.zeros_like(a.swapaxes(-1, -2))
     u, s, vh = np.linalg.svd(a, full_matrices=False, hermitian=hermitian)
     kept = s > np.maximum(atol, rtol * s.max(-1, keepdims=True))
-    return (vh.swapaxes(-1, -2) * np.divide(1, s, out=np.zeros_like(s), where=kept)[..., None, :]) @ u.swapaxes(-1, -2)
+    return (vh.conj().swapaxes(-1, -2) * np.divide(1, s, out=np.zeros_like(s), where=kept)[..., None, :]) @ u.conj().swapaxes(-1, -2)
 
 
 def _geqrf(a: np.ndarray) -> tuple:

@@ -52,8 +52,12 @@ def _cholesky_gradient(g: object, out: object) -> object:
     return 0.5 * (full + full.mH)
 
 
-def _slogdet_gradient(grads: list, a: object) -> object:
-    return a.new_zeros(a.shape) if grads[1] is None else _over(inv_or_infinite.apply((a,)).mH, grads[1])
+def _slogdet_gradient(grads: list, a: object, sign: object) -> object:
+    """A real matrix's sign is constant; a complex one's turns on the unit circle."""
+    scale = sign.new_zeros(sign.shape) if grads[1] is None else grads[1]
+    if a.is_complex() and grads[0] is not None:
+        scale = scale + 1j * (sign.conj() * grads[0]).imag
+    return _over(inv_or_infinite.apply((a,)).mH, scale)
 
 
 def _det_gradient(g: object, a: object, out: object, recording: bool) -> object:
@@ -78,10 +82,11 @@ def _qr_gradient(grads: list, a: object, q: object, r: object, mode: str) -> obj
     gq, gr = _known(grads, (q, r))
     if rows < columns:
         beside = q @ gr[..., rows:]
-        gq, gr, r = gq + a[..., rows:] @ gr[..., rows:].mT, gr[..., :rows], r[..., :rows]
-    m = r @ gr.mT - gq.mT @ q
-    right = gq + q @ (m.tril() + m.tril(-1).mT)
-    square = _triangular(r, right.mT, True).mT
+        gq, gr, r = gq + a[..., rows:] @ gr[..., rows:].mH, gr[..., :rows], r[..., :rows]
+    m = r @ gr.mH - gq.mH @ q
+    low = m.tril(-1)
+    right = gq + q @ (low + low.mH + m.diagonal(0, -2, -1).real.diag_embed())  # the diagonal of R is real
+    square = _triangular(r, right.mH, True).mH
     return _beside(square, beside, -1) if rows < columns else square
 
 
@@ -91,20 +96,22 @@ def _svd_gradient(grads: list, u: object, s: object, vh: object, full: bool) -> 
     gu, gs, gvh = grads
     u, vh = u[..., :k], vh[..., :k, :]
     gu, gvh = None if gu is None else gu[..., :k], None if gvh is None else gvh[..., :k, :]
-    total = s.new_zeros((*s.shape, k)) if gs is None else gs.diag_embed()
+    total = (s.new_zeros((*s.shape, k)) if gs is None else gs.diag_embed()).to(u.dtype)
     if gu is not None:
-        turn = u.mT @ gu
-        total = total + (turn - turn.mT) / _gaps(s, 2) * s.unsqueeze(-2)
+        turn = u.mH @ gu
+        total = total + (turn - turn.mH) / _gaps(s, 2) * s.unsqueeze(-2)
+        if u.is_complex() and gvh is not None:  # pairs of vectors turn together
+            total = total + (turn.diagonal(0, -2, -1).imag / s * 1j).diag_embed()
     if gvh is not None:
-        turn = vh @ gvh.mT
-        total = total + s.unsqueeze(-1) * ((turn - turn.mT) / _gaps(s, 2))
+        turn = vh @ gvh.mH
+        total = total + s.unsqueeze(-1) * ((turn - turn.mH) / _gaps(s, 2))
     result = u @ total @ vh
     if gu is not None and u.shape[-2] > k:
         left = gu / s.unsqueeze(-2)
-        result = result + (left - u @ (u.mT @ left)) @ vh
+        result = result + (left - u @ (u.mH @ left)) @ vh
     if gvh is not None and vh.shape[-1] > k:
         right = gvh / s.unsqueeze(-1)
-        result = result + u @ (right - (right @ vh.mT) @ vh)
+        result = result + u @ (right - (right @ vh.mH) @ vh)
     return result
 
 
@@ -131,8 +138,8 @@ def _eig_gradient(grads: list, values: object, vectors: object) -> object:
 
 def _pinv_gradient(g: object, a: object, out: object) -> object:
     """Golub and Pereyra, The differentiation of pseudo-inverses, 1973."""
-    left, right = g.mT - a @ (out @ g.mT), g.mT - (g.mT @ out) @ a
-    return left @ out @ out.mT + out.mT @ out @ right - out.mT @ g @ out.mT
+    left, right = g.mH - a @ (out @ g.mH), g.mH - (g.mH @ out) @ a
+    return left @ out @ out.mH + out.mH @ out @ right - out.mH @ g @ out.mH
 
 
 def _lu_gradient(grads: list, lu: object, order: object) -> object:
@@ -142,16 +149,16 @@ def _lu_gradient(grads: list, lu: object, order: object) -> object:
     g, k = grads[0], min(lu.shape[-2:])
     square, g_square = lu[..., :k, :k], g[..., :k, :k]
     low, up = square.tril(-1) + square.new_identity(k), square.triu()
-    inner_low, inner_up = low.mT @ g_square.tril(-1), g_square.triu() @ up.mT
+    inner_low, inner_up = low.mH @ g_square.tril(-1), g_square.triu() @ up.mH
     if lu.shape[-1] > k:
-        inner_low = inner_low - g[..., k:] @ lu[..., k:].mT
+        inner_low = inner_low - g[..., k:] @ lu[..., k:].mH
     if lu.shape[-2] > k:
-        inner_up = inner_up - lu[..., k:, :].mT @ g[..., k:, :]
-    result = _triangular(up, (inner_low.tril(-1) + inner_up.triu()).mT, True).mT
+        inner_up = inner_up - lu[..., k:, :].mH @ g[..., k:, :]
+    result = _triangular(up, (inner_low.tril(-1) + inner_up.triu()).mH, True).mH
     result = _beside(result, g[..., k:], -1)
-    result = _triangular(low.mT, result, True, True)
+    result = _triangular(low.mH, result, True, True)
     if lu.shape[-2] > k:
-        result = _beside(result, _triangular(up, g[..., k:, :].mT, True).mT, -2)
+        result = _beside(result, _triangular(up, g[..., k:, :].mH, True).mH, -2)
     return g.new_zeros(g.shape).scatter(-2, order.unsqueeze(-1).expand(g.shape), result)
 
 

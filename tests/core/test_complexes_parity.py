@@ -28,6 +28,10 @@ def transform(name: str, *arguments: object, **named: object):
     return lambda T, a: getattr(T.fft, name)(a, *arguments, **named) ** 2
 
 
+def recomposed(u, s, vh):
+    return (u * s.exp().unsqueeze(-2)) @ vh
+
+
 UNARY = "exp log sqrt sin cos tan tanh sinh cosh rsqrt reciprocal expm1 log1p abs angle sgn conj square asin acos atan asinh acosh atanh log2 log10 exp2 sigmoid sinc"
 CASES = {
     **{name: (method(name), cn(3)) for name in UNARY.split()},
@@ -40,6 +44,10 @@ CASES = {
     "lerp": (lambda T, a, b: T.lerp(a, b, 0.3), cn(3), cn(3)), "addcmul": (lambda T, a, b, c: T.addcmul(a, b, c, value=0.5), cn(3), cn(3), cn(3)), "kron": (lambda T, a, b: T.kron(a, b), cn(2, 2), cn(2, 2)), "trace": (lambda T, a: a.tril().trace(), cn(3, 3)),
     "inv": (lambda T, a: T.linalg.inv(a), cn(2, 3, 3)), "solve": (lambda T, a, b: T.linalg.solve(a, b), cn(3, 3), cn(3, 2)), "det": (lambda T, a: T.linalg.det(a), cn(3, 3)), "eigvals": (lambda T, a: T.linalg.eigvals(a).abs().sort()[0], rn(4, 4)),
     "eigenvectors": (lambda T, a: (T.linalg.eig(a)[1].abs() ** 3).sum(), rn(4, 4)), "cholesky": (lambda T, a: T.linalg.cholesky(a @ a.mH), cn(3, 3)), "eigvalsh": (lambda T, a: T.linalg.eigvalsh(a + a.mH), cn(3, 3)),
+    "svd": (lambda T, a: recomposed(*T.linalg.svd(a, full_matrices=False)), cn(4, 3)), "qr": (lambda T, a: sum(each.abs().sum() for each in T.linalg.qr(a)), cn(4, 3)), "qr of wide": (lambda T, a: T.linalg.qr(a)[1], cn(3, 5)),
+    "pinv": (lambda T, a: T.linalg.pinv(a), cn(4, 3)), "lstsq": (lambda T, a, b: T.linalg.lstsq(a, b).solution, cn(4, 3), cn(4, 2)), "matrix_exp": (lambda T, a: T.linalg.matrix_exp(a), cn(3, 3)), "lu": (lambda T, a: T.linalg.lu_factor(a)[0], cn(3, 4)),
+    "slogdet": (lambda T, a: T.linalg.slogdet(a)[0] * T.linalg.slogdet(a)[1], cn(3, 3)), "reflections": (lambda T, a, b: T.linalg.householder_product(a, b), cn(4, 3), cn(3)),
+    "conv2d": (lambda T, a, b, c: T.nn.functional.conv2d(a, b, c, padding=1), cn(2, 2, 4, 4), cn(3, 2, 3, 3), cn(3)), "conv_transpose1d": (lambda T, a, b: T.nn.functional.conv_transpose1d(a, b, stride=2), cn(2, 2, 4), cn(2, 3, 3)),
     "stft": (lambda T, a: T.stft(a, 16, 5, 12, T.hann_window(12, dtype=T.float64), return_complex=True).abs(), rn(2, 64)),
     "istft": (lambda T, a: T.istft(T.stft(a, 16, 4, return_complex=True) * 1j, 16, 4, length=60), rn(2, 64)),
     **{f"{name} {norm} {n}": (transform(name, n, norm=norm), rn(2, 6) if name in ("rfft", "ihfft") else cn(2, 6))
