@@ -1,16 +1,11 @@
 """functional_call, stacked state, and gradients as functions, beside the installed PyTorch."""
 
 import pytest
+from parity import LIBRARIES, plain, same_error
 
 import numod
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
-LIBRARIES = [numod, torch]
-
-
-def plain(text):
-    return str(text).replace("torch.", "").replace("numod.", "").replace("Size([", "(").replace("])", ")")
 
 
 def flat(tree):
@@ -28,7 +23,7 @@ def outcome(action, lib):
     try:
         return flat(action(lib))
     except Exception as error:
-        return type(error).__name__, plain(error).replace("nn.modules.", "nn.")
+        return type(error).__name__, plain(error)
 
 
 def build(lib):
@@ -273,12 +268,7 @@ ERRORS = {
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name):
-    kinds = []
-    for lib in LIBRARIES:
-        with pytest.raises(Exception) as caught:
-            ERRORS[name](lib)
-        kinds.append(caught.type)
-    assert kinds[0] is kinds[1]
+    same_error(ERRORS[name])
 
 
 def test_value_and_grad_is_grad_and_value_turned_round():

@@ -4,16 +4,10 @@ import copy
 
 import numpy as np
 import pytest
+from parity import LIBRARIES, plain
 
-import numod
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
-LIBRARIES = [numod, torch]
-
-
-def plain(text):
-    return str(text).replace("torch.", "").replace("numod.", "").replace("nn.modules.", "nn.")
 
 
 def layer(lib):

@@ -4,16 +4,11 @@ import copy
 import pickle
 
 import pytest
+from parity import LIBRARIES, plain
 
 import numod
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
-LIBRARIES = [numod, torch]
-
-
-def plain(text):
-    return str(text).replace("torch.", "").replace("numod.", "").replace("Size([", "(").replace("])", ")").replace("nn.modules.", "nn.")
 
 
 def seen(tensor, lib):

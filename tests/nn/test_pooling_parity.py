@@ -6,32 +6,19 @@ import itertools
 
 import numpy as np
 import pytest
+from parity import compare, random, same_error, torch
 
 import numod
 from numod import nn
 from numod.nn import functional as F
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
 TF = torch.nn.functional
 SIZES = (9, 8, 7)
 
 
-def compare(function, x: np.ndarray, tolerance: float = 1e-10) -> None:
-    """The same function of both libraries: values, indices where there are any, and the gradient."""
-    mine, theirs = numod.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
-    found, expected = function(numod, mine), function(torch, theirs)
-    if isinstance(found, tuple):
-        assert found[1].tolist() == expected[1].tolist()
-        found, expected = found[0], expected[0]
-    np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), atol=tolerance)
-    (found**2).sum().backward()
-    (expected**2).sum().backward()
-    np.testing.assert_allclose(mine.grad.numpy(), theirs.grad.numpy(), atol=10 * tolerance)
-
-
 def data(ndim: int, lead: tuple = (2, 3)) -> np.ndarray:
-    return np.random.default_rng(0).standard_normal((*lead, *SIZES[:ndim]))
+    return random(*lead, *SIZES[:ndim])
 
 
 WINDOWS = [case for case in itertools.product((1, 2, 3), (2, 3), (None, 1, 2, 3), (0, 1), (1, 2), (False, True))]
@@ -119,7 +106,4 @@ def test_padding_layers(kind: str, ndim: int) -> None:
     lambda t: t.nn.functional.pad(t.zeros(3), (1, 0), "reflect"), lambda t: t.nn.FractionalMaxPool2d(2), lambda t: t.nn.functional.max_pool2d(t.zeros(1, 1, 4, 4), (2, 2, 2)),
 ])  # fmt: skip
 def test_errors(call) -> None:
-    with pytest.raises(Exception) as theirs:
-        call(torch)
-    with pytest.raises(type(theirs.value)):
-        call(numod)
+    same_error(call)

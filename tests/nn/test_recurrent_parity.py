@@ -6,54 +6,25 @@ import itertools
 
 import numpy as np
 import pytest
+from parity import compare_modules, random, same_error, torch, twins
 
 import numod
 from numod import nn
 
-torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore:dropout option"), pytest.mark.filterwarnings("ignore:.*LSTM with projections")]
 
 LAYERS = [("LSTM", {}), ("LSTM", {"num_layers": 2, "bidirectional": True}), ("LSTM", {"proj_size": 2}), ("LSTM", {"num_layers": 2, "bidirectional": True, "proj_size": 3, "bias": False}), ("GRU", {}),
           ("GRU", {"num_layers": 2, "bidirectional": True, "bias": False}), ("RNN", {}), ("RNN", {"nonlinearity": "relu", "num_layers": 3}), ("RNN", {"bidirectional": True}), ("GRU", {"batch_first": True}), ("LSTM", {"batch_first": True, "num_layers": 2})]
 
 
-def twins(name: str, *arguments: int, **options) -> list[tuple]:
-    theirs, ours = getattr(torch.nn, name)(*arguments, **options).double(), getattr(nn, name)(*arguments, **options).double()
-    assert repr(ours) == repr(theirs) and list(ours.state_dict()) == list(theirs.state_dict())
-    ours.load_state_dict({key: numod.tensor(value.numpy()) for key, value in theirs.state_dict().items()})
-    return [(numod, ours), (torch, theirs)]
-
-
-def flat(value) -> list:
-    return [each for part in value for each in flat(part)] if isinstance(value, (tuple, list)) else [value]
-
-
-def same(found: list, tolerance: float = 1e-10) -> None:
-    assert len(found[0]) == len(found[1])
-    for mine, theirs in zip(*found):
-        np.testing.assert_allclose(mine, theirs, atol=tolerance)
-
-
-def run(made: list, call) -> None:
-    """Outputs and all gradients of both."""
-    found = []
-    for t, model in made:
-        results, inputs = call(t, model)
-        results = [each for each in flat(results) if each.is_floating_point()]
-        sum((each * each * (k + 1)).sum() for k, each in enumerate(results)).backward()
-        gradients = [each.grad for each in (*inputs, *model.parameters())]
-        found.append([each.detach().numpy() for each in (*results, *gradients)])
-    same(found)
-
-
 def data(t, *shape: int, seed: int = 0):
-    return t.tensor(np.random.default_rng(seed).standard_normal(shape), requires_grad=True)
+    return t.tensor(random(*shape, seed=seed), requires_grad=True)
 
 
 @pytest.mark.parametrize("name, options", LAYERS, ids=str)
 @pytest.mark.parametrize("given", [False, True])
 def test_layers(name: str, options: dict, given: bool) -> None:
-    made = twins(name, 4, 5, **options)
+    made = twins(lambda nn: getattr(nn, name)(4, 5, **options))
     directions, count = 2 if options.get("bidirectional") else 1, options.get("num_layers", 1)
 
     def call(t, model):
@@ -64,8 +35,8 @@ def test_layers(name: str, options: dict, given: bool) -> None:
         states = [data(t, count * directions, steps, size, seed=k + 1) for k, size in enumerate([options.get("proj_size") or 5, *([5] if name == "LSTM" else [])])]
         return model(x, tuple(states) if name == "LSTM" else states[0]), [x, *states]
 
-    run(made, call)
-    run([(t, model) for t, model in made if model.zero_grad() is None], lambda t, model: (lambda x: (model(x), [x]))(data(t, 6, 4)))
+    compare_modules(made, call)
+    compare_modules(made, lambda t, model: (lambda x: (model(x), [x]))(data(t, 6, 4)))
 
 
 @pytest.mark.parametrize("name, options", [each for each in LAYERS if not each[1].get("batch_first")], ids=str)
@@ -80,21 +51,19 @@ def test_packed(name: str, options: dict, ordered: bool) -> None:
         assert sizes.tolist() == lengths
         return (packed.data, padded, last), [x]
 
-    run(twins(name, 4, 5, **options), call)
+    compare_modules(twins(lambda nn: getattr(nn, name)(4, 5, **options)), call)
 
 
 @pytest.mark.parametrize("name, options", [("LSTMCell", {}), ("GRUCell", {}), ("RNNCell", {}), ("RNNCell", {"nonlinearity": "relu"}), ("GRUCell", {"bias": False})], ids=str)
 def test_cells(name: str, options: dict) -> None:
-    made = twins(name, 4, 5, **options)
+    made = twins(lambda nn: getattr(nn, name)(4, 5, **options))
 
     def call(t, model):
         x, h, c = data(t, 3, 4), data(t, 3, 5, seed=1), data(t, 3, 5, seed=2)
         return model(x, (h, c) if name == "LSTMCell" else h), [x, h, *([c] if name == "LSTMCell" else [])]
 
-    run(made, call)
-    for _, model in made:
-        model.zero_grad()
-    run(made, lambda t, model: (lambda x: (model(x), [x]))(data(t, 4)))
+    compare_modules(made, call)
+    compare_modules(made, lambda t, model: (lambda x: (model(x), [x]))(data(t, 4)))
 
 
 def test_padding_and_packing() -> None:
@@ -116,10 +85,7 @@ def test_padding_and_packing() -> None:
     lambda t: t.nn.utils.rnn.pack_padded_sequence(t.zeros(3, 2, 1), [2, 0]), lambda t: t.nn.utils.rnn.pad_sequence([t.zeros(2)], padding_side="other"), lambda t: t.nn.LSTM(4, 5)(t.zeros(2, 3, 4), (t.zeros(3, 5), t.zeros(3, 5))),
 ])  # fmt: skip
 def test_errors(call) -> None:
-    with pytest.raises(Exception) as theirs:
-        call(torch)
-    with pytest.raises(type(theirs.value)):
-        call(numod)
+    same_error(call)
 
 
 @pytest.mark.parametrize("name", ["LSTMCell", "GRUCell"])

@@ -2,18 +2,13 @@
 
 import numpy as np
 import pytest
+from parity import LIBRARIES, plain, same_error
 
 import numod
 
-torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.parity
-LIBRARIES = [numod, torch]
 SHAPES = [(3, 3), (5, 3), (3, 5), (2, 4, 3), (1, 1), (2, 1)]
 MAPS = ["matrix_exp", "cayley", "householder"]
-
-
-def plain(text):
-    return str(text).replace("torch.", "").replace("numod.", "").replace("Size([", "(").replace("])", ")").replace("utils.parametrizations.", "")
 
 
 def build(lib, shape, kind, trivial, scale=1.0):
@@ -80,9 +75,4 @@ ERRORS = {
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_errors(name):
-    kinds = []
-    for lib in LIBRARIES:
-        with pytest.raises(Exception) as caught:
-            ERRORS[name](lib)
-        kinds.append((caught.type.__name__, plain(caught.value)))
-    assert kinds[0] == kinds[1]
+    same_error(ERRORS[name], text=True)

@@ -4,17 +4,12 @@ import copy
 import pickle
 
 import pytest
+from parity import LIBRARIES, plain, same_error
 
 import numod
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("torch.nn.utils.prune")
 pytestmark = pytest.mark.parity
-LIBRARIES = [numod, torch]
-
-
-def plain(text):
-    return str(text).replace("torch.", "").replace("numod.", "").replace("Size([", "(").replace("])", ")")
 
 
 def net(lib):
@@ -195,14 +190,7 @@ def errors(lib):
 
 @pytest.mark.parametrize("name", list(errors(numod)))
 def test_errors(name):
-    kinds = []
-    for lib in LIBRARIES:
-        with pytest.raises(Exception) as caught:
-            errors(lib)[name]()
-        kinds.append((caught.type.__name__, plain(caught.value)))
-    texts = [text.replace("nn.utils.prune.", "").replace("utils.prune.", "").replace("test_prune_parity.", "") for _, text in kinds]
-    assert kinds[0][0] == kinds[1][0]
-    assert name in ("abstract", "global structured", "two hooks") or texts[0] == texts[1]
+    same_error(lambda lib: errors(lib)[name](), text=name not in ("abstract", "global structured", "two hooks"))
 
 
 def test_deep_copy_pickle_and_state():
