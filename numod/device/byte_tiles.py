@@ -9,23 +9,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from .tiles import VECTORS, _broadcast, declared, host
+from .tiles import VECTORS, _broadcast, declared, features, host
 
 
 @functools.cache
 def group() -> int:
     """Numbers in a word on this processor: 4 where it has VNNI, else 2."""
-    import llvmlite.binding as llvm
-    import numba
-
-    given = numba.config.CPU_FEATURES
-    return group_of((given if given is not None else llvm.get_host_cpu_features().flatten()).split(","), host().width)
+    return group_of(features().split(","), host().width)
 
 
-def group_of(features: list[str], width: int) -> int:
+def group_of(names: list[str], width: int) -> int:
     """From LLVM's names of features, for vectors of `width` bytes."""
-    wide = "+avx512vnni" in features and (width == 64 or "+avx512vl" in features)
-    return 4 if width >= 32 and (wide or (width == 32 and "+avxvnni" in features)) else 2
+    wide = "+avx512vnni" in names and (width == 64 or "+avx512vl" in names)
+    return 4 if width >= 32 and (wide or (width == 32 and "+avxvnni" in names)) else 2
 
 
 @functools.cache

@@ -112,6 +112,7 @@ def _answers() -> tuple[tuple[object, str, Callable], ...]:
         (context, "resolve_function_type", _remembered(context)), (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
         (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)), (processor, "run", _when_used(processor.run)),
         (base.BaseContext, "get_abi_sizeof", _known_sizes(base.BaseContext.get_abi_sizeof)), (base, "_has_loc", _takes_place(base._has_loc)),
+        (ir.Loc, "_get_path", lambda self: self.filename),  # Numba makes it relative to the working directory, which may be deleted
         (abstract._TypeMetaclass, "__instancecheck__", type.__instancecheck__), (ffi.lib._lock, "_cblist", []),  # no class is registered; nobody times the lock
     )  # fmt: skip
 

@@ -76,7 +76,7 @@ def identity() -> str:
     import llvmlite.binding as llvm
     import numba
 
-    flags = f"{numba.config.CPU_NAME or llvm.get_host_cpu_name()} {numba.config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()}"
+    flags = f"{numba.config.CPU_NAME or llvm.get_host_cpu_name()} {tiles.features()}"
     return f"cpu numba {numba.__version__} llvmlite {llvmlite.__version__} {flags} opt {numba.config.OPT}"
 
 

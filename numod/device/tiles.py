@@ -29,15 +29,21 @@ class Registers:
         return self.width // itemsize
 
 
-@functools.cache
-def host() -> Registers:
-    """Those of this processor, or of the one that NUMBA_CPU_FEATURES describes."""
+def features() -> str:
+    """LLVM's names of what kernels may use, with commas between: this processor's features, or those in NUMBA_CPU_FEATURES (also where it is empty)."""
     import llvmlite.binding as llvm
     import numba
 
     given = numba.config.CPU_FEATURES
-    features = given if given is not None else llvm.get_host_cpu_features().flatten()
-    return registers(features.split(","), llvm.get_process_triple())
+    return given if given is not None else llvm.get_host_cpu_features().flatten()
+
+
+@functools.cache
+def host() -> Registers:
+    """Those of the processor that kernels are compiled for."""
+    import llvmlite.binding as llvm
+
+    return registers(features().split(","), llvm.get_process_triple())
 
 
 def registers(features: list[str], triple: str) -> Registers:

@@ -354,6 +354,11 @@ def test_odd_environments(tmp_path, case):
     assert (tmp_path / "relative" / "cache").is_dir() == (case == "relative")
 
 
+def test_a_working_directory_that_was_deleted(tmp_path):
+    code = f"import os\nos.mkdir({str(tmp_path / 'gone')!r})\nos.chdir({str(tmp_path / 'gone')!r})\nos.rmdir(os.getcwd())\n" + SMALL
+    assert output(python(code, NUMOD_CACHE_DIR="relative")) == ["[1, 2, 3] True"]
+
+
 def test_import_does_not_import_numba():
     code = "import sys, numod\nprint(sorted(name for name in ('numba', 'llvmlite', 'torch', 'scipy') if name in sys.modules))"
     assert output(python(code)) == ["[]"]

@@ -33,7 +33,7 @@ def _wrapped(x: Number) -> tuple[Number, Number]:
         scale, high, low = (where(beyond, like(x, new), old) for new, old in zip((2.0**-power, *parts), (scale, high, low)))
     x = x * scale
     turns = x * high
-    small = multiply_add(x, low, multiply_add(x, high, -turns))
+    small = multiply_add(x, low, library("fma", x, high, -turns))
     whole, first = rounded(turns, 1, 0)
     large = turns - whole
     total = large + small
