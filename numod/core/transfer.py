@@ -59,8 +59,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
     if self._layout.dtype.numpy is None:
         raise TypeError(f"Got unsupported ScalarType {self._layout.dtype.short}: NumPy has no such dtype; convert with .float() first")
-    _refuse_trace("numpy()")
-    return raw(self).view(self._layout.dtype.numpy)
+    later = _read_later(self, "numpy")
+    return raw(self).view(self._layout.dtype.numpy) if later is None else later
 
 
 def raw(self: Tensor) -> np.ndarray:
@@ -73,7 +73,8 @@ def raw(self: Tensor) -> np.ndarray:
 
 def item(self: Tensor) -> float | int | bool:
     """The value of a tensor of one element, as a Python number."""
-    return value(self, "item()")
+    later = _read_later(self, "item") if listeners and self._layout.size == 1 else None
+    return value(self, "item()") if later is None else later
 
 
 def value(self: Tensor, how: str) -> float | int | bool:
@@ -99,6 +100,17 @@ def observe(self: Tensor) -> float | int | bool:
     return value
 
 
+def _read_later(self: Tensor, method: str) -> object:
+    """What a recorder gives in the stead of values that it can read after the run, or None. Raises RuntimeError if it cannot."""
+    for listener in listeners:
+        read = getattr(listener, "read", None)
+        later = read(self, method) if read is not None else None
+        if later is not None:
+            return later
+    _refuse_trace(f"{method}()")
+    return None
+
+
 def _refuse_trace(what: str) -> None:
     for listener in listeners:
         refuse = getattr(listener, "refuse", None)
@@ -108,12 +120,15 @@ def _refuse_trace(what: str) -> None:
 
 def tolist(self: Tensor) -> list | float | int | bool:
     """Nested lists of Python numbers."""
-    _refuse_trace("tolist()")
+    later = _read_later(self, "tolist")
+    if later is not None:
+        return later
     return self.detach().cpu().to(self.dtype.compute).numpy().tolist()
 
 
 def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.ndarray:
     """NumPy's `__array__`. Raises ValueError if `copy=False` is not possible."""
+    _refuse_trace("conversion to a NumPy array")
     result = self.numpy()
     if dtype is not None and result.dtype != dtype:
         if copy is False:

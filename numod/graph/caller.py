@@ -17,6 +17,7 @@ from ..core.tensor import Tensor
 from ..device import Storage, blas
 from ..device.storage import address
 from .guards import Picture, conditions
+from .later import Reading, function_of
 from .lower import Buffer, Call, Integer, Number, Span, Test
 from .reach import SIMPLE, Guard, Settings
 from .structure import fields_of, is_data, parts, remade
@@ -266,6 +267,8 @@ class Writer:
                     *before, made[each] = self._tensor(each)
                     lines.extend(before)
                 return made[each]
+            if type(each) is Reading:
+                return f"{self._name(function_of(each.operation), 'read')}({', '.join(map(text, each.operands))})"
             if type(each) in (tuple, list):
                 inner = "".join(f"{text(part)}, " for part in each)
                 return f"({inner})" if type(each) is tuple else f"[{inner}]"

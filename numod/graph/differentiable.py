@@ -15,6 +15,7 @@ from ..autograd.tape import Node, edge_to, stale
 from ..core.apply import state
 from ..core.tensor import Tensor
 from . import memory
+from .later import Reading, compute
 from .lower import Buffer
 from .run import Executable
 from .section import Form, Section
@@ -64,7 +65,7 @@ class Differentiable(Executable):
                     made._node, made._output, made._requires_grad = node, self.differentiated.index(each), True
             return tensors[each]
 
-        return replace(self.program.outputs[0], build)
+        return replace(self.program.outputs[0], build, compute)
 
 
 class CompiledNode(Node):
@@ -131,7 +132,7 @@ def _pair(structure: Any, outputs: Any, made: dict[Value, Tensor]) -> None:
     """Maps the values of a structure to the tensors at the same positions of another."""
     if isinstance(structure, Value):
         made[structure] = outputs
-    elif isinstance(structure, (tuple, list)):
+    elif isinstance(structure, (tuple, list)) and type(structure) is not Reading:
         for each, output in zip(structure, outputs):
             _pair(each, output, made)
     elif isinstance(structure, dict):

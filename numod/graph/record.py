@@ -15,7 +15,7 @@ from ..core.creation import ones
 from ..core.random import Draw, Generator, default_generator
 from ..core.tensor import Tensor
 from ..device import Storage
-from . import guards, key, lines, reach, structure
+from . import guards, key, later, lines, reach, structure
 from . import state as kept
 from .caller import caller
 from .differentiable import Differentiable
@@ -85,11 +85,12 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     witness = _Witness(function, arguments, named, tensors, before, without, failed)
     recorder, owned = witness.recorder, Gradients(function, before.entries, tensors, without)
     outputs = witness.run()
-    if recorder.made_state or recorder.confused:
-        return Recording(outputs)
+    told = replace(outputs, lambda each: each, later.compute)
+    if recorder.made_state or recorder.confused or recorder.refused:
+        return Recording(told)
     if witness.change is not None:
-        told = witness.change.replace("function: ", "", 1) if without else witness.change
-        return Recording(outputs, None, f"{told} {lines.where(told, recorder.lines, function)}", kept.written(before, witness.after))
+        change = witness.change.replace("function: ", "", 1) if without else witness.change
+        return Recording(told, None, f"{change} {lines.where(change, recorder.lines, function)}", kept.written(before, witness.after))
     _refuse_hooks(before.entries)
     owned.settle(recorder, function)
     if witness.joint is None:
@@ -99,7 +100,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
         executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
     picture = guards.Picture(function, roots, [*witness.guards, *owned.guards], without)
     executable.counting = picture.counting
-    return Recording(outputs, Version(executable, picture, owned, shared))
+    return Recording(told, Version(executable, picture, owned, shared))
 
 
 class _Witness:
@@ -110,7 +111,7 @@ class _Witness:
         self.roots = key.objects((arguments, named))
         self.guards = reach.quick(function, self.roots, without)
         self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
-        self.recorder.patient = failed
+        self.recorder.patient, self.recorder.postponing = failed, not failed
         self.contents, self.settings = structure.contents((arguments, named)), _settings(before.entries)
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
         self.streams = {each: (each._seed, each._offset) for each in (default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator)))}
@@ -121,11 +122,11 @@ class _Witness:
         waist.listeners.append(self.recorder)
         changes.watchers.append(self.recorder.assigned)
         try:
-            outputs = self.function(*self.arguments, **self.named)
-            if self.recorder.refused:
-                raise self.recorder.refused
-            self.change = None if self.recorder.made_state else self._changed()
-            self.joint = None if self.change or self.recorder.made_state else _differentiate(self.recorder, self.tensors, outputs)
+            outputs = replace(self.function(*self.arguments, **self.named), lambda each: later.reading_of(each) if type(each) is later.Later else each)
+            self.recorder.refuse_kept()
+            useless = self.recorder.made_state or self.recorder.refused
+            self.change = None if useless else self._changed()
+            self.joint = None if self.change or useless else _differentiate(self.recorder, self.tensors, outputs)
         finally:
             waist.listeners.remove(self.recorder)
             changes.watchers.remove(self.recorder.assigned)

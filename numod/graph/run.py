@@ -14,6 +14,7 @@ from ..core.apply import state
 from ..core.tensor import Tensor, wrap
 from ..device import Storage
 from . import memory, order
+from .later import compute
 from .lower import Buffer, Call, lower
 from .passes import optimise
 from .section import CheckFailed, Form, Section, draw, undraw
@@ -133,7 +134,7 @@ class Executable:
                 return tensors[each]
             return each
 
-        return replace(structure, build)
+        return replace(structure, build, compute)
 
     def _tensor(self, value: Value, inputs: tuple, memory_of: dict[Buffer, Any]) -> Tensor:
         span, layout = self.lowered.places[value], self.lowered.layouts[value]

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from .later import Later, Reading
 from .reach import SIMPLE
 
 _PACKAGE = __name__.partition(".")[0] + "."
@@ -40,15 +41,19 @@ def remade(each: Any, new: list) -> Any:
     return result
 
 
-def replace(structure: Any, function: Callable) -> Any:
-    """`structure` with its leaves replaced."""
+def replace(structure: Any, function: Callable, read: Callable = lambda *reading: Reading(*reading)) -> Any:
+    """`structure` with its leaves replaced. `read` makes what takes a reading's place, of its operation and its operands."""
+    if type(structure) is Later:
+        return function(structure)
+    if type(structure) is Reading:
+        return read(structure.operation, tuple([replace(each, function, read) for each in structure.operands]))
     if type(structure) in (dict, OrderedDict):
-        return type(structure)((key, replace(each, function)) for key, each in structure.items())
+        return type(structure)((key, replace(each, function, read)) for key, each in structure.items())
     if isinstance(structure, tuple) or type(structure) is list:
-        made = [replace(each, function) for each in structure]
+        made = [replace(each, function, read) for each in structure]
         return tuple.__new__(type(structure), made) if hasattr(structure, "_fields") else type(structure)(made)
     if is_data(structure):
-        return remade(structure, [replace(each, function) for each in parts(structure)])
+        return remade(structure, [replace(each, function, read) for each in parts(structure)])
     return function(structure)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from ..dtypes import dtype
 from ..ops import table, view
 from ..ops.op import Op
 from ..ops.update import Update
+from .later import METHODS, Later, Reading, compute
 from .structure import replace
 
 
@@ -95,7 +97,7 @@ class Program:
                 _run(step, values, self.layouts)
         for held, gradient in self.gradients.items():
             values[held]._grad = None if gradient is None else values[gradient]
-        return replace(self.outputs, lambda each: values[each] if isinstance(each, Value) else each)
+        return replace(self.outputs, lambda each: values[each] if isinstance(each, Value) else each, compute)
 
     def _expect(self, inputs: tuple) -> None:
         if len(inputs) != len(self.inputs):
@@ -151,7 +153,8 @@ class Recorder:
         self.made_here: set[int] = set()  # storages that the function made
         self.indifferent: set[int] = set()  # leaves whose gradient is dropped before it is looked at
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
-        self.patient, self.refused = False, None  # whether a refusal can wait until the function has ended, since it may raise itself; the first one
+        self.patient, self.refused = False, False  # whether a value that is read is no error, since the function may raise itself; whether one was read
+        self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; weak references to what stands for them, and the lines
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
         self.copies: dict[int, tuple[int, str]] = {}  # storages that stand for views of others: of which, and where they were made
@@ -207,17 +210,33 @@ class Recorder:
         if get_ident() == self.thread:
             self.program.steps.append(Check(self._known(tensor), value, _line()))
 
-    def refuse(self, what: str) -> None:
+    def read(self, tensor: Tensor, method: str) -> Later | None:
+        """A method of a tensor gives Python its values: what takes their place, if they can be read after the run."""
+        if get_ident() != self.thread or not self.postponing or method not in METHODS:
+            return None
+        if method != "numpy":  # that shares memory
+            tensor = waist.apply(table.copy, (tensor.detach(),), (tensor.dtype,))
+        what, line = f"{method}()", _line()
+        found = Later(Reading(method, (tensor,)), lambda: self.refuse(what, line))
+        self.postponed.append((ref(found), what, line))
+        return found
+
+    def refuse(self, what: str, line: str = "") -> None:
         """Python reads a value."""
         if get_ident() != self.thread:
             return
-        error = RuntimeError(
-            f"trace: {what} at {_line()} reads a tensor's value in Python, which a recorded program cannot repeat; "
-            "keep it a tensor, or read it after the program"
-        )
+        self.refused = True
         if not self.patient:
-            raise error
-        self.refused = self.refused or error
+            raise RuntimeError(
+                f"trace: {what} at {line or _line()} reads a tensor's value in Python, which a recorded program cannot repeat; "
+                "keep it a tensor, return its item() without looking at it, or read it after the program"
+            )
+
+    def refuse_kept(self) -> None:
+        """Raise if a value that is not known yet is kept somewhere in Python. What the function returned has been released."""
+        for each, what, line in self.postponed:
+            if each() is not None:
+                self.refuse(what, line)
 
     def made(self, tensor: Tensor, how: str) -> None:
         """A tensor came to be without an op: "empty" memory, Python "values" (every run gets a fresh copy), or an "array", whose next values nobody knows."""

@@ -1,0 +1,97 @@
+"""Values that a compiled function reads and returns: those of each run. Whatever looks at one while it is recorded is refused at its line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from pairs import Pair, batch, compile, equal, gradients_of, net, step_of
+
+import numod
+from numod import nn
+from numod.nn import functional as F
+
+
+class Result(NamedTuple):
+    loss: float
+    correct: int
+
+
+def make(model: nn.Module, optimizer: numod.optim.Optimizer) -> Callable:
+    plain = step_of(model, optimizer)
+
+    def step(x: numod.Tensor, y: numod.Tensor) -> tuple:
+        loss = plain(x, y)
+        correct = (model(x).argmax(-1) == y).sum()
+        some = [loss.item() * len(x), round(1 - correct.item() / 7, 3), model[0].weight[0].tolist(), bool, (x > 9).any().item()]
+        return Result(loss.item(), correct.item()), some, {"half": x.bfloat16().sum().item(), "sum": sum([loss.item(), 2])}
+
+    return step
+
+
+def test_values_that_are_returned() -> None:
+    pair = Pair(make=make)
+    pair.run(1, 2, 3)
+    assert pair.compiled.recorded == 1
+    found, *_ = pair.compiled(*batch(4))
+    assert type(found) is Result and [*map(type, found)] == [float, int]
+    assert "return ({'item': %" not in pair.compiled.explain() and "item" in pair.compiled.explain()
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_values_are_of_the_moment_and_arrays_share_memory(linked: bool) -> None:
+    held = numod.zeros(2)
+
+    def function(x: numod.Tensor) -> tuple:
+        total = x.sum()
+        before = total.item(), held.tolist(), held.numpy(), total
+        total.add_(1)
+        held.add_(x)
+        return *before, total.item()
+
+    compiled = numod.compile(function, options={"linked": linked})
+    for k in range(4):
+        before, first, array, total, after = compiled(numod.full((2,), float(k)))
+        assert (before, after, total.item()) == (2 * k, 2 * k + 1, 2 * k + 1) and first == [sum(range(k))] * 2 and array.tolist() == held.tolist()
+    held.zero_()
+    assert array.tolist() == [0, 0]
+
+
+def test_beside_results_that_require_gradients() -> None:
+    models = net(), net()
+    compiled = compile(lambda x, y: (F.cross_entropy(models[1](x), y), models[1](x).mean().item()))
+    for k in range(3):
+        x, y = batch(k)
+        loss, mean = compiled(x, y)
+        F.cross_entropy(models[0](x), y).backward()
+        loss.backward()
+        assert math.isclose(mean, models[0](x).mean().item(), rel_tol=1e-5) and equal(gradients_of(models[0]), gradients_of(models[1]))
+
+
+def test_where_a_check_finds_another_value() -> None:
+    compiled = compile(lambda x, mask: x[mask].sum().item())
+    for mask in ([True, False], [True, True], [False, True], [False, False]):
+        assert compiled(numod.tensor([1.0, 2.0]), numod.tensor(mask)) == sum(k + 1 for k, each in enumerate(mask) if each)
+
+
+KEPT: list = []
+LOOKS = {
+    "compared": lambda v, x: v > 1, "equal": lambda v, x: v == 1, "truth": lambda v, x: v or 1, "text": lambda v, x: f"{v:.2f}", "percent": lambda v, x: "%.1f" % v,  # noqa: UP031
+    "math": lambda v, x: math.log(v), "isinstance": lambda v, x: isinstance(v, float), "max": lambda v, x: max(v, 1), "float": lambda v, x: float(v),
+    "array": lambda v, x: np.array([v, 1.0]), "ufunc": lambda v, x: np.exp(v), "tensor": lambda v, x: numod.tensor(v), "tensors": lambda v, x: numod.tensor([1.0, v]),
+    "scaled": lambda v, x: x * v, "scaling": lambda v, x: v * x, "full": lambda v, x: numod.full((2,), v), "clamp": lambda v, x: x.clamp(max=v), "view": lambda v, x: x.view(v),
+    "index": lambda v, x: x[v], "zeros": lambda v, x: numod.zeros([v]), "range": lambda v, x: [*range(v)], "key": lambda v, x: {v: 1}, "set": lambda v, x: {v},
+    "list": lambda v, x: KEPT.append(v), "closure": lambda v, x: lambda: v, "generator": lambda v, x: (each for each in [v]), "joined": lambda v, x: v + "a",
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_value_that_is_looked_at_or_kept_is_refused_at_its_line(name: str) -> None:
+    KEPT.clear()
+    line = test_a_value_that_is_looked_at_or_kept_is_refused_at_its_line.__code__.co_firstlineno + 4
+    compiled = compile(lambda x: LOOKS[name](x.sum().item(), x))
+    with pytest.raises(RuntimeError, match=rf"item\(\) at test_later.py:{line} reads a tensor's value in Python"):
+        compiled(numod.ones(2))
