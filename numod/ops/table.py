@@ -112,7 +112,7 @@ trunc = pointwise("trunc", "trunc(x)", integer="x", dx=zero, accepts=NUMBER)
 round = pointwise("round", "round_even(x)", integer="x", dx=zero, accepts=NUMBER)  # noqa: A001
 frac = pointwise("frac", lambda x: x - trunc(x), dx=lambda g: g, accepts=FLOAT)
 copysign = pointwise("copysign", "copysign(x, y)", dx=lambda g, x, out: where(x == 0.0, 0.0, g * out / x), dy=zero, result="float")
-heaviside = pointwise("heaviside", lambda x, values: where(x == 0, values, where(x > 0, 1, 0)), dx=zero, dvalues=zero)
+heaviside = pointwise("heaviside", lambda x, values: where(x == 0, values, where(x > 0, 1, where(isnan(x), x, 0))), dx=zero, dvalues=zero)
 nan_to_num = pointwise("nan_to_num", lambda x, nan, posinf, neginf: where(isnan(x), nan, where(isposinf(x), posinf, where(isneginf(x), neginf, x))),
                        dx=lambda g, x: where(isfinite(x), g, 0.0))
 
