@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from . import byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, threads, tiles, weighing
+from . import byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, threads, tiles, vectors, weighing
 from .signature import numba_types
 
 empty = host_memory.empty
@@ -76,7 +76,7 @@ def identity() -> str:
     import llvmlite.binding as llvm
     import numba
 
-    flags = f"{numba.config.CPU_NAME or llvm.get_host_cpu_name()} {tiles.features()}"
+    flags = f"{numba.config.CPU_NAME or llvm.get_host_cpu_name()} {vectors.features()}"
     return f"cpu numba {numba.__version__} llvmlite {llvmlite.__version__} {flags} opt {numba.config.OPT}"
 
 

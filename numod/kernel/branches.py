@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from ..device import tiles
+from ..device import vectors
 from .instructions import Number, library, where
 
 _PURE = ("memory(none)", "nounwind", "willreturn")
@@ -36,7 +36,7 @@ def branching(*widths: int) -> Callable:
 
 def _of_number(module: ir.Module, formula: Callable, element: ir.Type, count: int) -> ir.Function:
     """The scalar function, with an attribute that names its vector variants: of a whole register and of half of one (for float32 in loops that also hold float64)."""
-    lanes = tiles.host().lanes(8 if isinstance(element, ir.DoubleType) else 4)
+    lanes = vectors.host().lanes(8 if isinstance(element, ir.DoubleType) else 4)
     name = f"numod_{formula.__name__}_{lanes}_{element}"
     found = module.globals.get(name)
     if found is None:

@@ -155,7 +155,7 @@ def library(name: str, *arguments: Number) -> Number:
 
 
 def by_power_of_two(x: Number, n: Number) -> Number:
-    """x * 2^n for 32-bit integers n, rounded once. A vector instruction with AVX-512 (`tiles.host`), elsewhere a call of the C library."""
+    """x * 2^n for 32-bit integers n, rounded once. A vector instruction with AVX-512 (`vectors.host`), elsewhere a call of the C library."""
     count = f"v{x.raw.type.count}" if isinstance(x.raw.type, ir.VectorType) else ""
     module, name = x.builder.module, f"llvm.ldexp.{count}f{x.width}.{count}i32"
     function = module.globals.get(name) or ir.Function(module, ir.FunctionType(x.raw.type, [x.raw.type, n.raw.type]), name)

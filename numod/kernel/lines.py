@@ -5,12 +5,13 @@ A line is `n` contiguous elements; `x=4` stands for four lines, n elements apart
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
 
-from ..device import tiles
+from ..device.vectors import Writer
 from .instructions import INF, Number, choose, multiply_add, where
 from .vector_math.exponential import falling, lifted_exp, sigmoid_of, tanh
 from .vector_math.logarithm import log
@@ -162,98 +163,71 @@ def log_sums(highs: Number, totals: Number) -> tuple:
     return (where(totals == 0.0, INF, highs + log(totals)),)
 
 
-def emit(builder: ir.IRBuilder, each: Lines, lanes: int, starts: list[ir.Value], n: ir.Value, numbers: list[ir.Value]) -> ir.Value | None:
-    """Emit the loops over n elements; `starts` point to the lines' first elements, those read before those written. Returns the reduced value, if any."""
-    vector = ir.VectorType(starts[0].type.pointee, lanes)
-    numbers = [Number(builder, tiles._broadcast(builder, number, lanes)) for number in numbers]
+def emit(each: Lines, w: Writer, *given: ir.Value) -> ir.Value | None:
+    """Emit the loops over n elements. Given are the lines' first elements, those read before those written, n and the numbers. Returns the reduced value, if any."""
     counts = [*each.reads.values(), *each.writes.values()]
-    places = [(start, number) for start, count in zip(starts, counts) for number in range(count)]
-    totals = [Number(builder, ir.Constant(vector, [each.joined.nothing] * lanes))] * each.together if each.joined else []
-    first = ir.Constant(ir.IntType(64), 0)
+    n, *numbers = given[len(counts) :]
+    numbers = [Number(w.builder, w.splat(number)) for number in numbers]
+    places = [(start, number) for start, count in zip(given, counts) for number in range(count)]
+
+    def registers(count: int, certain: bool) -> Callable:
+        def step(k: ir.Value, totals: list) -> list:
+            made = [_register(each, w, places, w.offset(k, number * w.lanes), n, numbers, totals[number] if totals else None, certain) for number in range(count)]
+            return made if totals else []
+
+        return step
+
+    totals = [ir.Constant(w.vector, [each.joined.nothing] * w.lanes)] * each.together if each.joined else []
+    first = w.number(0)
     if each.together > 1:
-        first, totals = _loop(builder, each, vector, places, n, numbers, first, totals, each.together)
+        first = w.builder.and_(n, w.number(-each.together * w.lanes))
+        totals = w.loop(0, first, each.together * w.lanes, totals, registers(each.together, True))
         for total in totals[1:]:
-            totals[0] = each.joined.join(totals[0], total)
-    _, totals = _loop(builder, each, vector, places, n, numbers, first, totals[:1], 1)
-    return _joined(each.joined, totals[0]) if each.joined else None
+            totals[0] = _join(each, w, totals[0], total)
+    totals = w.loop(first, n, w.lanes, totals[:1], registers(1, False))
+    return w.across(functools.partial(_join, each, w), totals[0]) if each.joined else None
 
 
-def _loop(builder: ir.IRBuilder, each: Lines, vector: ir.Type, places: list, n: ir.Value, numbers: list[Number], first: ir.Value, totals: list[Number], count: int) -> tuple:
-    """A loop with `count` vectors per iteration from element `first` on; with one, also over a partial last vector. Returns the end index and the new totals."""
-    integer, turn = ir.IntType(64), ir.Constant(ir.IntType(64), count * vector.count)
-    before, loop, after = builder.block, builder.append_basic_block("lines"), builder.append_basic_block("read")
-    last = builder.sub(n, turn) if count > 1 else builder.sub(n, ir.Constant(integer, 1))
-    builder.cbranch(builder.icmp_signed("<=", first, last), loop, after)
-    builder.position_at_end(loop)
-    k, held = builder.phi(integer), [Number(builder, builder.phi(vector)) for _ in totals]
-    made = [_register(builder, each, vector, places, builder.add(k, ir.Constant(integer, number * vector.count)), n, numbers, held[number] if held else None, count > 1) for number in range(count)]
-    following, end = builder.add(k, turn), builder.block
-    builder.cbranch(builder.icmp_signed("<=", following, last), loop, after)
-    builder.position_at_end(after)
-    stop, found = builder.phi(integer), [builder.phi(vector) for _ in totals]
-    for phi, old, new in ((k, first, following), *((total.raw, old.raw, new.raw) for total, old, new in zip(held, totals, made))):
-        phi.add_incoming(old, before)
-        phi.add_incoming(new, end)
-    for phi, old, new in ((stop, first, following), *((total, old.raw, new.raw) for total, old, new in zip(found, totals, made))):
-        phi.add_incoming(old, before)
-        phi.add_incoming(new, end)
-    return stop, [Number(builder, total) for total in found]
-
-
-def _register(builder: ir.IRBuilder, each: Lines, vector: ir.Type, places: list, k: ir.Value, n: ir.Value, numbers: list[Number], total: Number | None, certain: bool) -> Number | None:
+def _register(each: Lines, w: Writer, places: list, k: ir.Value, n: ir.Value, numbers: list[Number], total: ir.Value | None, certain: bool) -> ir.Value | None:
     """The formula for one vector of elements from k on; masked at the end of the line unless it is `certain` to be whole. Returns the new total."""
-    rest = builder.sub(n, k)
-    whole, access, part = builder.icmp_signed(">=", rest, ir.Constant(rest.type, vector.count)), tiles.Access(builder, vector, None), tiles.Access(builder, vector, rest)
-    here = [builder.bitcast(builder.gep(start, [builder.add(k, builder.mul(n, ir.Constant(k.type, number)))]), vector.as_pointer()) for start, number in places]
-    read = sum(each.reads.values())
+    builder, rest, read = w.builder, w.builder.sub(n, k), sum(each.reads.values())
+    whole, mask = builder.icmp_signed(">=", rest, w.number(w.lanes)), None if certain else w.first(rest)
+    here = [w.at(start, k, (n, number)) for start, number in places]
     for start, _ in places[:read] if each.ahead else ():
-        tiles._prefetch(builder, builder.bitcast(builder.gep(start, [builder.add(k, n)]), ir.IntType(8).as_pointer()), True)
+        w.prefetch(start, k, n, write=True)
 
-    def load(how: tiles.Access, masked: bool) -> list:
-        return [how.load(place, masked) for place in here[:read]]
+    def load(mask: ir.Value | None) -> list:
+        return [w.load(place, mask=mask) for place in here[:read]]
 
-    values = load(access, False) if certain else _either(builder, whole, lambda: load(access, False), lambda: load(part, True))
+    values = load(None) if certain else _either(w, whole, lambda: load(None), lambda: load(mask))
     given = iter([Number(builder, value) for value in values])
     results = each.formula(*[next(given) if count == 1 else [next(given) for _ in range(count)] for count in each.reads.values()], *numbers)
     if each.joined:
         *results, last = results
-        total = each.joined.join(total, last if certain else where(Number(builder, part.mask), last, each.joined.nothing))
+        total = _join(each, w, total, (last if certain else where(Number(builder, mask), last, each.joined.nothing)).raw)
     made = [value.raw for result in results for value in (result if isinstance(result, list) else [result])]
 
-    def store(how: tiles.Access, masked: bool) -> list:
+    def store(mask: ir.Value | None) -> list:
         for value, place in zip(made, here[read:]):
-            how.store(value, place, masked)
+            w.store(value, place, mask=mask)
         return []
 
     if made and certain:
-        store(access, False)
+        store(None)
     elif made:
-        _either(builder, whole, lambda: store(access, False), lambda: store(part, True))
+        _either(w, whole, lambda: store(None), lambda: store(mask))
     return total
 
 
-def _joined(how: Joined, total: Number) -> ir.Value:
-    """Reduce across the lanes of a total, by halves."""
-    builder, vector = total.builder, total.raw.type
-    found, width = total.raw, vector.count
-    while width > 1:
-        width //= 2
-        places = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), [(k + width) % vector.count for k in range(vector.count)])
-        found = how.join(Number(builder, found), Number(builder, builder.shuffle_vector(found, found, places))).raw
-    return builder.extract_element(found, ir.Constant(ir.IntType(32), 0))
+def _join(each: Lines, w: Writer, x: ir.Value, y: ir.Value) -> ir.Value:
+    return each.joined.join(Number(w.builder, x), Number(w.builder, y)).raw
 
 
-def _either(builder: ir.IRBuilder, condition: ir.Value, yes: Callable, no: Callable) -> list:
-    """Phi values of an if-else."""
-    with builder.if_else(condition) as (then, otherwise):
+def _either(w: Writer, condition: ir.Value, yes: Callable, no: Callable) -> list:
+    """The values of an if-else."""
+    with w.builder.if_else(condition) as (then, otherwise):
         with then:
-            first, first_block = yes(), builder.block
+            first, first_block = yes(), w.builder.block
         with otherwise:
-            second, second_block = no(), builder.block
-    merged = []
-    for a, b in zip(first, second):
-        value = builder.phi(a.type)
-        value.add_incoming(a, first_block)
-        value.add_incoming(b, second_block)
-        merged.append(value)
-    return merged
+            second, second_block = no(), w.builder.block
+    return w.either(first, first_block, second, second_block)

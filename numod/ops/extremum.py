@@ -72,7 +72,7 @@ def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step,
             values[uintp(own + c)] = x[uintp(base + c)]
             where[uintp(own + c)] = 0
         for k in range(0, n, lines):
-            greatest_in_columns(x, base + k * step, step, min(lines, n - k), k, values, where, own, last - first)
+            greatest_in_columns(x, base + k * step, step, min(lines, n - k), k, values, own, where, own, last - first)
         for c in range(last - first):
             indices[uintp(own + c)] = where[uintp(own + c)]
 

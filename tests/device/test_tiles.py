@@ -1,21 +1,14 @@
-"""Tiles of a product: the host's against NumPy, and their text compiled for each kind of processor."""
+"""Tiles of a product beside NumPy, reading and writing nothing beyond."""
 
 from __future__ import annotations
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from llvmlite import ir
 
 from numod.device import cpu, tiles
 from numod.kernel import build
 
 SIZE = {"float32": 4, "float64": 8}
-TARGETS = [  # triple, processor, registers, the instruction that multiplies and adds whole vectors
-    ("x86_64-unknown-linux-gnu", "znver4", tiles.Registers(64, 8), r"vfmadd\w*ps.*zmm"),
-    ("x86_64-unknown-linux-gnu", "haswell", tiles.Registers(32, 4), r"vfmadd\w*ps.*ymm"),
-    ("aarch64-unknown-linux-gnu", "neoverse-n1", tiles.Registers(16, 8, False), r"fmla\s+v\d+\.4s"),
-]
 
 
 def _run(text, name, signature, arguments):
@@ -84,40 +77,6 @@ def test_as_many_elements_are_copied_as_a_tile_has_rows(dtype):
     rows, x, out = tiles.host().rows, np.arange(20, dtype=dtype), np.full(20, -1, dtype)
     _run("copy_rows(x0, 3, x1, 1)", "rows", f"{dtype}[], {dtype}[]", (x, out))
     np.testing.assert_array_equal(out, [-1, *range(3, 3 + rows), *[-1] * (19 - rows)])
-
-
-@pytest.mark.parametrize(("triple", "processor", "registers", "instruction"), TARGETS, ids=["avx512", "avx2", "neon"])
-def test_a_tile_compiles_for_each_kind_of_processor(triple, processor, registers, instruction):
-    import re
-
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=processor, opt=3)
-    module = llvm.parse_assembly(str(_module(triple, registers)))
-    module.verify()
-    text = machine.emit_assembly(module)
-    assert len(re.findall(instruction, text)) >= 2 * registers.rows * tiles.VECTORS
-    assert not re.search(r"call.*fma", text)
-
-
-def _module(triple, registers):
-    """Functions of float32: a tile, one at the edge, and one that copies a line."""
-    module, real, integer = ir.Module(), ir.FloatType(), ir.IntType(64)
-    module.triple = triple
-    for edge in (True, False):
-        tiles.tile_function(module, real, registers, registers.rows, tiles.VECTORS, edge).linkage = ""
-    copy = ir.Function(module, ir.FunctionType(ir.VoidType(), [real.as_pointer(), integer, integer, real.as_pointer(), integer]), "line")
-    builder = ir.IRBuilder(copy.append_basic_block())
-    tiles.emit_copy(builder, real, registers.lanes(4), 2, *copy.args)
-    builder.ret_void()
-    return module
-
-
-def test_registers_follow_the_features():
-    assert tiles.registers(["+avx2", "+avx512f"], "x86_64-unknown-linux-gnu") == tiles.Registers(64, 8)
-    assert tiles.registers(["+avx2", "-avx512f"], "x86_64-pc-windows-msvc") == tiles.Registers(32, 4)
-    assert tiles.registers(["+sse2"], "x86_64-apple-darwin") == tiles.Registers(16, 4, False)
-    assert tiles.registers([], "arm64-apple-darwin") == tiles.Registers(16, 8, False)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -1,16 +1,12 @@
-"""Products of bytes beside NumPy's of 64-bit integers, at the extremes too, and their tile compiled for each kind of processor."""
+"""Products of bytes beside NumPy's of 64-bit integers, at the extremes too."""
 
 from __future__ import annotations
 
-import re
-
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
-from llvmlite import ir
 
 import numod
-from numod.device import byte_tiles, tiles
+from numod.device import byte_tiles
 
 SHAPES = [(1, 1, 1), (3, 5, 2), (17, 64, 49), (9, 131, 100), (40, 30, 48), (65, 258, 7)]
 
@@ -65,26 +61,6 @@ def test_empty_products_and_refusals():
                              ((a, a.T.int()), "mat2 dtype to be of type int8"), ((a[0], a.T), "self to be of dimension 2 but got 1")]:  # fmt: skip
         with pytest.raises(RuntimeError, match=words):
             numod._int_mm(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("triple", "processor", "width", "group", "instruction"),
-    [("x86_64-unknown-linux-gnu", "znver4", 64, 4, r"vpdpbusd.*zmm"), ("x86_64-unknown-linux-gnu", "alderlake", 32, 4, r"vpdpbusd.*ymm"),
-     ("x86_64-unknown-linux-gnu", "haswell", 32, 2, r"vpmaddwd.*ymm"), ("aarch64-unknown-linux-gnu", "neoverse-n1", 16, 2, r"smull2?\s|smlal2?\s")],
-    ids=["avx512-vnni", "avx-vnni", "avx2", "neon"],
-)  # fmt: skip
-def test_a_tile_of_bytes_compiles_for_each_kind_of_processor(triple, processor, width, group, instruction):
-    rows, word, integer, module = 4, ir.IntType(32).as_pointer(), ir.IntType(64), ir.Module()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [word, integer, word, integer, word, integer, integer]), "tile")
-    builder = ir.IRBuilder(function.append_basic_block())
-    byte_tiles.emit(builder, width // 4, rows, group, *function.args)
-    builder.ret_void()
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
-    text = llvm.Target.from_triple(triple).create_target_machine(cpu=processor, opt=3).emit_assembly(parsed)
-    assert len(re.findall(instruction, text)) >= rows * tiles.VECTORS
 
 
 def test_words_follow_the_features():

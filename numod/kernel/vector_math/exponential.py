@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...device import tiles
+from ...device import vectors
 from ..instructions import Number, absolute, at_least, at_most, bits, by_power_of_two, choose, like, multiply_add, narrowed, number, polynomial, where, with_sign
 from .registry import vector
 
@@ -55,7 +55,7 @@ def power_of_two(code: Number, x: Number) -> Number:
 
 def scaled(x: Number, code: Number) -> Number:
     """x * 2^n for the integer of `rounded` whose low bits are n + 2 bias: in two multiplications, so that a factor overflows only where the product does."""
-    if tiles.host().width == 64:
+    if vectors.host().width == 64:
         n = code - bits(like(x, 1.5 * 2.0**x.mantissa + 2 * bias_of(x)))
         return by_power_of_two(x, n if x.width == 32 else narrowed(n))
     half = code >> 1
