@@ -16,6 +16,7 @@ from ..core.random import Draw
 from ..core.tensor import Tensor
 from ..device import Storage, blas
 from ..device.storage import address
+from .freeze import Frozen
 from .guards import Picture, conditions
 from .later import Reading, function_of
 from .lower import Buffer, Call, Integer, Number, Span, Test
@@ -139,7 +140,13 @@ class Writer:
             for j in range(k):
                 tests += self._sharing(j, k)
         others = [each for each in self.picture.guards if each not in self.steady.values()]
+        tests += [self._fresh(each) for each in self.executable.frozen]
         return " and ".join([*tests, *(self._unchanged(k) for k in self.steady), conditions(others, self.space)])
+
+    def _fresh(self, frozen: Frozen) -> str:
+        """The condition that what a frozen value was computed of has not been written to since."""
+        versions = " + ".join(f"{self._name(each, 'storage')}.version" for each in frozen.storages)
+        return f"{versions or 0} == {self._name(frozen, 'frozen')}.seen"
 
     def _unchanged(self, k: int) -> str:
         """The condition that an optimizer's settings are unchanged since the last call, or at least of the same types."""

@@ -26,6 +26,12 @@ from .section import CheckFailed, Form
 from .trace import Program, Recorder
 
 VERSIONS = 8  # programs recorded per function; beyond it, other calls run eagerly
+_MODES = "default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"
+_OPTIONS = "freezing", "linked"
+_TUNING = (  # Inductor's, which change no result and have no counterpart
+    "coordinate_descent_tuning", "epilogue_fusion", "fallback_random", "guard_filter_fn", "max_autotune", "max_autotune_gemm", "max_autotune_pointwise",
+    "shape_padding", "trace.enabled", "trace.graph_diagram", "triton.cudagraphs",
+)  # fmt: skip
 SIZES = 64  # sizes kept for a program that is compiled for all sizes
 
 
@@ -37,18 +43,38 @@ def compile(  # noqa: A001
 
     A compiled Module is a Module with the same parameters, state_dict and type. `dynamic=True` compiles once for all sizes: another batch size is
     recorded, but compiles nothing, unless another algorithm suits it. False compiles each for itself; None begins so, and compiles for all
-    sizes when a third one comes or a tensor is marked (`mark_dynamic`). `options`: `linked` True or False forces one native function, or kernels in turn.
-    `explain=True` prints what was recorded. `fullgraph`, `backend` and `mode` are taken for PyTorch's sake: there is always one whole graph.
-    Raises RuntimeError, at the call that records, for what cannot be repeated.
+    sizes when a third one comes or a tensor is marked (`mark_dynamic`). `explain=True` prints what was recorded. `fullgraph`, `backend` and `mode` are taken for
+    PyTorch's sake, as are those of its `options` that only tune: there is always one whole graph. Raises RuntimeError for an unknown mode or option, and, at the
+    call that records, for what cannot be repeated.
+
+    `options={"freezing": True}` is for inference, as Inductor's option is: in calls under `no_grad` or `inference_mode`, whatever depends only on tensors that the
+    function reaches by itself and does not write (parameters, buffers, in eval mode also running statistics) is computed once, weights packed as products read
+    them included, at the price of memory for them. It is computed again by the call after an optimizer's step, `load_state_dict`, or any other write by
+    numod; what is written past it, by another process or through a NumPy array that shares a weight's memory, goes unseen. Calls that record gradients freeze nothing.
+    `options={"linked": True}` or False forces one native function, or kernels in turn.
     """
+    _check_options(mode, options)
     if model is None:
         return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable, explain=explain)
     if not callable(model):
         raise TypeError(f"compile expects a function or a Module, got {type(model).__name__}")
     if disable:
         return model
-    settings = dynamic, explain, (options or {}).get("linked")
+    settings = dynamic, explain, options or {}
     return _compiled_module(model, settings) if hasattr(model, "_modules") else Compiled(model, *settings)
+
+
+def _check_options(mode: str | None, options: dict | None) -> None:
+    """Raise RuntimeError, in PyTorch's words, for a mode or options that are not known."""
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    for name, value in (options or {}).items():
+        if name not in (*_OPTIONS, *_TUNING):
+            raise RuntimeError(f"Unexpected optimization option {name}, known options are {[*_OPTIONS, *_TUNING]}")
+        if name in _OPTIONS and not isinstance(value, (bool, type(None))):
+            raise RuntimeError(f"Unexpected type of attr {name}, got {type(value).__name__} should be bool")
 
 
 def mark_dynamic(tensor: Tensor, dim: int | tuple[int, ...] = 0) -> None:
@@ -67,9 +93,9 @@ class Compiled:
 
     __slots__ = ("__call__", "__dict__", "__weakref__")
 
-    def __init__(self, function: Callable, dynamic: bool | None = None, verbose: bool = False, linked: bool | None = None) -> None:
+    def __init__(self, function: Callable, dynamic: bool | None = None, verbose: bool = False, options: dict | None = None) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.dynamic, self.verbose, self.linked = function, dynamic, verbose, linked
+        self.function, self.dynamic, self.verbose, self.options = function, dynamic, verbose, options or {}
         self.name = getattr(function, "__name__", type(function).__name__).strip("<>")
         self.versions: dict[tuple, list[Version]] = {}
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes
@@ -109,10 +135,11 @@ class Compiled:
 
     def _form(self, key: tuple, tensors: tuple[Tensor, ...]) -> Form:
         """How to compile: for all sizes if requested, or if sizes have changed twice."""
-        if self.dynamic is None:
+        dynamic = self.dynamic
+        if dynamic is None:
             changing = key not in self.versions and self.families.get(family(key), 0) >= 2
-            return Form(self.linked, changing or any(getattr(each, "_dynamic", False) for each in tensors))
-        return Form(self.linked, self.dynamic)
+            dynamic = changing or any(getattr(each, "_dynamic", False) for each in tensors)
+        return Form(self.options.get("linked"), dynamic, self.options.get("freezing", False) and not waist.state.grad_enabled)
 
     def _run_eagerly(self, arguments: tuple, named: dict, reason: str) -> Any:
         if not self.complained:
@@ -164,7 +191,7 @@ class Compiled:
             self.wanted = places  # the function that passes the others handles it
             return
         self.places, former = [*self.places, *places], self.inner
-        self.inner = Compiled(kept.given(self.function, self.places), self.dynamic, self.verbose, self.linked)
+        self.inner = Compiled(kept.given(self.function, self.places), self.dynamic, self.verbose, self.options)
         self.rounds = self.inner.rounds = self.rounds + 1
         self.inner.name, self.inner._without = self.name, frozenset((id(holder), name) for holder, name in self.places)
         self.inner.recorded, self.versions = former.recorded if former else self.recorded, self.inner.versions
@@ -186,7 +213,10 @@ class Compiled:
 
     def explain(self, source: bool = False, assembly: bool = False, llvm: bool = False) -> str:
         """All programs as text: steps with source lines and costs, kernels, memory. Optionally the generated source, machine code and LLVM IR."""
-        told = [each.executable.explain(source, assembly, llvm) for versions in self.versions.values() for each in versions]
+        programs = [each.executable for versions in self.versions.values() for each in versions]
+        told = [each.explain(source, assembly, llvm) for each in programs]
+        if self.options.get("freezing") and not all(each.freezing for each in programs):
+            told.append("Frozen: nothing in calls that record gradients; call it under no_grad()")
         return "\n\n".join(told) or f"{self.name}: nothing recorded yet; call it first"
 
     @property
@@ -200,10 +230,10 @@ class Compiled:
         return self if instance is None else functools.partial(self, instance)
 
     def __deepcopy__(self, memo: dict) -> Compiled:
-        return Compiled(copy.deepcopy(self.function, memo), self.dynamic, self.verbose, self.linked)
+        return Compiled(copy.deepcopy(self.function, memo), self.dynamic, self.verbose, self.options)
 
     def __reduce__(self) -> tuple:
-        return Compiled, (self.function, self.dynamic, self.verbose, self.linked)
+        return Compiled, (self.function, self.dynamic, self.verbose, self.options)
 
 
 class CompiledForward(Compiled):
@@ -242,7 +272,7 @@ def _compiled_module(module: Any, settings: tuple) -> Any:
         "forward": compiled, "compiled": compiled, "_uncompiled": staticmethod(plain),
         "explain": lambda self, **options: compiled.explain(**options),
         **({} if hasattr(module, "graph") else {"graph": property(lambda self: compiled.graph)}),
-        "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)), "__reduce_ex__": lambda self, protocol: (compile, (plain(),)),
+        "__deepcopy__": lambda self, memo: again(copy.deepcopy(module, memo)), "__reduce_ex__": lambda self, protocol: (_compiled_module, (plain(), settings)),
         "__module__": base.__module__, "__qualname__": base.__qualname__, "__doc__": base.__doc__,
     }
     result = object.__new__(type(base.__name__, (base,), members))

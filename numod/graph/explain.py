@@ -12,6 +12,7 @@ from ..ops.op import Op
 from .closing import FusedReduction
 from .effects import described
 from .epilogue import Finished
+from .freeze import Frozen
 from .fuse import Fused
 from .lower import Buffer, Call, Lowered, Test
 from .memory import lifetimes
@@ -28,6 +29,7 @@ def explain(executable: Executable, source: bool = False, assembly: bool = False
     sections = [executable.section, *([executable.backward] if hasattr(executable, "backward") else [])]
     before, after = (sum(isinstance(each, Step) for each in program.steps) for program in (executable.recorded, executable.program))
     parts = [f"Program: {after} steps, of {before} recorded", text(executable.program, True, executable.boundary), *map(_kernels, sections), memory(executable)]
+    parts[2:2] = [frozen(executable.frozen)] if executable.freezing else []
     kernels = list({kernel.key: kernel for section in sections for kernel in section.kernels()}.values())
     parts += [f"Source of {each.name}\n\n{each.source}" for each in kernels if source]
     parts += [_code(each, assembly, llvm) for each in kernels if assembly or llvm]
@@ -123,6 +125,12 @@ def _flops(program: Program, step: Step) -> int:
 
 def _bytes(program: Program, step: Step) -> int:
     return cost.bytes_moved(step.op, described(step, program.layouts), tuple([program.layouts[each] for each in step.results]))
+
+
+def frozen(values: list[Frozen]) -> str:
+    """The values that are computed once, each with the steps that compute it."""
+    lines = [f"Frozen: {len(values)} values, {sum(each.tensor.nbytes for each in values):,} bytes, computed once, and again after a write to what they depend on"]
+    return "\n".join(lines + [line for each in values for step in each.program.steps for line in _step(step, each.program, False)])
 
 
 # ---- kernels

@@ -11,11 +11,22 @@ from .simplify import out_of_place, without_dead, without_repeats
 from .trace import Program
 
 
+SIMPLIFY = (out_of_place, without_repeats, without_dead)
+
+
+def simplified(program: Program) -> Program:
+    """The program without repetitions, dead steps, and writes in place that can be new values."""
+    program = copied(program, program.steps)
+    for change in SIMPLIFY:
+        program = change(program)
+    return program
+
+
 def optimise(program: Program, boundary: int | None = None) -> tuple[Program, int | None]:
     """(optimised program, new position of the start of its backward pass). No loop crosses that boundary."""
     mark = Boundary()
     program = copied(program, program.steps if boundary is None else [*program.steps[:boundary], mark, *program.steps[boundary:]])
-    for change in (out_of_place, without_repeats, without_dead, fuse, without_dead, close, finish, overwrite):
+    for change in (*SIMPLIFY, fuse, without_dead, close, finish, overwrite):
         program = change(program)
     if boundary is not None:
         boundary = program.steps.index(mark)

@@ -14,9 +14,10 @@ from ..core.apply import state
 from ..core.tensor import Tensor, wrap
 from ..device import Storage
 from . import memory, order
+from .freeze import freeze
 from .later import compute
 from .lower import Buffer, Call, lower
-from .passes import optimise
+from .passes import optimise, simplified
 from .section import CheckFailed, Form, Section, draw, undraw
 from .structure import replace
 from .trace import Program, Value
@@ -29,7 +30,8 @@ class Executable:
     inputs_known: int | None = None  # the number of inputs available at the start, if not all
 
     def __init__(self, program: Program, name: str = "step", form: Form = Form()) -> None:  # noqa: B008
-        self.recorded = program
+        self.recorded, self.freezing = program, form.freezing and self.boundary is None
+        program, self.frozen = freeze(simplified(program)) if self.freezing else (program, [])
         self.program, self.boundary = optimise(program, self.boundary)
         program, self.lowered = self.program, lower(self.program)
         self.counting: list[dict] = []  # optimizer states with step counts in Python
@@ -78,6 +80,8 @@ class Executable:
 
     def _begin(self, arena: np.ndarray, inputs: tuple[Tensor, ...], memory_of: dict[Buffer, Any]) -> list:
         """Run the section and return the run-time numbers. A failed check leaves memory, random streams and step counts unchanged."""
+        for each in self.frozen:
+            each.refresh()
         storages = [inputs[each.number]._storage if each.kind == "input" else each.tensor._storage for each in self.spoiled]
         before = [(each, each.data.copy() if isinstance(each.data, np.ndarray) else each.data.copy_to_host()) for each in storages]
         counts = [(state, dict(state)) for state in self.counting] if self.section.tests else []

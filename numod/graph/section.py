@@ -26,10 +26,14 @@ class CheckFailed(Exception):
 
 @dataclass(frozen=True)
 class Form:
-    """How calls are run. `linked`: as one native function, or kernel by kernel; None decides by the work. `dynamic`: one function for all sizes."""
+    """How calls are run. `linked`: as one native function, or kernel by kernel; None decides by the work. `dynamic`: one function for all sizes.
+
+    `freezing`: what depends only on tensors that the program holds and does not write is computed once (`freeze`).
+    """
 
     linked: bool | None = None
     dynamic: bool = False
+    freezing: bool = False
 
 
 class Section:

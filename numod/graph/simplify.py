@@ -86,13 +86,13 @@ def _settled(step: Step, effects: Effects) -> bool:
 
 
 def _key(step: Step) -> tuple:
-    return (step.op, tuple([each if isinstance(each, Value) else (type(each), repr(each)) for each in step.inputs]), *map(_exactly, step.parameters))
+    return (step.op, tuple([each if isinstance(each, Value) else (type(each), repr(each)) for each in step.inputs]), *map(exactly, step.parameters))
 
 
-def _exactly(each: Any) -> Any:
+def exactly(each: Any) -> Any:
     """A parameter as part of a key, which distinguishes 1, 1.0 and True."""
     if isinstance(each, (tuple, list)):
-        return type(each), *map(_exactly, each)
+        return type(each), *map(exactly, each)
     return (type(each), repr(each)) if isinstance(each, (bool, int, float, str)) else (type(each), id(each))
 
 

@@ -104,6 +104,14 @@ def fill_taps(table, channels, kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_
 
 
 @scalar
+def pad_features(weight, padded, features, own_rows, taps):
+    """padded (groups, own_rows, taps; or nothing) = weight (groups, features, taps), zeros beyond the last feature."""
+    for row in range(padded.size // taps):
+        group, feature = row // own_rows, row % own_rows
+        copy_line1(weight, (group * features + feature) * taps, 0, taps if feature < features else 0, padded, row * taps, taps)
+
+
+@scalar
 def pack_taps(weight, base, features, channels, taps, panels, at, tile_rows, held, order, phases):
     """panels (phases, tile_rows, features, taps of the phase) = weight (features, channels, taps) from row `base` on; rows beyond `held` repeat the last."""
     for phase in range(phases):

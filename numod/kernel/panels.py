@@ -65,10 +65,18 @@ def multiply_tile(a, a_row, a_step, b, b_step, c, c_at, c_row, depth, keep, held
 
 @scalar
 def multiply_strip(a, a_at, a_row, a_step, b, b_at, b_row, packed, own, own_a, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b, rows, lanes, size):
-    """The tiles of one height across a block: out (held rows, width) = or += a (held, depth) @ b (depth, width); those that are packed are read there."""
+    """The tiles of one height across a block: out (held rows, width) = or += a (held, depth) @ b (depth, width); those that are packed are read there.
+
+    Where pack_b is 2, b itself lies in panels (width / panel, depth, panel).
+    """
     left, left_row, left_step = (address_of(packed) + own_a * size, 1, rows) if pack_a else (address_of(a) + a_at * size, a_row, a_step)
     for j in range(0, width, panel):
-        right, right_step = (address_of(packed) + (own + j * depth) * size, panel) if pack_b else (address_of(b) + (b_at + j) * size, b_row)
+        if pack_b == 1:
+            right, right_step = address_of(packed) + (own + j * depth) * size, panel
+        elif pack_b == 2:
+            right, right_step = address_of(b) + (b_at + j * depth) * size, panel
+        else:
+            right, right_step = address_of(b) + (b_at + j) * size, b_row
         multiply_tile(left, left_row, left_step, right, right_step, out, target + j, columns, depth, keep, held, min(panel, width - j), rows, lanes)
 
 

@@ -39,9 +39,7 @@ def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
     own_rows = -(-features // TILE_ROWS) * TILE_ROWS
     fill_columns(columns, kernel_w, pad_w, step_w, stride_w, stride_w, low_w, variants, apart, grid_d * grid_h * stack * grid_w)
     fill_taps(table, channels, KERNEL, stride_d, stride_h, low_d, low_h, columns, variants, GRID)
-    for k in range(padded.size):  # features up to a multiple of a tile's
-        row = k // taps
-        padded[uintp(k)] = weight[uintp((row // own_rows * features + row % own_rows) * taps + k % taps)] if row % own_rows < features else 0
+    pad_features(weight, padded, features, own_rows, taps)
     if shares > 1:  # all images are on one grid, and the features are shared out
         for channel in parallel_range(channels):
             c = int64(channel)

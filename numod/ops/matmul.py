@@ -17,7 +17,7 @@ from ..device.layout import layout
 from ..kernel import bind, block, build, emit
 from .finish import Finish
 from .linear_gradient import joined
-from .op import Op, Plan, single_device
+from .op import Op, Packing, Plan, single_device
 from .pointwise import broadcast_shapes, broadcast_strides
 
 _SMALL, _GROUPED = 1 << 11, 1 << 18  # multiply-adds up to which plain loops multiply a vector by columns; up to which it meets one in groups
@@ -167,8 +167,8 @@ def product_tiles(
                 depth, keep = min(block, inner - k), int64(k > 0)
                 for first in range(begin, end, wide):
                     width = min(wide, end - first)
-                    b_at = batch * b_batch + k * b_row + first * b_column
-                    if pack_b:
+                    b_at = batch * b_batch + k * b_row + first * (depth if pack_b == 2 else b_column)
+                    if pack_b == 1:
                         pack_columns(b, b_at, b_row, b_column, depth, width, packed, own, panel, LANES)
                     for i in range(top, bottom, TILE_ROWS):
                         held, strip = min(TILE_ROWS, bottom - i), (i - top) % ROW_RUN
@@ -185,6 +185,12 @@ def product_tiles(
                                 if bias.size > 0:
                                     for j in range(first, first + width):
                                         out[uintp(base + row * columns + j)] += bias[uintp(j)]
+
+
+def pack_matrix(b, packed, inner, columns, b_row, b_column, block, panel, padded):
+    """packed (blocks, panels, block, panel) = b (inner, columns)."""
+    for k in range(0, inner, block):
+        pack_columns(b, k * b_row, b_row, b_column, min(block, inner - k), columns, packed, k * padded, panel, LANES)
 
 
 def _dot_tile_kernel(
@@ -214,32 +220,32 @@ def _with_finish(source: str, finish: Finish | None, has_bias: bool, place: str)
 
 
 def _tile_kernel(
-    name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int, finish: Finish | None = None, has_bias: bool = False,
+    name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int, finish: Finish | None = None, has_bias: bool = False, packed: bool = False,
 ) -> tuple[Callable, Callable[[int], tuple]] | None:  # fmt: skip
     """The kernel by register tiles, and a function of the number of threads that gives the scratch memory it takes, if any, and its constants.
 
-    None where the product is so small that plain loops are as fast, or not of floats on the CPU.
+    None where the product is so small that plain loops are as fast, or not of floats on the CPU. `packed`: b is given in `_panels`.
     """
     (rows, inner), columns = a.shape[-2:], b.shape[-1]
     if a.device.type != "cpu" or not a.dtype.is_floating_point or min(rows, columns) < 2:
         return None
-    if _dotted(a, b):
+    if _dotted(a, b) and not packed:
         return _dot_tile_kernel(name, a, b, batches, a_batch, b_batch, finish, has_bias)
     if rows * inner * columns < (_TILED if b.strides[-1] == 1 else _TURNED):
         return None
     host, storage, (a_row, a_column), (b_row, b_column) = tiles.host(), a.storage, a.strides[-2:], b.strides[-2:]
     lanes, tile_rows = host.lanes(storage.itemsize), host.rows
-    vectors = -(-columns // lanes)
-    panel = lanes * -(-vectors // -(-vectors // tiles.VECTORS))  # columns in panels of equal width
+    panel, padded, deep = _panels(inner, columns, lanes)
     small = inner * columns * storage.itemsize <= _DIRECT
     pack_b = b_column != 1 or not (small or rows <= 2 * tile_rows) or (columns % lanes != 0 and not host.masks)
     pack_a = a_column != 1 and not (rows * inner * storage.itemsize <= _DIRECT)
-    deep = -(-inner // -(-inner // _DEPTH) // lanes) * lanes if pack_a or pack_b or rows > tile_rows else inner
+    deep = deep if pack_a or pack_b or packed or rows > tile_rows else inner
     widest = min(_PANELS, -(-columns // panel)) * panel
-    rows_at = pack_b * deep * widest
+    b_row, pack_b = (padded, 2) if packed else (b_row, int(pack_b))
+    rows_at = (pack_b == 1) * deep * widest
     share = rows_at + pack_a * deep * _ROW_RUN
     constants = (
-        share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, deep, panel, widest, int(pack_a), int(pack_b),
+        share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, deep, panel, widest, int(pack_a), pack_b,
     )  # fmt: skip
     source = _sized(product_tiles, TILE_ROWS=tile_rows, ROW_RUN=_ROW_RUN, LANES=lanes, SIZE=storage.itemsize)
     signature = ", ".join([f"{storage.name}[]"] * 5 + ["int64"] * (3 + len(constants)) + (finish.types() if finish else []))
@@ -256,6 +262,13 @@ def _tile_kernel(
     return run, divided
 
 
+def _panels(inner: int, columns: int, lanes: int) -> tuple[int, int, int]:
+    """The columns of a panel, those of all panels, and the rows of a block, of a packed matrix (inner, columns): blocks (panels, rows, columns of a panel)."""
+    vectors = -(-columns // lanes)
+    panel = lanes * -(-vectors // -(-vectors // tiles.VECTORS))  # panels of equal width
+    return panel, -(-columns // panel) * panel, -(-inner // -(-inner // _DEPTH) // lanes) * lanes
+
+
 def _divided(threads: int, batches: int, rows: int, columns: int, panel: int) -> tuple[int, int, int]:
     """How many workers share products, and in how many parts of rows and of columns. Parts of rows pack the same columns, each for itself."""
     wanted = 1 if batches % threads == 0 or batches >= _PARTS * threads else threads
@@ -264,9 +277,9 @@ def _divided(threads: int, batches: int, rows: int, columns: int, panel: int) ->
     return min(threads, batches * down * across), down, across
 
 
-def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple] | None:
+def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int, packed: bool = False) -> tuple[Callable, tuple] | None:
     """Launcher and constants of a product by tiles, where tiles are the best form."""
-    kernel = _tile_kernel(name, a, b, batches, a_batch, b_batch)
+    kernel = _tile_kernel(name, a, b, batches, a_batch, b_batch, packed=packed)
     if kernel is None:
         return None
     (run, divided), nothing, scratch = kernel, a.device.empty(0, a.storage), a.device.backend.scratch
@@ -283,7 +296,9 @@ def _tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
     return launch, (nothing,)
 
 
-def _finished(name: str, factors: tuple[Layout, Layout, Layout | None], loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
+def _finished(
+    name: str, factors: tuple[Layout, Layout, Layout | None], loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout], packed: bool = False
+) -> Callable | None:
     a, b, bias = factors
     steps = [broadcast_strides(each, shape) for each in tensors]
     batch = broadcast_shapes(name, [a.shape[:-2], b.shape[:-2]])
@@ -294,7 +309,7 @@ def _finished(name: str, factors: tuple[Layout, Layout, Layout | None], loop: em
         sizes, ends = emit.collapse(shape[:-1], [each[:-1] for each in steps])
         a_batch, b_batch, places = 0, 0, [(0, end[-1], each[-1]) for end, each in zip(ends, steps)]
     finish = Finish(loop, product, tuple(places))
-    kernel = _tile_kernel(name, a, b, sizes[0] if batch else 1, a_batch, b_batch, finish, bias is not None) if len(sizes) == 1 else None
+    kernel = _tile_kernel(name, a, b, sizes[0] if batch else 1, a_batch, b_batch, finish, bias is not None, packed) if len(sizes) == 1 else None
     if kernel is None:
         return None
     (run, divided), nothing, scratch = kernel, a.device.empty(0, a.storage), a.device.backend.scratch
@@ -467,6 +482,12 @@ class Linear(Op):
         x, weight, bias = arguments
         return x, _transposed(weight), bias if isinstance(bias, Layout) else None
 
+    def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
+        """Weights that tiles would turn or pack at every call."""
+        x, weight, _ = arguments
+        suits = x.device.type == "cpu" and x.dtype.is_floating_point and x.shape[0] >= tiles.host().rows and weight.shape[0] > 1 and x.size * weight.shape[0] >= _TURNED
+        return Packing(1, pack_columns, (), packed_linear) if suits else None
+
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, weight, bias = arguments
         _check("linear", x, weight, weight.shape[1], "; weight is (out_features, in_features)")
@@ -477,6 +498,45 @@ class Linear(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         return Plan(out, *_linear_loops(x, _transposed(weight), isinstance(bias, Layout)))
+
+
+class PackColumns(Op):
+    """The panels, one after the other, in which a product's kernel reads a matrix (inner, columns). Packs the transpose of weight (columns, inner)."""
+
+    inputs = ("weight",)
+    differentiable = False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (weight,) = arguments
+        (columns, inner), lanes, number = weight.shape, tiles.host().lanes(weight.storage.itemsize), weight.storage.name
+        panel, padded, deep = _panels(inner, columns, lanes)
+        constants = (inner, columns, weight.strides[1], weight.strides[0], deep, panel, padded)
+        signature = ", ".join([f"{number}[]"] * 2 + ["int64"] * len(constants))
+        run = bind.launcher(weight.device, "pack_columns", _sized(pack_matrix, LANES=lanes), signature, weight.dtype, weight.size)
+        return Plan(layout((inner * padded,), weight.dtype, weight.device), run, constants)
+
+
+class PackedLinear(Linear):
+    """`linear` of floats on the CPU with the weight packed too, by `pack_columns`: the packed one is read."""
+
+    inputs = (*Linear.inputs, "packed")
+    gradients, joint, differentiable = {}, {}, False
+
+    def prepack(self, arguments: tuple, parameters: tuple) -> None:
+        """Nothing is left to pack."""
+
+    def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
+        """As `Op.finished`."""
+        made = _finished(name, self.factors(arguments[:3], parameters), *end, packed=True)
+        return made and (lambda given, *rest: made([given[0], given[-1], *given[2:-1]], *rest))
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        x, weight, bias, _ = arguments
+        out = layout((x.shape[0], weight.shape[0]), x.dtype, x.device)
+        run, constants = _tiled(self.name, x, _transposed(weight), 1, 0, 0, packed=True)
+        if isinstance(bias, Layout):
+            return Plan(out, lambda x_data, _, bias_data, packed, out_data: run(x_data, packed, out_data, bias_data, *constants[1:]))
+        return Plan(out, lambda x_data, _, packed, out_data: run(x_data, packed, out_data, *constants))
 
 
 def _linear_loops(x: Layout, weight: Layout, has_bias: bool) -> tuple[Callable, tuple]:
@@ -499,3 +559,4 @@ def _check(name: str, a: Layout, b: Layout, inner: int, hint: str = "") -> None:
 
 matmul = Matmul("matmul")
 linear = Linear("linear")
+pack_columns, packed_linear = PackColumns("pack_columns"), PackedLinear("packed_linear")

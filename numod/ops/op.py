@@ -69,6 +69,16 @@ class Recipe:
     wanted: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Packing:
+    """An input packed before: `op` with `parameters` packs the input at `position`, and `product` is the op that takes it, after its other inputs."""
+
+    position: int
+    op: Op
+    parameters: tuple
+    product: Op
+
+
 def argument_names(function: Callable) -> tuple[str, ...]:
     """The names of a gradient function's arguments: its parameters, or its attribute `asks_for`."""
     named = getattr(function, "asks_for", None)
@@ -112,6 +122,10 @@ class Op:
 
         The op's result is the input `product` of `loop` (an `emit.Loop`), which is over `shape`; `tensors` are its other inputs.
         """
+        return None
+
+    def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
+        """How the op takes an input that stays the same from call to call; None where packing it first gains nothing."""
         return None
 
     def plan(self, arguments: list, parameters: tuple, into: tuple = (), over: tuple = ()) -> Plan:

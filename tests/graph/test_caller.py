@@ -13,7 +13,7 @@ from numod.nn import functional as F
 
 
 def in_turn(function: object) -> Compiled:
-    return Compiled(function, dynamic=False, linked=False)
+    return Compiled(function, dynamic=False, options={"linked": False})
 
 
 def short(compiled: Compiled) -> bool:

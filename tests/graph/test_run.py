@@ -56,6 +56,9 @@ with numod.no_grad():
     x = numod.ones(1, 4)
     for _ in range(4):
         y = model(x)
+    frozen, x = numod.compile(nn.Linear(32, 32), options={"freezing": True}), numod.ones(16, 32)
+    for _ in range(3):
+        y = frozen(x)
 print(build.statistics.compiled)
 """
 
