@@ -8,8 +8,8 @@ from typing import Any
 from ..core import Tensor, empty
 from . import functional as F
 from . import init
-from .module import Module
 from .parameter import Parameter
+from .settings import Described
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish",
@@ -18,10 +18,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Activation(Module):
+class _Activation(Described):
     """A function of the input and a few settings, which are shown in the repr (`inplace` only when it is on)."""
-
-    _shown: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,15 +30,18 @@ class _Activation(Module):
             setattr(self, name, value)
 
     def extra_repr(self) -> str:
-        settings = [f"{name}={getattr(self, name)!r}" for name in self._shown]
-        return ", ".join(settings + (["inplace=True"] if getattr(self, "inplace", False) else []))
+        return ", ".join(filter(None, [super().extra_repr(), "inplace=True" if getattr(self, "inplace", False) else ""]))
 
 
-class ReLU(_Activation):
-    """max(x, 0)."""
+class _InPlaceActivation(_Activation):
+    """An activation whose one setting is whether it overwrites its input."""
 
     def __init__(self, inplace: bool = False) -> None:
         self._set(inplace=inplace)
+
+
+class ReLU(_InPlaceActivation):
+    """max(x, 0)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, inplace=self.inplace)
@@ -111,11 +112,8 @@ class Sigmoid(_Activation):
         return input.sigmoid()
 
 
-class Hardsigmoid(_Activation):
+class Hardsigmoid(_InPlaceActivation):
     """x / 6 + 1 / 2 clamped to [0, 1]."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -131,31 +129,22 @@ class Tanh(_Activation):
         return input.tanh()
 
 
-class SiLU(_Activation):
+class SiLU(_InPlaceActivation):
     """x sigmoid(x), also called swish."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
 
-class Mish(_Activation):
+class Mish(_InPlaceActivation):
     """x tanh(softplus(x))."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
 
 
-class Hardswish(_Activation):
+class Hardswish(_InPlaceActivation):
     """x hardsigmoid(x). Its repr shows no settings, as PyTorch's."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -188,11 +177,8 @@ class CELU(_Activation):
         return F.celu(input, self.alpha, self.inplace)
 
 
-class SELU(_Activation):
+class SELU(_InPlaceActivation):
     """ELU scaled so that it keeps mean zero and variance one (Klambauer et al., Self-normalizing neural networks, 2017)."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        self._set(inplace=inplace)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)

@@ -13,18 +13,14 @@ from . import init
 from .lazy import LazyModuleMixin
 from .module import Module
 from .parameter import Parameter, UninitializedParameter
+from .settings import Size, per_dimension, unusual
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
     "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
 ]  # fmt: skip
 
-Size = int | Sequence[int]
 PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
-
-
-def _tuple(value: Size, ndim: int) -> tuple[int, ...]:
-    return (value,) * ndim if isinstance(value, int) else tuple(value)
 
 
 class _Convolution(Module):
@@ -46,14 +42,14 @@ class _Convolution(Module):
             raise ValueError("out_channels must be divisible by groups")
         if isinstance(padding, str) and padding not in ("same", "valid"):
             raise ValueError(f"Invalid padding string {padding!r}, should be one of ('same', 'valid')")
-        if padding == "same" and any(each != 1 for each in _tuple(stride, self.ndim)):
+        if padding == "same" and any(each != 1 for each in per_dimension(stride, self.ndim)):
             raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in PADDING_MODES:
             raise ValueError(f"padding_mode must be one of {PADDING_MODES}, but got padding_mode='{padding_mode}'")
         self.in_channels, self.out_channels = in_channels, out_channels
-        self.kernel_size, self.stride = _tuple(kernel_size, self.ndim), _tuple(stride, self.ndim)
-        self.padding = padding if isinstance(padding, str) else _tuple(padding, self.ndim)
-        self.dilation, self.output_padding = _tuple(dilation, self.ndim), _tuple(output_padding, self.ndim)
+        self.kernel_size, self.stride = per_dimension(kernel_size, self.ndim), per_dimension(stride, self.ndim)
+        self.padding = padding if isinstance(padding, str) else per_dimension(padding, self.ndim)
+        self.dilation, self.output_padding = per_dimension(dilation, self.ndim), per_dimension(output_padding, self.ndim)
         self.groups, self.padding_mode = groups, padding_mode
         self._make(bias, device, dtype)
 
@@ -75,18 +71,10 @@ class _Convolution(Module):
                 init.uniform_(self.bias, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
 
     def extra_repr(self) -> str:
-        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        if self.padding != (0,) * self.ndim:
-            text += f", padding={self.padding}"
-        if self.dilation != (1,) * self.ndim:
-            text += f", dilation={self.dilation}"
-        if self.output_padding != (0,) * self.ndim:
-            text += f", output_padding={self.output_padding}"
-        if self.groups != 1:
-            text += f", groups={self.groups}"
-        if self.bias is None:
-            text += ", bias=False"
-        return text + (f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros" else "")
+        sizes = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        zeros = (0,) * self.ndim
+        steps = unusual(self, padding=zeros, dilation=(1,) * self.ndim, output_padding=zeros, groups=1)
+        return sizes + steps + (", bias=False" if self.bias is None else "") + unusual(self, padding_mode="zeros")
 
 
 class _Conv(_Convolution):

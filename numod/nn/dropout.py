@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from ..core import Tensor
 from . import functional as F
-from .module import Module
+from .settings import Described
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class _Dropout(Module):
+class _Dropout(Described):
     """Dropout with probability `p` in training; the identity in evaluation."""
 
+    _shown = ("p", "inplace")
     function = ""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
@@ -23,9 +24,6 @@ class _Dropout(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return getattr(F, self.function)(input, self.p, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
 
 
 class Dropout(_Dropout):

@@ -9,6 +9,7 @@ from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter
+from .settings import unusual
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -51,12 +52,8 @@ class Embedding(_Table):
         return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
 
     def extra_repr(self) -> str:
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        text += f", padding_idx={self.padding_idx}" if self.padding_idx is not None else ""
-        text += f", max_norm={self.max_norm}" if self.max_norm is not None else ""
-        text += f", norm_type={self.norm_type}" if self.norm_type != 2 else ""
-        text += f", scale_grad_by_freq={self.scale_grad_by_freq}" if self.scale_grad_by_freq else ""
-        return text + (", sparse=True" if self.sparse else "")
+        settings = unusual(self, padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, sparse=False)
+        return f"{self.num_embeddings}, {self.embedding_dim}{settings}"
 
     @classmethod
     def from_pretrained(
@@ -88,12 +85,8 @@ class EmbeddingBag(_Table):
         )
 
     def extra_repr(self) -> str:
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        text += f", max_norm={self.max_norm}" if self.max_norm is not None else ""
-        text += f", norm_type={self.norm_type}" if self.norm_type != 2 else ""
-        text += f", scale_grad_by_freq={self.scale_grad_by_freq}" if self.scale_grad_by_freq else ""
-        text += f", mode={self.mode!r}"
-        return text + (f", padding_idx={self.padding_idx}" if self.padding_idx is not None else "")
+        settings = unusual(self, max_norm=None, norm_type=2, scale_grad_by_freq=False)
+        return f"{self.num_embeddings}, {self.embedding_dim}{settings}, mode={self.mode!r}{unusual(self, padding_idx=None)}"
 
     @classmethod
     def from_pretrained(

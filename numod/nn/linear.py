@@ -10,6 +10,7 @@ from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter
+from .settings import Described
 
 __all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
 
@@ -82,8 +83,10 @@ class Bilinear(Module):
         return f"{sizes}, bias={self.bias is not None}"
 
 
-class Flatten(Module):
+class Flatten(Described):
     """The dimensions from `start_dim` to `end_dim` flattened into one; by default all but the batch."""
+
+    _shown = ("start_dim", "end_dim")
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -93,12 +96,11 @@ class Flatten(Module):
     def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
 
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
-
-class Unflatten(Module):
+class Unflatten(Described):
     """Dimension `dim` split into `unflattened_size`, a tuple of ints of which one may be -1."""
+
+    _shown = ("dim", "unflattened_size")
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()
@@ -113,6 +115,3 @@ class Unflatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..core import Tensor
 from . import functional as F
 from .module import Module
+from .settings import per_dimension
 
 __all__ = [f"{kind}Pad{ndim}d" for kind in ("Constant", "Zero", "Reflection", "Replication", "Circular") for ndim in (1, 2, 3)]
 
@@ -20,7 +21,7 @@ class _Pad(Module):
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
-        self.padding = (padding,) * (2 * self.ndim) if isinstance(padding, int) else tuple(padding)
+        self.padding = per_dimension(padding, 2 * self.ndim)
 
     def forward(self, input: Tensor) -> Tensor:
         if self.mode == "circular" and input.ndim not in (self.ndim + 1, self.ndim + 2):

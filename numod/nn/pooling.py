@@ -7,28 +7,23 @@ from typing import Any
 
 from ..core import Tensor
 from . import functional as F
-from .module import Module
+from .settings import Described, Size, per_dimension
 
-Size = int | Sequence[int]
 __all__ = [
     f"{name}{ndim}d" for name in ("MaxPool", "MaxUnpool", "AvgPool", "LPPool", "AdaptiveMaxPool", "AdaptiveAvgPool") for ndim in (1, 2, 3)
 ] + ["FractionalMaxPool2d", "FractionalMaxPool3d"]
 
 
-class _Pool(Module):
-    """A pooling function and its settings. `shown`: the settings that appear in the repr."""
+class _Pool(Described):
+    """A pooling function of `ndim` dimensions and its settings."""
 
     ndim = 0
-    shown: tuple[str, ...] = ()
-
-    def extra_repr(self) -> str:
-        return ", ".join(f"{name}={getattr(self, name)}" for name in self.shown)
 
 
 class _MaxPool(_Pool):
     """The maximum of each window; with `return_indices` also its index, for MaxUnpool."""
 
-    shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, return_indices: bool = False, ceil_mode: bool = False) -> None:
         super().__init__()
@@ -43,14 +38,11 @@ class _MaxPool(_Pool):
 class _MaxUnpool(_Pool):
     """A partial inverse of max pooling: each element at its index, zeros elsewhere."""
 
-    shown = ("kernel_size", "stride", "padding")
+    _shown = ("kernel_size", "stride", "padding")
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         super().__init__()
-        self.kernel_size, self.stride, self.padding = (self._tuple(each) for each in (kernel_size, stride if stride is not None else kernel_size, padding))
-
-    def _tuple(self, value: Size) -> tuple[int, ...]:
-        return (value,) * self.ndim if isinstance(value, int) else tuple(value)
+        self.kernel_size, self.stride, self.padding = (per_dimension(each, self.ndim) for each in (kernel_size, stride if stride is not None else kernel_size, padding))
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         return getattr(F, f"max_unpool{self.ndim}d")(input, indices, self.kernel_size, self.stride, self.padding, output_size)
@@ -59,7 +51,7 @@ class _MaxUnpool(_Pool):
 class _AvgPool(_Pool):
     """The mean of each window; padding counts as zeros unless `count_include_pad` is False."""
 
-    shown = ("kernel_size", "stride", "padding")
+    _shown = ("kernel_size", "stride", "padding")
 
     def __init__(
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None
@@ -77,11 +69,11 @@ class _AvgPool(_Pool):
 class _LPPool(_Pool):
     """The p-norm of each window."""
 
+    _shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
+
     def __init__(self, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False) -> None:
         super().__init__()
         self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
-
-    shown = ("norm_type", "kernel_size", "stride", "ceil_mode")
 
     def forward(self, input: Tensor) -> Tensor:
         return getattr(F, f"lp_pool{self.ndim}d")(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
@@ -90,7 +82,7 @@ class _LPPool(_Pool):
 class _AdaptiveMaxPool(_Pool):
     """The maxima of `output_size` windows that divide the input evenly."""
 
-    shown = ("output_size",)
+    _shown = ("output_size",)
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__()
@@ -103,7 +95,7 @@ class _AdaptiveMaxPool(_Pool):
 class _AdaptiveAvgPool(_Pool):
     """The means of `output_size` windows that divide the input evenly."""
 
-    shown = ("output_size",)
+    _shown = ("output_size",)
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()
@@ -125,9 +117,8 @@ class _FractionalMaxPool(_Pool):
             raise ValueError(f"{type(self).__name__} requires specifying either an output size, or a pooling ratio")
         if output_size is not None and output_ratio is not None:
             raise ValueError("only one of output_size and output_ratio may be specified")
-        tuple_of = lambda value: (value,) * self.ndim if isinstance(value, (int, float)) else value  # noqa: E731
-        self.kernel_size, self.return_indices = tuple_of(kernel_size), return_indices
-        self.output_size, self.output_ratio = tuple_of(output_size), tuple_of(output_ratio)
+        self.kernel_size, self.return_indices = per_dimension(kernel_size, self.ndim), return_indices
+        self.output_size, self.output_ratio = (None if each is None else per_dimension(each, self.ndim) for each in (output_size, output_ratio))
         self.register_buffer("_random_samples", _random_samples)
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")

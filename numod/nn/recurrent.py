@@ -16,6 +16,7 @@ from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter
+from .settings import unusual
 from .utils.rnn import PackedSequence, numbers
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
@@ -115,13 +116,8 @@ class RNNBase(Module):
         return ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if self.bias else ()), *(("weight_hr",) if self.proj_size else ()))
 
     def extra_repr(self) -> str:
-        text = f"{self.input_size}, {self.hidden_size}"
-        text += f", proj_size={self.proj_size}" if self.proj_size else ""
-        text += f", num_layers={self.num_layers}" if self.num_layers != 1 else ""
-        text += f", bias={self.bias}" if self.bias is not True else ""
-        text += f", batch_first={self.batch_first}" if self.batch_first is not False else ""
-        text += f", dropout={self.dropout}" if self.dropout != 0 else ""
-        return text + (f", bidirectional={self.bidirectional}" if self.bidirectional is not False else "")
+        settings = unusual(self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False)
+        return f"{self.input_size}, {self.hidden_size}{settings}"
 
     def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:
         self._check_dtype(input.data if isinstance(input, PackedSequence) else input)
@@ -310,8 +306,7 @@ class RNNCellBase(Module):
             init.uniform_(each, -bound, bound)
 
     def extra_repr(self) -> str:
-        text = f"{self.input_size}, {self.hidden_size}" + (f", bias={self.bias}" if self.bias is not True else "")
-        return text + (f", nonlinearity={self.nonlinearity}" if getattr(self, "nonlinearity", "tanh") != "tanh" else "")
+        return f"{self.input_size}, {self.hidden_size}" + unusual(self, bias=True, nonlinearity="tanh")
 
     def _advance(self, input: Tensor, states: State | None, count: int) -> State:
         if input.ndim not in (1, 2):

@@ -1,0 +1,29 @@
+"""Settings of layers: sizes as one number or one per dimension, and how settings are shown in the repr."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .module import Module
+
+Size = int | Sequence[int]
+
+
+def per_dimension(value: float | Sequence[float], ndim: int) -> tuple:
+    """A number repeated for every dimension; of a sequence its entries."""
+    return (value,) * ndim if isinstance(value, (int, float)) else tuple(value)
+
+
+class Described(Module):
+    """A module whose repr shows the settings `_shown`, by name."""
+
+    _shown: tuple[str, ...] = ()
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self._shown)
+
+
+def unusual(module: Module, **usual: Any) -> str:
+    """The part of a repr for those settings that the module has with another value than the usual one, each after a comma."""
+    return "".join(f", {name}={getattr(module, name)}" for name, value in usual.items() if getattr(module, name, value) != value)
