@@ -7,10 +7,10 @@ from typing import Any
 from ..core import Tensor, arange, functions as f
 from ..core.random import rand
 from . import constraints as c
-from .chances import ByChance, bce
+from .probs_or_logits import ProbsOrLogits, bce
 
 
-class Bernoulli(ByChance):
+class Bernoulli(ProbsOrLogits):
     """1 with probability `probs`, else 0."""
 
     arg_constraints, support, has_enumerate_support = {"probs": c.unit_interval, "logits": c.real}, c.boolean, True
@@ -32,8 +32,8 @@ class Bernoulli(ByChance):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: tuple = ()) -> Tensor:
-        chances = self._repeated(self.probs, sample_shape)
-        return (rand(chances.shape, dtype=chances.dtype, device=chances.device) < chances).to(chances.dtype)
+        probs = self._repeated(self.probs, sample_shape)
+        return (rand(probs.shape, dtype=probs.dtype, device=probs.device) < probs).to(probs.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

@@ -10,7 +10,7 @@ from .utils import broadcast_all
 
 
 class Beta(Distribution):
-    """On the unit interval, by two concentrations: the first part of a Dirichlet of two."""
+    """Density ~ x^(concentration1 - 1) (1 - x)^(concentration0 - 1) on [0, 1]: the first entry of a Dirichlet of two."""
 
     arg_constraints, support, has_rsample = {"concentration1": c.positive, "concentration0": c.positive}, c.unit_interval, True
 

@@ -7,12 +7,12 @@ from typing import Any
 from ..core import Tensor, arange
 from ..core.random import rand
 from . import constraints as c
-from .chances import ByChance
+from .probs_or_logits import ProbsOrLogits
 from .utils import broadcast_all
 
 
-class Binomial(ByChance):
-    """Successes in `total_count` trials."""
+class Binomial(ProbsOrLogits):
+    """The number of successes in `total_count` trials, of probability `probs` each."""
 
     has_enumerate_support = True
     arg_constraints = {"total_count": c.nonnegative_integer, "probs": c.unit_interval, "logits": c.real}
@@ -42,11 +42,11 @@ class Binomial(ByChance):
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: tuple = ()) -> Tensor:
-        chances, counts = self._repeated(self.probs, sample_shape), self._repeated(self.total_count, sample_shape)
+        probs, counts = self._repeated(self.probs, sample_shape), self._repeated(self.total_count, sample_shape)
         most = int(self.total_count.max()) if self.total_count.numel() else 0
-        trials = rand((most, *chances.shape), dtype=chances.dtype, device=chances.device) < chances
-        taken = arange(most).reshape((-1,) + (1,) * chances.ndim) < counts
-        return (trials & taken).sum(0).to(chances.dtype)
+        trials = rand((most, *probs.shape), dtype=probs.dtype, device=probs.device) < probs
+        taken = arange(most).reshape((-1,) + (1,) * probs.ndim) < counts
+        return (trials & taken).sum(0).to(probs.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

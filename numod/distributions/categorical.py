@@ -8,10 +8,10 @@ from .. import dtypes
 from ..core import Tensor, arange, functions as f
 from ..core.random import rand
 from . import constraints as c
-from .chances import ByChance
+from .probs_or_logits import ProbsOrLogits
 
 
-class Categorical(ByChance):
+class Categorical(ProbsOrLogits):
     """One of the classes 0 to K - 1, by `probs` or `logits` (..., K), which are normalised."""
 
     binary, has_enumerate_support = False, True

@@ -9,7 +9,7 @@ from .location_scale import LocationScale
 
 
 class Cauchy(LocationScale):
-    """1 / (pi scale (1 + ((x - loc) / scale)^2)): no mean, no variance."""
+    """Density 1 / (pi scale (1 + ((x - loc) / scale)^2)): no mean, no variance."""
 
     @property
     def mean(self) -> Tensor:

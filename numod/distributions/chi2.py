@@ -9,7 +9,7 @@ from .utils import broadcast_all
 
 
 class Chi2(Gamma):
-    """The sum of `df` squared standard normal numbers."""
+    """The sum of the squares of `df` standard normal random variables."""
 
     arg_constraints = {"df": c.positive}
 

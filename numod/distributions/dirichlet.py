@@ -11,7 +11,7 @@ from .distribution import Distribution
 
 
 class Dirichlet(Distribution):
-    """On the simplex, by concentrations (..., K)."""
+    """Vectors on the simplex (..., K), of density ~ the product of x_i^(concentration_i - 1)."""
 
     arg_constraints, support, has_rsample = {"concentration": c.independent(c.positive, 1)}, c.simplex, True
 

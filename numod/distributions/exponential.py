@@ -10,7 +10,7 @@ from .utils import broadcast_all
 
 
 class Exponential(Distribution):
-    """rate * exp(-rate * x)."""
+    """Density rate * exp(-rate * x) for x >= 0."""
 
     arg_constraints, support, has_rsample = {"rate": c.positive}, c.nonnegative, True
 

@@ -11,7 +11,7 @@ from .utils import broadcast_all
 
 
 class FisherSnedecor(Distribution):
-    """The ratio of two Chi2 values over their `df1` and `df2` degrees of freedom."""
+    """The ratio of two chi-squared random variables, each divided by its degrees of freedom, `df1` and `df2`."""
 
     arg_constraints, support, has_rsample = {"df1": c.positive, "df2": c.positive}, c.positive, True
 

@@ -12,7 +12,7 @@ from .utils import broadcast_all
 
 
 class Gamma(Distribution):
-    """Shape `concentration` and `rate`."""
+    """Density rate^a x^(a - 1) exp(-rate x) / gamma(a), with the shape a = `concentration`."""
 
     arg_constraints, support, has_rsample = {"concentration": c.positive, "rate": c.positive}, c.nonnegative, True
 

@@ -8,11 +8,11 @@ from .. import dtypes
 from ..core import Tensor, functions as f
 from ..core.random import rand
 from . import constraints as c
-from .chances import ByChance, bce
+from .probs_or_logits import ProbsOrLogits, bce
 
 
-class Geometric(ByChance):
-    """How many failures come before the first success."""
+class Geometric(ProbsOrLogits):
+    """The number of failures before the first success, of probability `probs` in each trial."""
 
     arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.nonnegative_integer
 
@@ -37,9 +37,9 @@ class Geometric(ByChance):
         return (1.0 / self.probs - 1.0) / self.probs
 
     def sample(self, sample_shape: tuple = ()) -> Tensor:
-        chances = self._repeated(self.probs, sample_shape)
-        u = rand(chances.shape, dtype=chances.dtype, device=chances.device).clamp_min(dtypes.finfo(chances.dtype).tiny)
-        return (u.log() / (-chances).log1p()).floor()
+        probs = self._repeated(self.probs, sample_shape)
+        u = rand(probs.shape, dtype=probs.dtype, device=probs.device).clamp_min(dtypes.finfo(probs.dtype).tiny)
+        return (u.log() / (-probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

@@ -10,7 +10,7 @@ EULER = 0.57721566490153286060
 
 
 class Gumbel(LocationScale):
-    """The distribution of maxima: exp(-z - exp(-z)) / scale, z = (x - loc) / scale."""
+    """The distribution of maxima: density exp(-z - exp(-z)) / scale with z = (x - loc) / scale."""
 
     @property
     def mean(self) -> Tensor:

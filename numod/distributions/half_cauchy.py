@@ -10,7 +10,7 @@ from .half import Half
 
 
 class HalfCauchy(Half):
-    """The absolute value of a Cauchy number around 0: no finite mean, no finite variance."""
+    """The absolute value of a Cauchy random variable around 0: mean and variance are infinite."""
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), validate_args)

@@ -12,7 +12,7 @@ from .transforms import PowerTransform
 
 
 class InverseGamma(TransformedDistribution):
-    """The reciprocal of a gamma number."""
+    """The reciprocal of a gamma distributed random variable."""
 
     arg_constraints, support, has_rsample = {"concentration": c.positive, "rate": c.positive}, c.positive, True
 

@@ -8,7 +8,7 @@ from .location_scale import LocationScale
 
 
 class Laplace(LocationScale):
-    """exp(-|x - loc| / scale) / (2 scale)."""
+    """Density exp(-|x - loc| / scale) / (2 scale)."""
 
     @property
     def variance(self) -> Tensor:

@@ -35,7 +35,7 @@ class LKJCholesky(Distribution):
         return LKJCholesky(self.dim, self.concentration.expand(batch_shape), validate_args=False)
 
     def sample(self, sample_shape: tuple = ()) -> Tensor:
-        """The onion method, all rows at once: each is a direction at random times the root of a Beta value."""
+        """The onion method, all rows at once: each is a random direction times the root of a Beta random variable."""
         with no_grad():
             length = self._beta.sample(sample_shape).unsqueeze(-1)
             direction = randn(self._extended_shape(sample_shape), dtype=length.dtype, device=length.device).tril(-1)

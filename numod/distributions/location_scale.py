@@ -1,4 +1,4 @@
-"""What distributions by `loc` and `scale` have in common. Not a distribution."""
+"""What distributions with a location and a scale share. Not a distribution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .utils import broadcast_all
 
 
 class LocationScale(Distribution):
-    """`loc` and `scale`."""
+    """A distribution shifted by `loc` and scaled by `scale`."""
 
     arg_constraints = {"loc": c.real, "scale": c.positive}
     support = c.real

@@ -12,7 +12,7 @@ from .distribution import Distribution
 
 
 class Multinomial(Distribution):
-    """How often each class comes in `total_count` draws of a Categorical."""
+    """How often each class occurs in `total_count` draws from a Categorical."""
 
     arg_constraints = {"probs": c.simplex, "logits": c.real_vector}
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 
 from ..core import Tensor, functions as f
-from ..core.decompositions import cholesky
-from ..core.linear_algebra import inv, solve_triangular
+from ..core.linear_algebra import solve_triangular
 from ..core.random import randn
 from . import constraints as c
-from .distribution import Distribution
-from .utils import lazy_property
+from .covariance import WithCovariance
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(WithCovariance):
     """Normal vectors of mean `loc` (..., K) and a covariance, a precision, or the covariance's lower Cholesky factor `scale_tril`."""
 
-    arg_constraints = {"loc": c.real_vector, "covariance_matrix": c.positive_definite, "precision_matrix": c.positive_definite, "scale_tril": c.lower_cholesky}
+    arg_constraints = {"loc": c.real_vector, **WithCovariance.matrix_constraints}
     support, has_rsample = c.real_vector, True
 
     def __init__(
@@ -24,39 +22,12 @@ class MultivariateNormal(Distribution):
     ) -> None:
         if loc.ndim < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
-        given = {name: value for name, value in given.items() if value is not None}
-        if len(given) != 1:
-            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given.items()
-        if matrix.ndim < 2:
-            raise ValueError(f"{name} must be at least two-dimensional, with optional leading batch dimensions")
+        name, matrix = self._matrix(ValueError, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
         batch, k = f.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1]), loc.shape[-1]
         self.__dict__[name] = matrix = matrix.expand((*batch, k, k))
         self.loc = loc.expand((*batch, k))
         super().__init__(batch, (k,), validate_args=validate_args)
-        if name == "scale_tril":
-            self._unbroadcasted_scale_tril = matrix
-        elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = cholesky(matrix)
-        else:
-            flipped = cholesky(matrix.flip((-2, -1)))
-            self._unbroadcasted_scale_tril = inv(flipped.flip((-2, -1)).mT.contiguous())
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The covariance's lower Cholesky factor."""
-        return self._unbroadcasted_scale_tril
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """scale_tril @ scale_tril.mT."""
-        return self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """The covariance's inverse."""
-        return inv(self.covariance_matrix)
+        self._factor(name, matrix)
 
     mean = property(lambda self: self.loc)
     mode = property(lambda self: self.loc)

@@ -7,12 +7,12 @@ from typing import Any
 from ..core import Tensor, functions as f
 from ..core.sampling import poisson, standard_gamma
 from . import constraints as c
-from .chances import ByChance
+from .probs_or_logits import ProbsOrLogits
 from .utils import broadcast_all
 
 
-class NegativeBinomial(ByChance):
-    """Successes of chance `probs` before `total_count` failures: Poisson counts whose rates are gamma distributed."""
+class NegativeBinomial(ProbsOrLogits):
+    """The number of successes, of probability `probs` each, before `total_count` failures: Poisson counts with gamma distributed rates."""
 
     arg_constraints = {"total_count": c.greater_than_eq(0), "probs": c.half_open_interval(0.0, 1.0), "logits": c.real}
     support = c.nonnegative_integer
@@ -36,6 +36,6 @@ class NegativeBinomial(ByChance):
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         n = self.total_count
-        chance = n * (-self.logits).sigmoid().log() + value * self.logits.sigmoid().log()
+        log_probability = n * (-self.logits).sigmoid().log() + value * self.logits.sigmoid().log()
         ways = (n + value).lgamma() - (1.0 + value).lgamma() - n.lgamma()
-        return chance + f.where(n + value == 0.0, ways.new_zeros(()), ways)  # 0 failures allow no success
+        return log_probability + f.where(n + value == 0.0, ways.new_zeros(()), ways)  # 0 failures allow no success

@@ -11,7 +11,7 @@ from .utils import broadcast_all
 
 
 class Pareto(TransformedDistribution):
-    """scale * exp(e), e exponential of rate `alpha`."""
+    """scale * exp(e), with e exponentially distributed of rate `alpha`."""
 
     arg_constraints = {"alpha": c.positive, "scale": c.positive}
 

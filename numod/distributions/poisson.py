@@ -12,7 +12,7 @@ from .utils import broadcast_all
 
 
 class Poisson(Distribution):
-    """Counts of events at a rate."""
+    """The number of events in a unit of time, when they occur at `rate`."""
 
     arg_constraints, support = {"rate": c.nonnegative}, c.nonnegative_integer
 

@@ -7,14 +7,14 @@ from typing import Any
 from ..core import Tensor
 from ..core.random import rand
 from . import constraints as c
-from .chances import ByChance
+from .probs_or_logits import ProbsOrLogits
 from .transformed_distribution import TransformedDistribution
 from .transforms import SigmoidTransform
 from .utils import clamp_probs
 
 
-class LogitRelaxedBernoulli(ByChance):
-    """The logit of a RelaxedBernoulli: a logistic number around `logits`, divided by the temperature."""
+class LogitRelaxedBernoulli(ProbsOrLogits):
+    """The logit of a RelaxedBernoulli: a logistic random variable around `logits`, divided by the temperature."""
 
     arg_constraints, support = {"probs": c.unit_interval, "logits": c.real}, c.real
     has_rsample = True
@@ -25,7 +25,7 @@ class LogitRelaxedBernoulli(ByChance):
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> Any:
         result = self._expanded(batch_shape)
-        result.temperature = self.temperature  # shared by all, not a parameter of the batch
+        result.temperature = self.temperature  # one for all distributions of the batch
         return result
 
     def rsample(self, sample_shape: tuple = ()) -> Tensor:

@@ -28,7 +28,7 @@ class ExpRelaxedCategorical(Distribution):
 
     def expand(self, batch_shape: tuple, _instance: Any = None) -> Any:
         result = self._expanded(batch_shape)
-        result.temperature = self.temperature  # shared by all, not a parameter of the batch
+        result.temperature = self.temperature  # one for all distributions of the batch
         return result
 
     param_shape = property(lambda self: self._categorical.param_shape)

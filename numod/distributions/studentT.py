@@ -13,7 +13,7 @@ from .utils import broadcast_all
 
 
 class StudentT(Distribution):
-    """Student's t of `df` degrees of freedom."""
+    """Student's t with `df` degrees of freedom, shifted by `loc` and scaled by `scale`."""
 
     arg_constraints, support, has_rsample = {"df": c.positive, "loc": c.real, "scale": c.positive}, c.real, True
 

@@ -1,4 +1,4 @@
-"""A distribution after transforms."""
+"""The distribution of transformed random variables."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ class TransformedDistribution(Distribution):
             y = x
         return sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape)) - volume
 
-    def _ordered(self, chance: Tensor) -> Tensor:
-        """A cumulative chance, or its complement where the transforms turn the order round."""
+    def _ordered(self, probability: Tensor) -> Tensor:
+        """A cumulative probability, or its complement where the transforms are decreasing."""
         sign = 1
         for transform in self.transforms:
             sign = sign * transform.sign
-        return chance if isinstance(sign, int) and sign == 1 else sign * (chance - 0.5) + 0.5
+        return probability if isinstance(sign, int) and sign == 1 else sign * (probability - 0.5) + 0.5
 
     def cdf(self, value: Tensor) -> Tensor:
         for transform in reversed(self.transforms):

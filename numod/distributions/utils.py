@@ -1,4 +1,4 @@
-"""Broadcasting of parameters, chances and logits, and properties kept after their first use."""
+"""Broadcasting of parameters, conversion between probabilities and logits, and properties that are computed once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class lazy_property:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Chances kept away from 0 and 1 by the dtype's eps."""
+    """Probabilities kept away from 0 and 1 by the dtype's eps."""
     eps = dtypes.finfo(probs.dtype).eps
     return probs.clamp(eps, 1 - eps)
 

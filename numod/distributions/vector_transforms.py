@@ -32,12 +32,12 @@ class SoftmaxTransform(PlainTransform):
 
 
 class StickBreakingTransform(PlainTransform):
-    """n real numbers to n + 1 chances, by breaking a stick in turn: (..., n) -> (..., n + 1)."""
+    """n real numbers to n + 1 probabilities, by breaking a stick piece by piece: (..., n) -> (..., n + 1)."""
 
     domain, codomain, bijective = c.real_vector, c.simplex, True
 
     def _offsets(self, x: Tensor) -> Tensor:
-        """log n … log 1: what makes zeros break the stick into equal parts."""
+        """log n … log 1: added to the input, so that zeros break the stick into equal parts."""
         return arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device).log()
 
     def _call(self, x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from .utils import broadcast_all
 
 
 class Weibull(TransformedDistribution):
-    """scale * e ** (1 / concentration), e exponential of rate 1."""
+    """scale * e ** (1 / concentration), with e exponentially distributed of rate 1."""
 
     arg_constraints, support = {"scale": c.positive, "concentration": c.positive}, c.positive
 

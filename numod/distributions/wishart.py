@@ -6,38 +6,29 @@ import math
 import warnings
 
 from ..core import Tensor, arange, functions as f
-from ..core.decompositions import cholesky
-from ..core.linear_algebra import cholesky_inverse, cholesky_solve, inv, slogdet
+from ..core.linear_algebra import cholesky_solve, slogdet
 from ..core.random import randn
 from ..dtypes import finfo
 from . import constraints as c
 from .chi2 import Chi2
+from .covariance import WithCovariance
 from .exp_family import ExponentialFamily
-from .utils import lazy_property
 
 
-class Wishart(ExponentialFamily):
+class Wishart(WithCovariance, ExponentialFamily):
     """Positive definite matrices (..., P, P): X X^T of `df` columns of normal vectors of a covariance, a precision, or the covariance's lower Cholesky factor.
 
     Raises ValueError unless df > P - 1.
     """
 
-    arg_constraints = {
-        "covariance_matrix": c.positive_definite, "precision_matrix": c.positive_definite, "scale_tril": c.lower_cholesky, "df": c.greater_than(0),
-    }
+    arg_constraints = {**WithCovariance.matrix_constraints, "df": c.greater_than(0)}
     support, has_rsample = c.positive_definite, True
 
     def __init__(
         self, df: Tensor | float, covariance_matrix: Tensor | None = None, precision_matrix: Tensor | None = None, scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix, "scale_tril": scale_tril}
-        given = {name: value for name, value in given.items() if value is not None}
-        if len(given) != 1:
-            raise AssertionError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given.items()
-        if matrix.ndim < 2:
-            raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
+        name, matrix = self._matrix(AssertionError, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril)
         df = df if isinstance(df, Tensor) else matrix.new_full((), float(df))
         batch, event = f.broadcast_shapes(matrix.shape[:-2], df.shape), matrix.shape[-2:]
         self.df = df.expand(batch)
@@ -47,25 +38,7 @@ class Wishart(ExponentialFamily):
         if bool((self.df < event[-1]).any()):
             warnings.warn("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.", stacklevel=2)
         super().__init__(batch, event, validate_args=validate_args)
-        if name == "precision_matrix":
-            self._unbroadcasted_scale_tril = inv(cholesky(matrix.flip((-2, -1))).flip((-2, -1)).mT.contiguous())
-        else:
-            self._unbroadcasted_scale_tril = matrix if name == "scale_tril" else cholesky(matrix)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The covariance's lower Cholesky factor."""
-        return self._unbroadcasted_scale_tril
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """scale_tril @ scale_tril.mT."""
-        return self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """The covariance's inverse."""
-        return cholesky_inverse(self._unbroadcasted_scale_tril)
+        self._factor(name, matrix)
 
     def _of_matrices(self, factor: Tensor) -> Tensor:
         return factor.unsqueeze(-1).unsqueeze(-1)

@@ -15,7 +15,7 @@ def bce(logits: Tensor, value: Tensor) -> Tensor:
     return binary_cross_entropy_with_logits(logits, value, 1.0)
 
 
-class ByChance(Distribution):
+class ProbsOrLogits(Distribution):
     """A distribution given by `probs` or `logits`; the other one is computed on first use."""
 
     binary = True
