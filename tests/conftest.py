@@ -13,7 +13,7 @@ import pytest
 import numod
 from numod import config
 
-pytest.register_assert_rewrite("pairs", "parity", "programs", "zoo")  # what tests share, in tests/shared
+pytest.register_assert_rewrite("pairs", "parity", "profiled", "programs", "zoo")  # what tests share, in tests/shared
 
 # not here: products, convolutions and random numbers, which tests/cuda has at a size for the simulator; LAPACK's; the host's memory and the text that says "cpu"
 FILES = "ops/test_(indexing|normalization|pointwise|pooling|reduction|softmax|sort|view)|core/test_(arrangement|contractions|creation|functions|half|indexing|inplace|order_and_statistics|promotion)"

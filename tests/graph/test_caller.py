@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -71,9 +71,6 @@ def test_threads_that_meet_take_memory_of_their_own() -> None:
         with numod.no_grad():
             wrong.extend(k for _ in range(50) if not numod.equal(f(inputs[k]), expected[k]))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert not wrong

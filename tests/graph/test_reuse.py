@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -149,11 +149,8 @@ def test_threads_have_results_of_their_own() -> None:
                 if compiled(x).tolist() != [2.0 * k + 1] * 3:
                     wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert not wrong
 
 

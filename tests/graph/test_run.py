@@ -6,7 +6,7 @@ import copy
 import os
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pairs import X, Pair, batch, compile, equal, net, step_of
@@ -28,11 +28,8 @@ def test_threads(linked: bool | None) -> None:
             if not equal(compiled(inputs[k]), expected[k]):
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert not wrong
 
 

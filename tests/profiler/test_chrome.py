@@ -1,0 +1,62 @@
+"""Files for other programs: Chrome traces, stacks, TensorBoard."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from numod.profiler import profile, tensorboard_trace_handler
+
+
+def test_a_chrome_trace_has_nested_slices_flows_and_memory(profiled: profile, tmp_path: Path) -> None:
+    profiled.add_metadata("run", "test")
+    profiled.export_chrome_trace(str(tmp_path / "trace.json"))
+    document = json.loads((tmp_path / "trace.json").read_text())
+    assert document["run"] == "test"
+    slices = [each for each in document["traceEvents"] if each["ph"] == "X"]
+    assert len(slices) == len(profiled.events()) and all(each["dur"] >= 0 for each in slices)
+    begins = {each["id"]: each["ts"] for each in document["traceEvents"] if each["ph"] == "s"}
+    ends = {each["id"]: each["ts"] for each in document["traceEvents"] if each["ph"] == "f"}
+    nodes = [each for each in profiled.events() if each.category == "node"]
+    assert begins.keys() == ends.keys() and len(begins) == len(nodes) and all(begins[k] < ends[k] for k in begins)
+    counters = [each["args"]["bytes"] for each in document["traceEvents"] if each["ph"] == "C" and "bytes" in each["args"]]
+    assert counters and counters[-1] == sum(each.size for each in profiled.memory())
+    convolution = next(each for each in slices if each["name"] == "numod::convolution")
+    assert convolution["args"]["Module"] == "net.layer1.conv" and convolution["args"]["Input Dims"] == [[4, 1, 8, 8], [2, 1, 3, 3]]
+
+
+def test_a_traces_slices_nest_on_every_thread(profiled: profile, tmp_path: Path) -> None:
+    profiled.export_chrome_trace(str(tmp_path / "trace.json"))
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    named = {each["tid"] for each in events if each["ph"] == "M" and each["name"] == "thread_name"}
+    open_: dict[int, list[dict]] = {}
+    for each in sorted((each for each in events if each["ph"] == "X"), key=lambda each: (each["ts"], -each["dur"])):
+        stack = open_.setdefault(each["tid"], [])
+        while stack and stack[-1]["ts"] + stack[-1]["dur"] <= each["ts"]:
+            stack.pop()
+        assert not stack or each["ts"] + each["dur"] <= stack[-1]["ts"] + stack[-1]["dur"] + 2e-3, (stack[-1]["name"], each["name"])
+        stack.append(each)
+    assert set(open_) == named and [each["args"]["name"] for each in events if each["ph"] == "M" and each["name"] == "thread_name"] == ["MainThread"]
+    places = {(each["tid"], each["ts"]) for each in events if each["ph"] == "X"}
+    assert all((each["tid"], each["ts"]) in places for each in events if each["ph"] in "sf")  # an arrow begins and ends where a slice does
+    for name in {each["name"] for each in events if each["ph"] == "C"}:
+        moments = [each["ts"] for each in events if each["ph"] == "C" and each["name"] == name]
+        assert moments == sorted(moments)
+
+
+def test_traces_for_tensorboard_and_stacks(profiled: profile, tmp_path: Path) -> None:
+    tensorboard_trace_handler(str(tmp_path / "log"), "worker", use_gzip=True)(profiled)
+    (path,) = (tmp_path / "log").iterdir()
+    assert path.name.startswith("worker.") and path.name.endswith(".pt.trace.json.gz")
+    with gzip.open(path, "rt") as file:
+        assert json.load(file)["traceEvents"]
+    profiled.export_stacks(str(tmp_path / "stacks"))
+    lines = (tmp_path / "stacks").read_text().splitlines()
+    assert lines and all(line.rsplit(" ", 1)[1].isdigit() for line in lines) and any("profiled.py" in line for line in lines)
+    with pytest.raises(ValueError, match="with_stack"):
+        profile().export_stacks("nowhere")
+    with pytest.raises(AssertionError, match="initialized"):
+        profile().key_averages()
