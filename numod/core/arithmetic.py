@@ -19,12 +19,12 @@ OUT = "nextafter ldexp frexp float_power"
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
     """input * 2 ** other."""
-    return t.mul(input, t.exp2(other if other.is_floating_point() else to(other, dtypes.get_default_dtype())))
+    return t.mul(input, t.exp2(other if other.dtype.differentiable else to(other, dtypes.get_default_dtype())))
 
 
 def ldexp_(self: Tensor, other: Tensor) -> Tensor:
     """In-place ldexp."""
-    return self.mul_(t.exp2(other if other.is_floating_point() else to(other, self.dtype)))
+    return self.mul_(t.exp2(other if other.dtype.differentiable else to(other, self.dtype)))
 
 
 def frexp(input: Tensor) -> return_types.frexp:  # noqa: A002
@@ -46,8 +46,9 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
 
 
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:  # noqa: A002
-    """input ** exponent in float64."""
-    return t.pow(*(to(each, dtypes.float64) if isinstance(each, Tensor) else float(each) for each in (input, exponent)))
+    """input ** exponent in float64, or complex128."""
+    kind = dtypes.complex128 if any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in (input, exponent)) else dtypes.float64
+    return t.pow(*(to(each, kind) if isinstance(each, Tensor) else complex(each) if kind.is_complex else float(each) for each in (input, exponent)))
 
 
 def float_power_(self: Tensor, exponent: Tensor | float) -> Tensor:

@@ -178,10 +178,10 @@ def std_mean(
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:  # noqa: A002
     """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
     dims = normalize_dims(dim, input.ndim)
-    input = input if input.is_floating_point() else to(input, dtypes.get_default_dtype())  # noqa: A001
+    input = input if input.dtype.differentiable else to(input, dtypes.get_default_dtype())  # noqa: A001
     if prod(input.shape[d] for d in dims) == 0:
         return t.log(sum(t.exp(input), dims, keepdim))
-    high = amax(input, dims, True).detach()
+    high = amax(input.detach().real, dims, True)
     high = masked_fill(high, t.isinf(high), 0.0)
     result = t.log(sum(t.exp(input - high), dims, True)) + high
     return result if keepdim else squeeze(result, dims)

@@ -159,12 +159,18 @@ def _unpickled(cls: type, values: np.ndarray, dtype: DType, device: str, require
 
 
 def deepcopy(self: Tensor, memo: dict) -> Tensor:
-    """A clone of a leaf, with its gradient. A computed tensor gives a detached clone: its history stays with the original."""
+    """A copy of a leaf, with its gradient. A computed tensor gives a detached copy: its history stays with the original.
+
+    The whole storage is copied, once: copies of tensors that share memory share theirs.
+    """
     if id(self) in memo:
         return memo[id(self)]
     from copy import deepcopy as copy_of
 
-    result = self.detach().clone()._alias(type(self))
+    memory = self._storage
+    if id(memory) not in memo:
+        memo[id(memory)] = self.detach().as_strided((memory.data.size,), (1,), 0).clone()
+    result = memo[id(memory)].as_strided(self.shape, self.stride(), self.storage_offset())._alias(type(self))
     result._requires_grad = self._requires_grad and self.is_leaf
     memo[id(self)] = result
     result._grad = copy_of(self._grad, memo)

@@ -27,6 +27,11 @@ class Size(tuple):
     def __add__(self, other: tuple) -> Size:
         return Size(tuple.__add__(self, tuple(other)))
 
+    def __mul__(self, times: int) -> Size:
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
     def __getitem__(self, item: int | slice) -> int | Size:
         found = tuple.__getitem__(self, item)
         return Size(found) if isinstance(item, slice) else found

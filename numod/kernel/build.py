@@ -73,7 +73,12 @@ def build(backend: object, name: str, source: str, signature: str, parallel: boo
     key = hashlib.sha256("\n".join((VERSION, _package_version(), identity, flags, source)).encode()).hexdigest()
     with _lock:
         if key not in _built:
-            _built[key] = _make(backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath, alone)
+            try:
+                _built[key] = _make(backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath, alone)
+            except Exception as error:
+                if "complex" in signature and type(error).__name__ in ("TypingError", "LoweringError"):  # Numba's, of numbers without an order, say
+                    raise NotImplementedError(f"{name} is not implemented for complex numbers; take a part first, with .real, .imag or .abs()") from error
+                raise
         return _built[key]
 
 

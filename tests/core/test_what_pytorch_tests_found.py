@@ -313,3 +313,16 @@ def test_writes_through_data_are_not_noticed_by_autograd():
         product.backward()
     d.mul_(w)
     assert d.view(-1).grad_fn is not None
+
+
+def test_copies_of_views_share_memory():
+    x = numod.arange(4.0)
+    whole, part, turned = copy.deepcopy([x, x[1:], x.view(2, 2).t()])
+    whole.fill_(7)
+    assert part.tolist() == [7, 7, 7] and turned.tolist() == [[7, 7], [7, 7]] and turned.stride() == (1, 2) and x.tolist() == [0, 1, 2, 3]
+
+
+def test_complex_numbers_have_no_order():
+    with pytest.raises(NotImplementedError, match="complex"):
+        numod.tensor([1j, 2.0]).argsort()
+    assert numod.tensor([1j, 1j]).logsumexp(0).isclose(numod.tensor(0.6931471805599453 + 1j)) and numod.float_power(numod.tensor([1j]), 2).dtype is numod.complex128
