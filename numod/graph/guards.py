@@ -17,6 +17,7 @@ from .. import dtypes
 from ..core import changes
 from ..core.random import Generator
 from ..core.tensor import Tensor
+from .later import Later
 from .reach import SIMPLE, Guard, fields, hooks_on, is_compiled, is_module, is_optimizer, names_of, size, worded
 
 dtypes.on_default_change.append(changes.note)
@@ -108,6 +109,11 @@ def _told(name: str, before: Any, now: Any) -> str:
     return f"{name} is another {type(now).__name__}"
 
 
+def can_be_kept(value: Any) -> bool:
+    """Whether it is a number, or only tensors."""
+    return type(value) in (int, float) or only_tensors(value)
+
+
 def only_tensors(value: Any) -> bool:
     """Whether it is a tensor, None, or a tuple, list or dictionary of such."""
     if type(value) in (tuple, list, dict):
@@ -118,7 +124,7 @@ def only_tensors(value: Any) -> bool:
 class Look:
     """One look at all that a function reaches by name, and at the objects it is given (`roots`), but for the places `without`, whose tensors it is given.
 
-    `entries` tell how it is. `places` are (holder, key, what is there) of tensors, structures of them, or None, in whose stead others can be put.
+    `entries` tell how it is. `places` are (holder, key, what is there) of numbers, tensors, structures of them, or None, in whose stead others can be put.
     """
 
     def __init__(self, function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> None:
@@ -144,11 +150,13 @@ class Look:
     def _at(self, holder: Any, key: Any, name: str, value: Any, depth: int) -> Iterator[Entry]:
         """What lies at a place."""
         if (id(holder), key) not in self.without:
-            if only_tensors(value):
+            if type(value) is Later or can_be_kept(value):
                 self.places.append((holder, key, value))
             yield from self._look(name, value, depth)
 
     def _look(self, name: str, value: Any, depth: int) -> Iterator[Entry]:
+        if type(value) is Later:
+            return
         if isinstance(value, SIMPLE):
             yield name, "equal", value
             return

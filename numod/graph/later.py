@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import builtins
 import operator
+import os
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
+from weakref import ref
 
 from ..core.tensor import Tensor
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 METHODS = ("item", "tolist", "numpy")  # of a tensor
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "round")
 _LOOKS = (
@@ -38,19 +42,29 @@ def compute(operation: str, operands: Iterable) -> Any:
 
 
 class Later:
-    """Stands for a reading while the function runs. `look` is called by whatever looks at it, and raises."""
+    """Stands for a reading while the function runs. `look` is called by whatever looks at it, and raises. `made` collects all that are alive, with their looks."""
 
-    __slots__ = ("__weakref__", "_look", "_reading")
+    __slots__ = ("__weakref__", "_look", "_made", "_reading")
 
-    def __init__(self, reading: Reading, look: Callable[[], None]) -> None:
-        self._reading, self._look = reading, look
+    def __init__(self, reading: Reading, look: Callable[[], None], made: list[tuple[ref, Callable]]) -> None:
+        self._reading, self._look, self._made = reading, look, made
+        made.append((ref(self), look))
 
-    __class__ = property(lambda self: Later._look.__get__(self)())  # isinstance() looks at it
+    @property
+    def __class__(self) -> type:
+        """What isinstance() looks at. A module's `__setattr__`, which only tells parameters and modules from the rest, may."""
+        code = sys._getframe(1).f_code
+        return Later if code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE) else _look(self)
 
 
 def reading_of(later: Later) -> Reading:
     """What a Later stands for."""
     return Later._reading.__get__(later)
+
+
+def guarded(later: Later, look: Callable[[], None]) -> Later:
+    """The same, with another `look`."""
+    return Later(reading_of(later), look, Later._made.__get__(later))
 
 
 def _arithmetic(operation: str, reflected: bool) -> Callable:
@@ -59,7 +73,7 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
         operands = tuple(reading_of(each) if type(each) is Later else each for each in (self, *others))
         if not all(type(each) in (bool, int, float, complex) or (type(each) is Reading and each.operation != "numpy") for each in operands):
             look()  # an array shares the tensor's memory, which may change until the run has ended
-        return Later(Reading(operation, operands[::-1] if reflected else operands), look)
+        return Later(Reading(operation, operands[::-1] if reflected else operands), look, Later._made.__get__(self))
 
     return method
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,18 +120,32 @@ class _Witness:
 
     def run(self) -> Any:
         """The call's result. Its gradients, where it needs them, are recorded as well: `joint`."""
+        with self._recording():
+            outputs = replace(self.function(*self.arguments, **self.named), lambda each: later.reading_of(each) if type(each) is later.Later else each)
+        if self.recorder.postponed:
+            self._settle_numbers()
+            self.recorder.refuse_kept()
+        useless = self.recorder.made_state or self.recorder.refused
+        self.change = None if useless else self._changed()
+        with self._recording():
+            self.joint = None if self.change or useless else _differentiate(self.recorder, self.tensors, outputs)
+        return outputs
+
+    @contextmanager
+    def _recording(self) -> Iterator[None]:
         waist.listeners.append(self.recorder)
         changes.watchers.append(self.recorder.assigned)
         try:
-            outputs = replace(self.function(*self.arguments, **self.named), lambda each: later.reading_of(each) if type(each) is later.Later else each)
-            self.recorder.refuse_kept()
-            useless = self.recorder.made_state or self.recorder.refused
-            self.change = None if useless else self._changed()
-            self.joint = None if self.change or useless else _differentiate(self.recorder, self.tensors, outputs)
+            yield
         finally:
             waist.listeners.remove(self.recorder)
             changes.watchers.remove(self.recorder.assigned)
-        return outputs
+
+    def _settle_numbers(self) -> None:
+        """Put values in the stead of what the function has put for them at places in Python: a sum of losses, say."""
+        for holder, name, value in guards.Look(self.function, self.roots, self.without).places:
+            if type(value) is later.Later:
+                kept.lay(holder, name, replace(later.reading_of(value), lambda each: each, later.compute))
 
     def _changed(self) -> str | None:
         self.after = guards.Look(self.function, self.roots, self.without)

@@ -1,6 +1,7 @@
-"""Tensors that Python keeps from call to call: `self.hidden = cell(x, self.hidden)`, `seen["input"] = x.detach()` in a hook. Not those written in place.
+"""Tensors and numbers that Python keeps from call to call: `self.hidden = cell(x, self.hidden)`, `self.steps += 1`. Not tensors written in place.
 
 A compiled function takes them as arguments and returns the next ones as results; they are read from and stored to their places around each call.
+Numbers are passed as tensors, and while it is recorded the function finds in their places what stands for their values (`later`).
 """
 
 from __future__ import annotations
@@ -8,13 +9,23 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import wraps
-from typing import Any
+from functools import partial, wraps
+from typing import Any, NamedTuple
 
 from ..core import changes
+from ..core.creation import tensor
 from ..core.tensor import Tensor
+from ..dtypes import float64, int64
 from .guards import Look, Place
+from .later import Later, guarded
 from .reach import is_module
+from .trace import line
+
+
+class Count(NamedTuple):
+    """A number, as a tensor."""
+
+    value: Tensor
 
 
 def written(before: Look, after: Look) -> list[Place]:
@@ -39,24 +50,43 @@ def read(holder: Any, key: Any) -> Any:
 
 
 def values(places: list[Place]) -> list:
-    """The values at the places."""
-    return [read(*each) for each in places]
+    """The values at the places, as a compiled function takes them."""
+    found = [read(*each) for each in places]
+    return [Count(tensor(each, dtype=int64 if type(each) is int else float64)) if type(each) in (int, float) else each for each in found]
 
 
 def given(function: Callable, places: list[Place]) -> Callable:
     """A function of (what lies at the places, its arguments, those with names) that gives (its result, what lies there then, but no gradients)."""
-    then = _reader([each for each in places if not isinstance(each[0], Tensor)])
+    call = _caller(places)
 
     @wraps(function)
     def run(held: list, arguments: tuple, named: dict) -> tuple:
-        return function(*arguments, **named), then()
+        return call(function, held, arguments, named)
 
     return run
 
 
-def _reader(places: list[Place]) -> Callable:
+def _caller(places: list[Place]) -> Callable:
     """A function of this library, which guards do not look into."""
-    return lambda: values(places)
+
+    def call(function: Callable, held: list, arguments: tuple, named: dict) -> tuple:
+        counts = [(*place, read(*place), each.value.item()) for place, each in zip(places, held) if type(each) is Count]
+        postponed = [(holder, key, former, later) for holder, key, former, later in counts if type(later) is Later]
+        try:
+            for holder, key, _, later in postponed:
+                lay(holder, key, guarded(later, partial(_refuse, key)))
+            return function(*arguments, **named), [read(*each) for each in places if not isinstance(each[0], Tensor)]
+        finally:
+            for holder, key, former, _ in postponed:
+                lay(holder, key, former)
+
+    return call
+
+
+def _refuse(key: Any) -> None:
+    raise RuntimeError(
+        f"compile: {key} changes whenever the function runs, and {line()} depends on its value, which a compiled function cannot repeat; keep it outside, or make it a tensor"
+    )
 
 
 def put(places: list[Place], new: list, pictures: Iterable[Any]) -> None:
@@ -64,13 +94,14 @@ def put(places: list[Place], new: list, pictures: Iterable[Any]) -> None:
     for (holder, key), value in zip([each for each in places if not isinstance(each[0], Tensor)], new):
         if read(holder, key) is not value:
             before = changes.count
-            _lay(holder, key, value)
+            lay(holder, key, value)
             for each in pictures:
                 if each.count == before:
                     each.count = changes.count
 
 
-def _lay(holder: Any, key: Any, value: Any) -> None:
+def lay(holder: Any, key: Any, value: Any) -> None:
+    """Put a value at a place; `...` removes what is there."""
     inside = isinstance(holder, (dict, list, deque))
     if isinstance(holder, types.CellType):
         holder.cell_contents = value

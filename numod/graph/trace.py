@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
@@ -154,7 +153,7 @@ class Recorder:
         self.indifferent: set[int] = set()  # leaves whose gradient is dropped before it is looked at
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
         self.patient, self.refused = False, False  # whether a value that is read is no error, since the function may raise itself; whether one was read
-        self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; weak references to what stands for them, and the lines
+        self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
         self.copies: dict[int, tuple[int, str]] = {}  # storages that stand for views of others: of which, and where they were made
@@ -185,12 +184,12 @@ class Recorder:
         results = tuple(self._known(each) if in_place else self._new(each) for each in outputs)
         if not in_place and not op.is_view:
             self.made_here.update(id(each._storage) for each in outputs)
-        self.program.steps.append(Step(op, known, parameters, results, in_place, _line()))
+        self.program.steps.append(Step(op, known, parameters, results, in_place, line()))
 
     def copied(self, copy: Tensor, source: Tensor) -> None:
         """A copy was made in the place of a view."""
         if get_ident() == self.thread:
-            self.copies[id(copy._storage)] = id(source._storage), _line()
+            self.copies[id(copy._storage)] = id(source._storage), line()
 
     def _note_written(self, targets: tuple) -> None:
         written = {id(each._storage) for each in targets}
@@ -201,14 +200,14 @@ class Recorder:
         for each in used:
             if isinstance(each, Tensor) and id(each._storage) in self.stale:
                 raise RuntimeError(
-                    f"trace: {self.stale[id(each._storage)]} indexes by a tensor without dimensions, which makes a view that is written to at {_line()}, or was before; "
+                    f"trace: {self.stale[id(each._storage)]} indexes by a tensor without dimensions, which makes a view that is written to at {line()}, or was before; "
                     "a recorded program has a copy there: write by x[i] = ..., or index by a Python number"
                 )
 
     def observe(self, tensor: Tensor, value: float | int | bool) -> None:
         """The library looked at a value."""
         if get_ident() == self.thread:
-            self.program.steps.append(Check(self._known(tensor), value, _line()))
+            self.program.steps.append(Check(self._known(tensor), value, line()))
 
     def read(self, tensor: Tensor, method: str) -> Later | None:
         """A method of a tensor gives Python its values: what takes their place, if they can be read after the run."""
@@ -216,27 +215,25 @@ class Recorder:
             return None
         if method != "numpy":  # that shares memory
             tensor = waist.apply(table.copy, (tensor.detach(),), (tensor.dtype,))
-        what, line = f"{method}()", _line()
-        found = Later(Reading(method, (tensor,)), lambda: self.refuse(what, line))
-        self.postponed.append((ref(found), what, line))
-        return found
+        what, where = f"{method}()", line()
+        return Later(Reading(method, (tensor,)), lambda: self.refuse(what, where), self.postponed)
 
-    def refuse(self, what: str, line: str = "") -> None:
+    def refuse(self, what: str, where: str = "") -> None:
         """Python reads a value."""
         if get_ident() != self.thread:
             return
         self.refused = True
         if not self.patient:
             raise RuntimeError(
-                f"trace: {what} at {line or _line()} reads a tensor's value in Python, which a recorded program cannot repeat; "
+                f"trace: {what} at {where or line()} reads a tensor's value in Python, which a recorded program cannot repeat; "
                 "keep it a tensor, return its item() without looking at it, or read it after the program"
             )
 
     def refuse_kept(self) -> None:
         """Raise if a value that is not known yet is kept somewhere in Python. What the function returned has been released."""
-        for each, what, line in self.postponed:
+        for each, look in self.postponed:
             if each() is not None:
-                self.refuse(what, line)
+                look()
 
     def made(self, tensor: Tensor, how: str) -> None:
         """A tensor came to be without an op: "empty" memory, Python "values" (every run gets a fresh copy), or an "array", whose next values nobody knows."""
@@ -244,7 +241,7 @@ class Recorder:
             return
         if how == "array":
             raise RuntimeError(
-                f"trace: {_line()} makes a tensor of a NumPy array, which a recorded program cannot repeat; make it before, or give it as an argument"
+                f"trace: {line()} makes a tensor of a NumPy array, which a recorded program cannot repeat; make it before, or give it as an argument"
             )
         if how == "empty":
             self(EMPTY, (), (), (tensor,), False)
@@ -260,7 +257,7 @@ class Recorder:
     def assigned(self, name: str) -> None:
         """An attribute of a module is assigned."""
         if name and get_ident() == self.thread:
-            self.lines[name] = _line()
+            self.lines[name] = line()
 
     def holds(self, tensor: Tensor) -> bool:
         """Whether a tensor that existed before takes part."""
@@ -303,7 +300,7 @@ class Recorder:
             return found
         if found is not None or place[0] in self.made_here:
             raise RuntimeError(
-                f"trace: a tensor's shape or memory was changed in place before {_line()}, which a recorded program cannot repeat; "
+                f"trace: a tensor's shape or memory was changed in place before {line()}, which a recorded program cannot repeat; "
                 "use the form that gives a new tensor"
             )
         found = self._new(each)
@@ -338,7 +335,7 @@ class Recorder:
         if self.alive[found.number] is each:
             return found
         alias = self._new(each)
-        self.program.steps.append(Step(view.rows["permute"], (found,), (tuple(range(each.ndim)),), (alias,), False, _line()))
+        self.program.steps.append(Step(view.rows["permute"], (found,), (tuple(range(each.ndim)),), (alias,), False, line()))
         return alias
 
 
@@ -383,7 +380,7 @@ def _drawn_anew(inputs: tuple, values: dict) -> tuple:
     return inputs
 
 
-def _line() -> str:
+def line() -> str:
     """The innermost line outside this package and Python's own: "file.py:12"."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, *_STANDARD)) and "-packages" not in frame.f_code.co_filename.removeprefix(_PACKAGE):

@@ -1,4 +1,4 @@
-"""What a compiled function changes in Python: tensors that it puts in the place of others are kept, everything else is refused at its line."""
+"""What a compiled function changes in Python: tensors and numbers that it puts in the place of others are kept, everything else is refused at its line."""
 
 from __future__ import annotations
 
@@ -202,29 +202,83 @@ def on_the_function(_: object) -> None:
 
 @pytest.mark.parametrize(("make", "change"), [
     (list, lambda held: held.append(1)), (dict, lambda held: held.update({len(held): 1})), (set, lambda held: held.add(len(held))), (deque, lambda held: held.append(1)),
-    (Counter, item), (lambda: np.zeros(2), item), (lambda: array("i", [0]), item), (lambda: bytearray(2), item), (Slotted, slot), (object, globally), (object, classwide),
-    (object, classwide_tensor), (object, on_the_function),
+    (lambda: np.zeros(2), item), (lambda: array("i", [0]), item), (lambda: bytearray(2), item), (object, classwide), (object, classwide_tensor), (object, on_the_function),
 ])
 def test_other_state_is_refused(make: Callable, change: Callable) -> None:
     compiled = compile(counting_in(make(), change))
     with pytest.raises(RuntimeError, match="cannot repeat"):
-        for _ in range(3):
+        for _ in range(20):
             compiled(numod.ones(2))
 
 
 def test_a_refusal_tells_the_line() -> None:
-    count = {"calls": 0}
+    count = {"calls": "a"}
 
     def function(x: numod.Tensor) -> numod.Tensor:
         y = x * 2
-        count["calls"] += 1
+        count["calls"] += "a"
         return y
 
     line = function.__code__.co_firstlineno + 2
     compiled = compile(function)
-    with pytest.raises(RuntimeError, match=rf"count\['calls'\] was 1, is 2 in function, test_python_state.py:{line}, whenever it runs"):
+    with pytest.raises(RuntimeError, match=rf"count\['calls'\] was 'aa', is 'aaa' in function, test_python_state.py:{line}, whenever it runs"):
         for _ in range(3):
             compiled(numod.ones(2))
+
+
+class Counting(nn.Module):
+    """Numbers in all places that are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.mean, self.average, self.slotted, self.counts = 0, 0.0, None, Slotted(), Counter()
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        y = x.sum()
+        self.calls += 1
+        self.mean = self.mean + (y.item() - self.mean) / self.calls
+        self.average = 0.9 * self.average + 0.1 * y.item() if self.average is not None else y.item()
+        self.last = self.slotted.count - 2 * self.calls
+        self.counts["seen"] += len(x)
+        slot(self.slotted)
+        globally(None)
+        return x * 2
+
+    def seen(self) -> list:
+        return [self.calls, self.mean, self.average, self.last, self.slotted.count, dict(self.counts), COUNT, type(self.calls), type(self.mean)]
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_numbers_that_are_counted_on_are_kept(linked: bool) -> None:
+    def run(wrap: Callable) -> list:
+        global COUNT
+        COUNT, module, found = 0, Counting(), []
+        compiled = wrap(module.forward)
+        for k in range(7):
+            if k == 5:
+                module.calls, module.mean = 40, 2.5
+            found.append([compiled(numod.arange(3.0) * k), *module.seen()])
+        return found, compiled
+
+    expected, _ = run(lambda function: function)
+    found, compiled = run(lambda function: numod.compile(function, options={"linked": linked}))
+    assert equal(expected, found) and compiled.recorded <= 2
+
+
+@pytest.mark.parametrize("use", [
+    lambda count, x: x if count % 2 else -x, lambda count, x: x * count, lambda count, x: x + numod.tensor(count), lambda count, x: F.dropout(x, 1 / (2 + count)),
+    lambda count, x: x[: int(count > 2)], lambda count, x: numod.full((2,), float(count)),
+])
+def test_a_count_that_matters_is_refused_at_its_line(use: Callable) -> None:
+    def function(x: numod.Tensor) -> numod.Tensor:
+        count["calls"] += 1
+        return use(count["calls"], x)
+
+    count, compiled = {"calls": 0}, compile(function)
+    with pytest.raises(RuntimeError, match=r"compile: calls changes whenever the function runs, and test_python_state.py:\d+ depends on its value"):
+        for _ in range(4):
+            compiled(numod.ones(2))
+    assert count == {"calls": 2}
 
 
 def test_defaults_of_names_are_looked_at() -> None:
