@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
+from sys import getrefcount
 from typing import NamedTuple
 
 from ..core.apply import apply, state
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from ..device import Layout
 from ..ops import table
 from .tape import AccumulateGrad, Node, edge_to
@@ -309,7 +310,15 @@ def accumulate(leaf: Tensor, gradient: Tensor, given: set[int]) -> None:
         return
     if not state.grad_enabled:
         storage = gradient._storage
-        if not gradient._layout.dense or gradient._base is not None or id(storage) in given:
+        if not gradient._layout.dense or id(storage) in given:
             gradient = gradient.clone() if gradient._layout.dense else gradient.contiguous()
+        elif gradient._base is not None:
+            gradient = wrap(storage, gradient._layout, 0) if _shows_all(gradient) else gradient.clone()
         given.add(id(gradient._storage))
     leaf._grad = gradient
+
+
+def _shows_all(view: Tensor) -> bool:
+    """Whether a dense view shows all of a memory that nobody but its base refers to, and nobody but the view to that: then it can go on without its base."""
+    # One reference is the argument of `getrefcount`, one more to the storage is in `accumulate`.
+    return view._layout.size == view._storage.data.size and getrefcount(view._base) <= 2 and getrefcount(view._storage) <= 4

@@ -330,7 +330,8 @@ class Average(_Pool):
         inner, outer = (out.shape, x.shape) if self.backward else (x.shape, out.shape)
         numbers, scratch = (int(parameters[5]), parameters[6]), ()
         kernel = average_gradient_kernel if self.backward else average_kernel
-        if prod(outer[-len(parameters[4]) :]) == 1 and not any(parameters[1]) and x.dtype.is_floating_point:
+        ndim = len(parameters[4])
+        if prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2]) and not parameters[6] and x.dtype.is_floating_point:
             kernel = spread_planes if self.backward else average_planes
         elif not self.backward and _in_lines(x, parameters):
             own, scratch = self._lines(x, parameters)

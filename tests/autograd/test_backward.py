@@ -398,6 +398,18 @@ def test_gradient_is_not_a_view_of_the_weight(view):
     assert g.tolist() == [1.0] * 4
 
 
+def test_a_gradient_in_another_shape_is_adopted_if_nobody_holds_it():
+    x, seen = leaf([[1.0, 2.0], [3.0, 4.0]]), []
+    wide = x.view(4)
+    (wide * 2).sum().backward()
+    assert x.grad._base is None and x.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+    x.grad = None
+    wide.register_hook(seen.append)
+    (wide * 2).sum().backward()
+    x.grad.zero_()
+    assert seen[0].tolist() == [2.0] * 4
+
+
 def test_gradients_of_two_leaves_are_apart():
     x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
     (x + y).backward(numod.ones(2))

@@ -24,6 +24,7 @@ CASES = [  # x, weight, stride, padding, dilation, groups
     ((2, 5, 7, 7), (9, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),
     ((2, 5, 7, 7), (9, 5, 1, 1), (2, 3), (0, 1), (1, 1), 1),
     ((2, 3, 6, 5), (4, 3, 1, 2), (1, 1), (2, 3), (1, 1), 1),  # borders wider than a kernel's reach
+    ((3, 4, 5, 3), (6, 4, 5, 3), (2, 1), (0, 0), (1, 1), 1),  # a kernel as large as the image: a matrix product
     ((2, 3, 40), (4, 3, 5), (3,), (2,), (1,), 1),
     ((2, 3, 5, 6, 7), (4, 3, 2, 3, 3), (1, 2, 1), (1, 1, 0), (1, 1, 2), 1),
 ]
@@ -66,6 +67,11 @@ def test_values_and_gradients(x, weight, stride, padding, dilation, groups, dtyp
         slope = (tensor.grad.numpy().astype("float64") * direction).sum()  # linear in each: the slope along a direction is the value there
         scale = np.abs(g * result).sum()
         assert abs(slope - (g * result).sum()) <= tolerance * 1e-1 * scale, name
+
+
+def test_a_transposed_convolution_of_single_elements_is_its_weight_times_them():
+    x, weight = numod.tensor([[[[2.0]], [[-1.0]]]]), numod.arange(12.0).reshape(2, 1, 2, 3)
+    assert numod.equal(F.conv_transpose2d(x, weight, numod.tensor([5.0]), stride=3), 2 * weight[:1] - weight[1:] + 5)
 
 
 def test_a_transposed_convolution_shows_what_its_padding_leaves():

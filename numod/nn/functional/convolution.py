@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ...core import functions as f
 from ...core.tensor import Tensor
 from ...ops import convolution as op
+from .linear import linear
 from .padding import pad
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
@@ -72,6 +73,14 @@ def _same_padding(kernel: tuple, stride: tuple, dilation: tuple) -> list[tuple[i
     return [(d * (k - 1) // 2, d * (k - 1) - d * (k - 1) // 2) for k, d in zip(kernel, dilation)]
 
 
+def _is_product(x: Tensor, weight: Tensor, sizes: tuple, padding: tuple, dilation: tuple, groups: int) -> bool:
+    """Whether a single window covers all of `sizes`: then the convolution is a matrix product of images and features."""
+    return (
+        groups == 1 and tuple(sizes) == tuple(weight.shape[2:]) and not any(padding) and (max(dilation) == 1 or max(sizes) == 1) and 0 not in weight.shape
+        and x.dtype is weight.dtype and x.dtype.is_floating_point and x.device == weight.device
+    )  # fmt: skip
+
+
 def _convolution(ndim: int) -> Callable:
     name = f"conv{ndim}d"
 
@@ -96,6 +105,9 @@ def _convolution(ndim: int) -> Callable:
         if any(n + 2 * p < r for n, p, r in zip(x.shape[2:], padding, reach)):
             sizes = " x ".join(str(n + 2 * p) for n, p in zip(x.shape[2:], padding))
             raise RuntimeError(f"Calculated padded input size per channel: ({sizes}). Kernel size: ({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size")
+        if _is_product(x, weight, x.shape[2:], padding, dilation, groups):
+            result = f.reshape(linear(f.flatten(x, 1), f.flatten(weight, 1), bias), (x.shape[0], weight.shape[0]) + (1,) * ndim)
+            return result if input.ndim == ndim + 2 else f.squeeze(result, 0)
         result = op.convolution.apply((f.contiguous(x), f.contiguous(weight)), (stride, padding, dilation, groups, None))
         return _with_bias(result, bias, ndim, input.ndim == ndim + 2)
 
@@ -122,6 +134,8 @@ def _transposed(ndim: int) -> Callable:
         if any(n <= 0 for n in sizes):
             raise RuntimeError(f"Given input size per channel: {tuple(x.shape[2:])}. Calculated output size per channel: {sizes}. Output size is too small")
         shape = (x.shape[0], features, *sizes)
+        if max(x.shape[2:]) == 1 and _is_product(x, weight, sizes, padding, dilation, groups):
+            return _with_bias(f.reshape(f.matmul(f.flatten(x, 1), f.flatten(weight, 1)), shape), bias, ndim, input.ndim == ndim + 2)
         result = op.convolution_input.apply((f.contiguous(x), f.contiguous(weight)), (stride, padding, dilation, groups, shape))
         return _with_bias(result, bias, ndim, input.ndim == ndim + 2)
 

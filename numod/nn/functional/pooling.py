@@ -83,7 +83,7 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
         negative = f"Trying to create tensor with negative dimension {min(sizes)}: {[*x.shape[:-ndim], *sizes]}"
         raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, but got {sizes}. {negative}")
     _expect_planes(name, tuple(x.shape), ndim)
-    if max(sizes) > 1 and all(size and n % size == 0 for n, size in zip(x.shape[-ndim:], sizes)):
+    if all(size and n % size == 0 for n, size in zip(x.shape[-ndim:], sizes)):
         window = tuple(n // size for n, size in zip(x.shape[-ndim:], sizes))
         return window, window, (0,) * ndim, (1,) * ndim, sizes
     largest = tuple(-(-n // max(size, 1)) + 1 for n, size in zip(x.shape[-ndim:], sizes))
