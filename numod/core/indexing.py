@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from math import prod
 
 import numpy as np
 
 from .. import dtypes
 from ..device import Layout
-from ..ops import view as v
+from ..ops import indexing as ix, view as v
 from .apply import apply, listeners, tell_copied
 from .creation import arange, as_tensor, tensor
-from .elementwise import copy_
+from .elementwise import contiguous, copy_
 from .resolve import resolved
-from .selection import _places_of, check_bounds, index_add_, index_copy_, index_select
-from .shapes import expand, reshape, select, unsqueeze
+from .selection import _places_of, check_bounds, read, write
+from .shapes import expand, flatten, reshape, select, unsqueeze
 from .tensor import Tensor
 
 
@@ -24,6 +25,8 @@ def getitem(self: Tensor, index: object) -> Tensor:
         if not self.ndim:
             raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a Python number")
         return select(self, 0, index)
+    if isinstance(index, Tensor) and index._layout.dtype is dtypes.int64 and index._layout.ndim and self._layout.ndim and index.device is self.device:
+        return read(self, 0, check_bounds("index", index, self.shape[0], 0, negative=True))
     items = index if index.__class__ is tuple else (index,)
     view, tensors = _cut_out(self, items), None
     if view is None or view is self:
@@ -49,6 +52,9 @@ def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
 
 def setitem(self: Tensor, index: object, value: object) -> None:
     """`x[index] = value`: value broadcasts and is converted to the dtype of x."""
+    if _is_fill(self, index, value):
+        self.masked_fill_(index if index.ndim == self.ndim else reshape(index, (*index.shape, *(1,) * (self.ndim - index.ndim))), value)
+        return
     view, tensors = _basic(self, index)
     if not isinstance(value, Tensor):  # a float64 tensor keeps the precision of Python numbers
         value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)
@@ -60,6 +66,13 @@ def setitem(self: Tensor, index: object, value: object) -> None:
         copy_(view, _without_leading_ones(value, view.ndim))
     else:
         put(view, tensors, value, accumulate=False)
+
+
+def _is_fill(self: Tensor, index: object, value: object) -> bool:
+    """Whether a number, which the dtype holds as it is, is to be written where one mask is true."""
+    if not isinstance(index, Tensor) or index.dtype is not dtypes.bool_ or not isinstance(value, (int, float)) or index.device is not self.device:
+        return False
+    return index.ndim > 0 and index.shape == self.shape[: index.ndim] and (self.is_floating_point() or (self.dtype is dtypes.int64 and isinstance(value, int)))
 
 
 def _has_mask(index: object) -> bool:
@@ -211,7 +224,7 @@ def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[list[int], 
         covered = list(range(dim, dim + (each.ndim if isinstance(each, Multi) else 1)))
         dims += covered
         places = each.places if isinstance(each, Multi) else each
-        parts.append((places, int(np.prod([view.shape[d] for d in covered], dtype=np.int64))))
+        parts.append((places, prod(view.shape[d] for d in covered)))
     linear = None
     for places, size in parts:
         if linear is not None:
@@ -228,12 +241,11 @@ def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[list[int], 
 
 def _gathered(view: Tensor, tensors: dict) -> Tensor:
     dims, linear, place = _plan(view, tensors)
+    if len(dims) == 1:
+        return read(view, place, linear)
     rest = [d for d in range(view.ndim) if d not in dims]
     together = view.permute([*dims, *rest]) if dims != list(range(place, place + len(dims))) else view
-    before, after = together.shape[:place], together.shape[place + len(dims) :]
-    count = int(np.prod([view.shape[d] for d in dims], dtype=np.int64))
-    found = index_select(reshape(together, (*before, count, *after)), place, reshape(linear, -1))
-    return reshape(found, (*before, *linear.shape, *after))
+    return read(flatten(together, place, place + len(dims) - 1), place, linear)
 
 
 def put(view: Tensor, tensors: dict, value: Tensor, accumulate: bool) -> None:
@@ -243,16 +255,17 @@ def put(view: Tensor, tensors: dict, value: Tensor, accumulate: bool) -> None:
     shape = [view.shape[d] for d in rest]
     expected = (*shape[:place], *linear.shape, *shape[place:])
     value = expand(_without_leading_ones(value, len(expected)), expected)
-    front = [*range(place, place + linear.ndim), *range(place), *range(place + linear.ndim, len(expected))]
-    value = reshape(value.permute(front), (linear.numel(), *shape))
-    write = index_add_ if accumulate else index_copy_
+    if place:
+        value = value.permute([*range(place, place + linear.ndim), *range(place), *range(place + linear.ndim, len(expected))])
+    value = value if linear.ndim == 1 else reshape(value, (linear.numel(), *shape))
+    op = ix.index_add if accumulate else ix.index_copy
     target = view.permute([*dims, *rest]) if dims != list(range(len(dims))) else view
-    count = int(np.prod([view.shape[d] for d in dims], dtype=np.int64))
+    index = linear if linear.ndim == 1 else reshape(linear, -1)
     if target._layout.dense:
-        write(target.view(count, *shape), 0, reshape(linear, -1), value.contiguous())
+        write(op, target if len(dims) == 1 else flatten(target, 0, len(dims) - 1), 0, index, value)
         return
-    dense = reshape(target.clone().contiguous(), (count, *shape))
-    write(dense, 0, reshape(linear, -1), value.contiguous())
+    dense = flatten(contiguous(target.clone()), 0, len(dims) - 1)
+    write(op, dense, 0, index, value)
     copy_(target, reshape(dense, target.shape))
 
 

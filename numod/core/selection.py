@@ -86,13 +86,17 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A00
         raise IndexError(f"index_select(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
     dim = normalize_dim(dim, input.ndim)
     index = contiguous(check_bounds("index_select()", index, input.shape[dim] if input.ndim else 1, dim))
-    source = contiguous(input) if input.ndim else reshape(input, 1)
-    result = apply(ix.index_select, (source, index if index.ndim else reshape(index, 1)), (dim,))
-    return result if input.ndim else reshape(result, ())
+    index = index if index.ndim else reshape(index, 1)
+    return read(input, dim, index) if input.ndim else reshape(read(reshape(input, 1), 0, index), ())
 
 
-def _write(op: ix.Write, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Run a write on a dense tensor; for any other by way of a dense copy."""
+def read(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A002
+    """The slices of a dimension at indices of any shape, which are known to be in range: its shape takes the place of the dimension's size."""
+    return apply(ix.index_select, (contiguous(input), contiguous(index)), (dim,))
+
+
+def write(op: ix.Write, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """Run a write at indices known to be in range on a dense tensor; for any other by way of a dense copy."""
     index, source = contiguous(index), contiguous(source)
     if self._layout.dense:
         apply_into(op, (self, index, source), (self,), (dim,))
@@ -108,7 +112,7 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         return _of_scalar(index_add_, self, index, source, alpha=alpha)
     dim = normalize_dim(dim, self.ndim)
     index = check_bounds("index_add_()", _vector("index_add_", self, dim, index, source, RuntimeError), self.shape[dim], dim)
-    return _write(ix.index_add, self, dim, index, source if alpha == 1 else source * alpha)
+    return write(ix.index_add, self, dim, index, source if alpha == 1 else source * alpha)
 
 
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -117,7 +121,7 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         return _of_scalar(index_copy_, self, index, source)
     dim = normalize_dim(dim, self.ndim)
     index = check_bounds("index_copy_()", _vector("index_copy_", self, dim, index, source), self.shape[dim], dim)
-    return _write(ix.index_copy, self, dim, index, source)
+    return write(ix.index_copy, self, dim, index, source)
 
 
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
@@ -185,7 +189,7 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
     part = _like_index(op.name, self, given, dim)
     for d, n in enumerate(given.shape):
         src = src if src.shape[d] == n else narrow(src, d, 0, n)
-    _write(op if line is None else ix.index_add, part, dim, index, src)
+    write(op if line is None else ix.index_add, part, dim, index, src)
     return self
 
 
@@ -204,14 +208,14 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:  # noqa: A002
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes("masked_select", [input.shape, mask.shape])
-    return index_select(reshape(expand(input, shape), -1), 0, _places_of(expand(mask, shape)))
+    return read(reshape(expand(input, shape), -1), 0, _places_of(expand(mask, shape)))
 
 
 def _places_of(mask: Tensor) -> Tensor:
     """Flat indices of the true elements."""
     flat = reshape(contiguous(mask), -1)
-    before = apply(scan.cumsum, (flat,), (0,))
-    total = before[-1]._observe() if flat.numel() else 0
+    before = apply(scan.cumsum, (flat,), (0,)) if flat.device.backend.FLAT else flat.sum()
+    total = before.reshape(-1)[-1]._observe() if flat.numel() else 0
     return apply(ix.nonzero, (flat, before), (total,))
 
 
@@ -219,13 +223,13 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
     places = _places_of(input if input.dtype is dtypes.bool_ else input != 0)
     columns = []
-    for d in range(input.ndim - 1, -1, -1):
-        n = input.shape[d] or 1  # nothing is found in an empty tensor
-        columns.append(places % n)
-        places = t.floor_divide(places, n)
-    columns.reverse()
+    for n in reversed(input.shape[1:]):
+        rows = t.floor_divide(places, n or 1)  # nothing is found in an empty tensor
+        columns.append(places - rows * n)
+        places = rows
+    columns = [places, *reversed(columns)] if input.ndim or as_tuple else []
     if as_tuple:
-        return tuple(columns) if columns else (zeros(places.shape[0], dtype=dtypes.int64),)
+        return tuple(columns)
     return stack(columns, 1) if columns else zeros(places.shape[0], 0, dtype=dtypes.int64)
 
 

@@ -59,14 +59,17 @@ def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
                 x[uintp(target + j)] += source[uintp(base + j)]
 
 
-def index_copy_kernel(x, index, source, outer, n, inner, m):
-    """x (outer, n, inner) = source (outer, m, inner) at index (m) along n; the last of equal indices stays."""
-    for task in parallel_range(outer * inner):
-        place = int64(task)
-        column = (place // inner) * n * inner + place % inner
-        base = (place // inner) * m * inner + place % inner
+def index_copy_kernel(x, index, source, outer, n, inner, m, width, blocks):
+    """x (outer, n, inner) = source (outer, m, inner) at index (m) along n; the last of equal indices stays. Each task has one of `blocks` runs of `width` columns."""
+    for task in parallel_range(outer * blocks):
+        row = int64(task) // blocks
+        first = (int64(task) % blocks) * width
+        last = min(first + width, inner)
         for k in range(m):
-            x[uintp(column + index[uintp(k)] * inner)] = source[uintp(base + k * inner)]
+            target = (row * n + index[uintp(k)]) * inner
+            base = (row * m + k) * inner
+            for j in range(first, last):
+                x[uintp(target + j)] = source[uintp(base + j)]
 
 
 def scatter_kernel(x, index, source, outer, n, inner, m, width, blocks):
@@ -99,6 +102,15 @@ def nonzero_kernel(mask, before, out, n):
         i = int64(task)
         if mask[uintp(i)] != 0:
             out[uintp(before[uintp(i)] - 1)] = i
+
+
+def nonzero_run_kernel(mask, count, out, total):
+    """The same by one thread, which needs no more than the `total`. No branch depends on the mask, and what is written for a false element is written over."""
+    found, i = int64(0), int64(0)
+    while found < total:
+        out[uintp(found)] = i
+        found += int64(mask[uintp(i)] != 0)
+        i += 1
 
 
 def bounded_kernel(index, report, out, total, low, size, ignored, place):
@@ -150,7 +162,7 @@ class Read(Op):
         flat, kernel = x.device.backend.FLAT, self.kernel
         kernel = gather_runs_kernel if kernel is gather_kernel and not flat else kernel
         numbers = (outer, n, inner, m) if kernel is gather_kernel else (outer, n, inner, m, m if flat else min(m, -(-_PARTS // outer)))
-        source = of_single(bind.source_of(kernel), x, inner)
+        source = with_ones(bind.source_of(kernel), x, **dict(zip(("inner", "m", "parts"), numbers[2:])))
         signature = ", ".join([array := f"{x.storage.name}[]", "int64[]", array, *["int64"] * len(numbers)])
         return Plan(out, bind.launcher(x.device, self.name, source, signature, x.dtype, out.size), numbers)
 
@@ -174,18 +186,16 @@ class Write(Op):
             return Plan(into[0], lambda *_: None)
         outer, n, inner = split(x.shape, dim)
         array = f"{x.storage.name}[]"
-        sizes = outer, n, inner, source.shape[dim] if source.ndim else 1
-        if self.kernel is not index_copy_kernel:
-            width = columns(x, inner)
-            sizes += width, -(-inner // width)
+        width = columns(x, inner)
+        sizes = outer, n, inner, source.shape[dim] if source.ndim else 1, width, -(-inner // width)
         signature = ", ".join([array, "int64[]", array, *["int64"] * len(sizes)])
-        text = of_single(bind.source_of(self.kernel), x, inner)
+        text = with_ones(bind.source_of(self.kernel), x, inner=inner, width=inner, m=sizes[3], blocks=sizes[5])
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, source.size)
         return Plan(into[0], launch, sizes)
 
 
 class Nonzero(Op):
-    """Places of the true elements of a dense bool mask, given their running count; parameter: how many there are."""
+    """Places of the true elements of a dense bool mask; parameter: how many there are. On a GPU `before` is their running count."""
 
     inputs, parameters, gradients, differentiable = ("mask", "before"), ("total",), {}, False
 
@@ -194,18 +204,19 @@ class Nonzero(Op):
         out = layout((parameters[0],), dtypes.int64, mask.device)
         if mask.size == 0:
             return Plan(out, lambda *_: None)
-        launch = bind.launcher(mask.device, self.name, bind.source_of(nonzero_kernel), "uint8[], int64[], int64[], int64", dtypes.float64, mask.size)
-        return Plan(out, launch, (mask.size,))
+        kernel, size, work = (nonzero_kernel, mask.size, mask.size) if mask.device.backend.FLAT else (nonzero_run_kernel, *parameters, 1)
+        return Plan(out, bind.launcher(mask.device, self.name, bind.source_of(kernel), "uint8[], int64[], int64[], int64", dtypes.float64, work), (size,))
 
 
 def columns(x: Layout, inner: int) -> int:
     """Columns for one task: on the CPU a run of memory, in at most 16 parts; on a GPU neighbouring threads have neighbouring columns."""
-    return max(64, -(-inner // 16)) if x.device.type == "cpu" else 1
+    return min(inner, max(64, -(-inner // 16))) if x.device.type == "cpu" else 1
 
 
-def of_single(text: str, x: Layout, inner: int) -> str:
-    """A kernel's text, which on a processor has no loop for each element where a column is one wide."""
-    return text if inner > 1 or x.device.backend.FLAT else text.replace("):\n", "):\n    inner = int64(1)\n", 1)
+def with_ones(text: str, x: Layout, **sizes: int) -> str:
+    """A kernel's text in which, on a processor, the sizes that are 1 are constants: there are no loops over them, and no divisions by them."""
+    ones = "" if x.device.backend.FLAT else "".join(f"    {name} = int64(1)\n" for name, n in sizes.items() if n == 1)
+    return text.replace("):\n", f"):\n{ones}", 1)
 
 
 def _check_index(name: str, index: Layout, *others: Layout) -> None:
@@ -216,8 +227,15 @@ def _check_index(name: str, index: Layout, *others: Layout) -> None:
         raise RuntimeError(f"{name}(): expected dense tensors; call .contiguous() first")
 
 
+def _added_at(g: object, whole: Layout, index: object, dim: int) -> object:
+    """Zeros but for the slices of g, added where they were read at indices of any shape."""
+    if index.ndim != 1:
+        g, index = g.reshape(*whole.shape[:dim], -1 if g.numel() else 0, *whole.shape[dim + 1 :]), index.reshape(-1)
+    return g.new_zeros(whole.shape).index_add_(dim, index, g)
+
+
 gather = Read("gather", gather_kernel, lambda g, layout, index, dim: g.new_zeros(layout.shape).scatter_add_(dim, index, g))
-index_select = Read("index_select", index_select_kernel, lambda g, layout, index, dim: g.new_zeros(layout.shape).index_add_(dim, index, g))
+index_select = Read("index_select", index_select_kernel, lambda g, layout, index, dim: _added_at(g, layout, index, dim))
 index_add = Write("index_add", index_add_kernel, lambda g: g, lambda g, index, dim: g.index_select(dim, index))
 index_copy = Write("index_copy", index_copy_kernel, lambda g, index, dim: g.index_fill(dim, index, 0), lambda g, index, dim: g.index_select(dim, index))
 scatter = Write("scatter", scatter_kernel, lambda g, index, dim: g.scatter(dim, index, 0), lambda g, index, dim: g.gather(dim, index))

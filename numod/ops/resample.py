@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
-from .indexing import columns, of_single
+from .indexing import columns, with_ones
 from .op import Op, Plan, single_device
 from .softmax import split
 
@@ -73,7 +73,7 @@ class Resample(Op):
         numbers = (outer, n, inner, m, taps, *([] if back else [m if flat else min(m, -(-_PARTS // outer))]), width, -(-inner // width))
         array = f"{x.storage.name}[]"
         signature = ", ".join([array, "int64[]", array, array, *["int64"] * len(numbers)])
-        launch = bind.launcher(x.device, f"{self.name}{'_back' * back}", of_single(bind.source_of(kernel), x, inner), signature, x.dtype, taps * max(x.size, out.size))
+        launch = bind.launcher(x.device, f"{self.name}{'_back' * back}", with_ones(bind.source_of(kernel), x, inner=inner), signature, x.dtype, taps * max(x.size, out.size))
         return Plan(out, launch, numbers)
 
 

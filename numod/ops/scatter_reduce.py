@@ -8,14 +8,14 @@ from __future__ import annotations
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
-from .indexing import columns
+from .indexing import columns, with_ones
 from .op import Op, Plan, single_device
 from .softmax import split
 
 KINDS = {"prod": 0, "amax": 1, "amin": 2}
 
 
-def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, blocks, kind):
+def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, blocks):
     """out (outer, n, inner) = x with source (outer, m, inner) folded in at index (outer, m, inner) along n; NaN wins over extremes."""
     for task in parallel_range(outer * blocks):
         row = int64(task) // blocks
@@ -64,11 +64,13 @@ class ScatterReduce(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         array = f"{x.storage.name}[]"
-        signature = f"{array}, int64[], {array}, {array}, int64, int64, int64, int64, int64, int64, int64"
-        launch = bind.launcher(x.device, self.name, bind.source_of(scatter_reduce_kernel), signature, x.dtype, x.size + source.size)
+        signature = f"{array}, int64[], {array}, {array}, int64, int64, int64, int64, int64, int64"
         outer, n, inner = split(x.shape, dim)
         width = columns(x, inner)
-        return Plan(out, launch, (outer, n, inner, _length(source, dim), width, -(-inner // width), KINDS[reduce]))
+        blocks = -(-inner // width)
+        text = with_ones(bind.source_of(scatter_reduce_kernel), x, inner=inner, width=inner, blocks=blocks).replace("kind", str(KINDS[reduce]))
+        launch = bind.launcher(x.device, f"{self.name}_{reduce}", text, signature, x.dtype, x.size + source.size)
+        return Plan(out, launch, (outer, n, inner, _length(source, dim), width, blocks))
 
 
 def _length(source: Layout, dim: int) -> int:

@@ -380,3 +380,36 @@ def test_a_tensor_of_no_dimensions_counts_as_a_number() -> None:
         assert mine.shape == number.shape and numod.equal(mine, number)
     x[one, :, pair] = numod.tensor([[1, 2], [3, 4], [5, 6]])
     assert x[1, :, pair].tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4), (0, 3), ()])
+def test_places_of_nonzero_elements(shape):
+    x = np.random.default_rng(0).integers(0, 2, shape)
+    found = numod.tensor(x).nonzero()
+    assert np.array_equal(found.numpy(), np.argwhere(x)) and found.dtype is numod.int64
+    if shape:
+        assert all(np.array_equal(a.numpy(), b) for a, b in zip(numod.tensor(x).nonzero(as_tuple=True), np.nonzero(x), strict=True))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_an_index_of_several_dimensions_reads_and_its_gradient_adds(dim):
+    x, index = numod.randn(3, 4, 5, dtype=numod.float64).transpose(0, 1).requires_grad_(), numod.tensor([[2, -1], [0, 2]])
+    out = x[(slice(None),) * dim + (index,)]
+    weight = numod.randn(*out.shape, dtype=numod.float64)
+    (out * weight).sum().backward()
+    expected = np.zeros(x.shape)
+    np.add.at(expected, (slice(None),) * dim + (index.numpy(),), weight.numpy())
+    assert np.array_equal(out.detach().numpy(), x.detach().numpy()[(slice(None),) * dim + (index.numpy(),)]) and np.allclose(x.grad.numpy(), expected)
+
+
+@pytest.mark.parametrize("value", [2, -1.5, float("nan"), True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "int8", "bool"])
+def test_a_number_is_written_where_a_mask_is_true(dtype, value):
+    x, mask = numod.arange(24).reshape(4, 6).to(getattr(numod, dtype)), numod.arange(24).reshape(4, 6) % 5 == 0
+    if dtype in ("int64", "int8") and value != value:
+        return  # what NaN becomes is undefined
+    for each in (mask, mask[:, 1]):
+        whole, expected = x.clone(), x.numpy().copy()
+        whole[each] = value
+        expected[each.numpy()] = np.asarray(value).astype(expected.dtype)
+        assert np.array_equal(whole.numpy(), expected, equal_nan=dtype.startswith("float"))
