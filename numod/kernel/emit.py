@@ -66,9 +66,9 @@ def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[li
     return (sizes, steps) if sizes else ([1], [[0] for _ in strides])
 
 
-def classes_of(inner: Sequence[int]) -> str:
-    """The class of each tensor's inner stride: "0", "1" or "s"."""
-    return "".join(str(step) if step in (0, 1) else "s" for step in inner)
+def classes_of(steps: Sequence[Sequence[int]]) -> str:
+    """The class of each tensor's inner stride: "0", "1", "t" (turned: the dimension before the inner one has stride 1) or "s"."""
+    return "".join(str(step[-1]) if step[-1] in (0, 1) else "t" if step[-2:-1] == [1] else "s" for step in steps)
 
 
 def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str]:
@@ -90,14 +90,14 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     lines = [f"def kernel({', '.join(arguments)}):"]
     lines += [f"    {line}" for line in converted_numbers(loop)]
     places = dict(zip(arrays, classes))
-    head, indent, position = _dense_head(flat) if dense else _strided_head(arrays, classes, rank, flat)
+    head, indent, position, tail = _dense_head(flat) if dense else _strided_head(arrays, classes, rank, flat)
     index = {name: position(name, kind) for name, kind in places.items()}
     turn = body(loop, index)
     if dense and flat and len(turn) <= FEW:
         return "\n".join(lines + _by_fours(turn, len(loop.outputs))) + "\n", ", ".join(types)
     if not dense and any(re.search(r"\bindex\b", line) for line in turn):
         head.append(f"{indent}index = row * n + inner")
-    return "\n".join(lines + head + [indent + line for line in turn]) + "\n", ", ".join(types)
+    return "\n".join(lines + head + [indent + line for line in turn] + tail) + "\n", ", ".join(types)
 
 
 def several(loop: Loop, count: int) -> tuple[str, str]:
@@ -119,26 +119,26 @@ def several(loop: Loop, count: int) -> tuple[str, str]:
 
 
 def geometry(sizes: Sequence[int], steps: Sequence[Sequence[int]], classes: str) -> tuple[int, ...]:
-    """The numbers a strided loop takes after n: rows, outer sizes, then per tensor its outer strides and, in class "s", its inner stride."""
+    """The numbers a strided loop takes after n: rows, outer sizes, then per tensor its outer strides and, in classes "s" and "t", its inner stride."""
     rows = 1
     for n in sizes[:-1]:
         rows *= n
     numbers = [rows, *sizes[1:-1]]
     for step, kind in zip(steps, classes):
-        numbers += [*step[:-1], *([step[-1]] if kind == "s" else [])]
+        numbers += [*step[:-1], *([step[-1]] if kind in "st" else [])]
     return tuple(numbers)
 
 
 def _geometry_names(arrays: list[str], classes: str, rank: int) -> list[str]:
     names = ["rows"] + [f"size{k}" for k in range(1, rank - 1)]
     for array, kind in zip(arrays, classes):
-        names += [f"{array}_{k}" for k in range(rank - 1)] + ([f"{array}_n"] if kind == "s" else [])
+        names += [f"{array}_{k}" for k in range(rank - 1)] + ([f"{array}_n"] if kind in "st" else [])
     return names
 
 
-def _dense_head(flat: bool) -> tuple[list[str], str, object]:
+def _dense_head(flat: bool) -> tuple[list[str], str, object, list[str]]:
     place = "uintp(index)" if flat else "index"  # GPU thread indices are signed, and would be tested for being negative
-    return ["    for index in parallel_range(n):"], " " * 8, lambda name, kind: "0" if kind == "0" else place
+    return ["    for index in parallel_range(n):"], " " * 8, lambda name, kind: "0" if kind == "0" else place, []
 
 
 FEW = 24  # longest body, in lines, that is unrolled by four on GPUs: longer ones are bound by arithmetic, and would take long to compile
@@ -155,22 +155,42 @@ def _by_fours(turn: list[str], stores: int) -> list[str]:
     return [*lines, "        else:", "            for index in range(place, n, quarter):", *("                " + line for line in turn)]
 
 
-def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tuple[list[str], str, object]:
-    """Loop headers, the body's indentation, and how a tensor's element is addressed there."""
+TILE = 8  # rows, and elements of them, that are worked on together where a tensor is turned, so that a cache line is used up before its set is full
+
+
+def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tuple[list[str], str, object, list[str]]:
+    """Loop headers, the body's indentation, how a tensor's element is addressed there, and what follows the body.
+
+    A processor's task takes a run of rows, along whose last index the addresses are linear: divisions for each row would cost more than a short row.
+    """
+    outer, turned = rank - 1, "t" in classes
     if flat:
-        lines = ["    for place in parallel_range(rows * n):", "        row = place // n", "        inner = place % n"]
-    else:
+        lines = ["    for place in parallel_range(rows * n):", "        row = place // n", "        inner = place % n", *unravel("row", "i", "size", outer, " " * 8)]
+        lines += [f"        {array}_base = {dot('i', f'{array}_', outer)}" for array in arrays]
+        indent, along, tail = 8, "", []
+    elif outer < 2 and not turned:
         lines = ["    for place in parallel_range(rows):", "        row = int64(place)"]  # parallel loop counters are uint64, for which Numba's // gives floats
-    lines += unravel("row", "i", "size", rank - 1, " " * 8)
-    lines += [f"        {array}_base = {dot('i', f'{array}_', rank - 1)}" for array in arrays]
-    if not flat:
-        lines.append("        for inner in range(n):")
+        lines += [*(f"        {array}_base = {f'row * {array}_0' if outer else '0'}" for array in arrays), "        for inner in range(n):"]
+        indent, along, tail = 12, "", []
+    else:
+        last = outer - 1
+        lines = [f"    share = {TILE if turned else 'min(64, rows // 64 + 1)'}", "    for place in parallel_range((rows + share - 1) // share):", "        start = int64(place) * share"]
+        lines += ["        end = min(start + share, rows)", *unravel("start", "i", "size", outer, " " * 8), "        while start < end:"]
+        lines.append(f"            run = {f'min(size{last} - i{last}, end - start)' if last else 'end - start'}")
+        lines += [f"            {array}_base = {dot('i', f'{array}_', outer)}" for array in arrays]
+        lines += [f"            for low in range(0, n, {TILE}):"] * turned
+        indent = 16 + 4 * turned
+        lines += [f"{' ' * (indent - 4)}for k in range(run):", f"{' ' * indent}row = start + k", f"{' ' * indent}for inner in range({f'low, min(low + {TILE}, n)' if turned else 'n'}):"]
+        tail, along, indent = ["            start += run", f"            i{last} = 0"], f" + k * {{}}_{last}", indent + 4
+        for depth, k in enumerate(range(last - 1, -1, -1)):
+            step = "            " + "    " * depth
+            tail += [f"{step}i{k} += 1", *([f"{step}if i{k} == size{k}:", f"{step}    i{k} = 0"] if k else [])]
 
     def position(name: str, kind: str) -> str:
-        step = {"0": "", "1": " + inner", "s": f" + inner * {name}_n"}[kind]
-        return f"uintp({name}_base{step})"  # unsigned, so that no test for a negative index is compiled
+        step = {"0": "", "1": " + inner"}.get(kind, f" + inner * {name}_n")
+        return f"uintp({name}_base{along.format(name)}{step})"  # unsigned, so that no test for a negative index is compiled
 
-    return lines, " " * (8 if flat else 12), position
+    return lines, " " * indent, position, tail
 
 
 def unravel(flat: str, index: str, size: str, rank: int, indent: str) -> list[str]:

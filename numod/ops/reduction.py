@@ -131,7 +131,7 @@ def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: La
 
 
 def _rows(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
-    inner, backend = emit.classes_of(walk[-1:]), x.device.backend
+    inner, backend = emit.classes_of([walk[-1:]]), x.device.backend
     chunk = -(-length[-1] // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
     team = (outs * chunks, backend.team(chunk)) if backend.FLAT and inner == "1" and chunk >= backend.team(chunk) else None

@@ -6,6 +6,7 @@ A row costs a compiled kernel per dtype and layout class, so each test here is c
 from __future__ import annotations
 
 import math
+import random
 import zlib
 from dataclasses import dataclass
 from collections.abc import Callable
@@ -866,3 +867,16 @@ def test_dropout_row_and_gradient():
     np.testing.assert_allclose(result.detach().numpy(), np.where(kept, np.arange(1.0, 13.0) / 0.75, 0.0))
     result.sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), kept / 0.75)
+
+
+def test_rows_of_any_order_and_runs_are_addressed_right():
+    draw = random.Random(1)
+    for _ in range(60):
+        shape = [draw.choice([1, 2, 3, 5, 9, 17]) for _ in range(draw.randint(2, 4))]
+        order = draw.sample(range(len(shape)), len(shape))
+        x, y = np.random.default_rng(0).standard_normal((2, *shape))
+        cut = tuple(slice(draw.randint(0, 1), None, draw.randint(1, 2)) for _ in shape)
+        turned, plain = numod.tensor(x).permute(order)[cut], numod.tensor(y.transpose(order)[cut].copy())
+        assert np.array_equal((turned * plain).numpy(), x.transpose(order)[cut] * y.transpose(order)[cut])
+        target = numod.zeros(*shape, dtype=numod.float64).permute(order)[cut]
+        assert np.array_equal(target.copy_(plain).numpy(), y.transpose(order)[cut])
