@@ -21,6 +21,7 @@ class OwnCount:
     """A count of writes as a storage keeps one, for a tensor whose own writes the storage shall not count; it goes on with the storage's."""
 
     __slots__ = ("storage", "writes")
+    total = 0  # writes so counted, in all: what keeps something computed of a tensor's memory (`graph.freeze`) must notice them too
 
     def __init__(self, storage: Storage) -> None:
         self.storage, self.writes = storage, 0
@@ -33,6 +34,7 @@ class OwnCount:
     @version.setter
     def version(self, count: int) -> None:
         self.writes = count - self.storage.version
+        OwnCount.total += 1
 
 
 class Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 from ..core import apply as waist
 from ..core import changes
 from ..core.random import Draw
-from ..core.tensor import Tensor
+from ..core.tensor import OwnCount, Tensor
 from ..device import Storage, blas
 from ..device.storage import address
 from .freeze import Frozen
@@ -145,8 +145,8 @@ class Writer:
 
     def _fresh(self, frozen: Frozen) -> str:
         """The condition that what a frozen value was computed of has not been written to since."""
-        versions = " + ".join(f"{self._name(each, 'storage')}.version" for each in frozen.storages)
-        return f"{versions or 0} == {self._name(frozen, 'frozen')}.seen"
+        versions = "".join(f"{self._name(each, 'storage')}.version + " for each in frozen.storages)
+        return f"{versions}{self._name(OwnCount, 'own')}.total == {self._name(frozen, 'frozen')}.seen"
 
     def _unchanged(self, k: int) -> str:
         """The condition that an optimizer's settings are unchanged since the last call, or at least of the same types."""

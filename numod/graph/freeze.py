@@ -10,7 +10,7 @@ from threading import Lock
 from weakref import WeakValueDictionary
 
 from ..autograd import inference_mode, no_grad
-from ..core.tensor import Tensor
+from ..core.tensor import OwnCount, Tensor
 from ..ops import table
 from .effects import Effects, copied, described, leaving, pure, used
 from .simplify import exactly
@@ -26,8 +26,8 @@ class Frozen:
         self.seen, self.tensor = self.versions(), self._computed()
 
     def versions(self) -> int:
-        """How often the tensors have been written to."""
-        return sum([each.version for each in self.storages])
+        """How often the tensors have been written to, and, since they do not count those, how often any tensor was through `.data`."""
+        return sum([each.version for each in self.storages]) + OwnCount.total
 
     def refresh(self) -> None:
         """Compute the value again if a tensor has been written to since."""
