@@ -8,7 +8,7 @@ from . import autograd, dtypes, paths, version
 from .version import __version__  # noqa: F811  with PyTorch's order
 from .autograd import is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled
 from .autograd import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
-from .core import *  # noqa: F403  public names of core, by its __all__
+from .core import *  # public names of core, by its __all__
 from .core import foreach as _foreach, methods as _methods, return_types
 from .core.printing import get_printoptions, set_printoptions
 from .core.random import (
@@ -34,14 +34,14 @@ for _name, _function in _methods.functions.items():  # pickle looks functions up
 newaxis = None
 globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16, cfloat=complex64, cdouble=complex128)
 
-from . import cuda, fft, linalg, nn, special  # noqa: E402
-from .nn.functional import (  # noqa: E402
+from . import cuda, fft, linalg, nn, special
+from .nn.functional import (
     adaptive_avg_pool1d, alpha_dropout, avg_pool1d, bilinear, celu, channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
     cosine_similarity, dropout, feature_alpha_dropout, group_norm, hardshrink, hinge_embedding_loss, layer_norm, margin_ranking_loss, max_pool1d, max_pool2d, max_pool3d,
     pairwise_distance, pixel_shuffle, pixel_unshuffle, poisson_nll_loss, prelu, rms_norm, rrelu, selu, threshold,
 )
 
-from .nn.functional import older as _older  # noqa: E402
+from .nn.functional import older as _older
 
 globals().update({_name: getattr(_older, _name) for _name in _older.FUNCTIONS.split()})
 

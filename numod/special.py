@@ -23,7 +23,7 @@ erf, erfc, erfinv, exp2, expit, expm1, i0, log1p, sinc, xlogy = (
 )
 modified_bessel_i0, modified_bessel_i1 = i0, i1
 globals().update(_POLYNOMIALS)
-logit, log_softmax, logsumexp, round, softmax = (  # noqa: A001
+logit, log_softmax, logsumexp, round, softmax = (
     _methods.functions[name] for name in ("logit", "log_softmax", "logsumexp", "round", "softmax")
 )
 

@@ -162,7 +162,7 @@ def _model(target: str, arguments: list[str], output: io.StringIO) -> int:
         if getattr(result, "requires_grad", False):
             result.sum().backward()
         return 0
-    except Exception as error:  # noqa: BLE001  whatever the model raises is its own
+    except Exception as error:  # whatever the model raises is its own
         print(f"warmup: {target} with an input of {shape}: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
 

@@ -311,7 +311,7 @@ def _run(options: argparse.Namespace) -> int:
                 continue
             try:
                 wrong += not measured(report, row, options, torch)
-            except Exception as error:  # noqa: BLE001  the other rows are worth having, whatever is wrong with this one
+            except Exception as error:  # the other rows are worth having, whatever is wrong with this one
                 wrong += 1
                 report.rows.setdefault(row.name, {})[f"{part} failed"] = f"{type(error).__name__}: {error}"
                 print(f"{row.name:36} FAILED in {part}: {type(error).__name__}: {error}", flush=True)
@@ -326,7 +326,7 @@ def _measure_limits(report: Report, options: argparse.Namespace, torch: object |
     """Note the copy bandwidth and the products' rate. 1 where they cannot be had."""
     try:
         report.bandwidth, report.peak = ceilings(options.tiny, torch)
-    except Exception as error:  # noqa: BLE001  as above
+    except Exception as error:  # as above
         print(f"limits could not be measured: {type(error).__name__}: {error}", flush=True)
         return 1
     print(f"measured: copy {report.bandwidth / 1e9:.1f} GB/s, product {report.peak / 1e9:.1f} GFLOP/s{'' if torch else '; PyTorch cannot be compared with here'}", flush=True)

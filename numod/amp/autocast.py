@@ -67,7 +67,7 @@ def _with(device: str, dtype: DType | None) -> tuple[tuple[str, DType], ...]:
     return others if dtype is None else (*others, (device, dtype))
 
 
-class autocast(contextlib.ContextDecorator):  # noqa: N801  PyTorch's name
+class autocast(contextlib.ContextDecorator):
     """A context, and a decorator, in which functions cast their tensors: products to `dtype` (bfloat16 on "cpu", float16 on "cuda"), losses to float32.
 
     Raises ValueError for a `device_type` that is no string and RuntimeError for an unknown one. Warns, and does nothing, for another dtype and

@@ -57,7 +57,7 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     engine.watch = _watched if mode else None
 
 
-class set_detect_anomaly:  # noqa: N801  PyTorch's name
+class set_detect_anomaly:
     """Turn anomaly detection on or off, immediately; as a context manager, until it exits."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
@@ -71,7 +71,7 @@ class set_detect_anomaly:  # noqa: N801  PyTorch's name
         set_anomaly_enabled(*self._before)
 
 
-class detect_anomaly:  # noqa: N801
+class detect_anomaly:
     """Context in which a NaN gradient raises an error that names the op, with a warning that shows the lines of its forward call."""
 
     def __init__(self, check_nan: bool = True) -> None:

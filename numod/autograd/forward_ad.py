@@ -40,7 +40,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     _levels.pop()
 
 
-class dual_level:  # noqa: N801
+class dual_level:
     """Context manager for a level."""
 
     def __enter__(self) -> int:

@@ -34,7 +34,7 @@ _refusals: list[str] = []  # the error message while hooks are disabled
 # ---- saved tensors ---------------------------------------------------------------------------------------------------
 
 
-class saved_tensors_hooks:  # noqa: N801
+class saved_tensors_hooks:
     """Context in which tensors saved for backward are replaced by `pack_hook(tensor)`; `unpack_hook(packed)` restores one when backward needs it."""
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
@@ -51,7 +51,7 @@ class saved_tensors_hooks:  # noqa: N801
         tape.packing = _pack if _hooks else None
 
 
-class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+class save_on_cpu(saved_tensors_hooks):
     """Context in which tensors saved for backward are kept in host memory."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:

@@ -69,7 +69,7 @@ def _around_steps(mode: _Mode, function: Callable) -> Callable:
                     with mode._again():
                         steps.close()
                     raise
-                except BaseException as error:  # noqa: BLE001  whatever is thrown in belongs to the generator
+                except BaseException as error:  # whatever is thrown in belongs to the generator
                     step = functools.partial(steps.throw, error)
         except StopIteration as stop:
             return stop.value
@@ -77,17 +77,17 @@ def _around_steps(mode: _Mode, function: Callable) -> Callable:
     return wrapped
 
 
-class no_grad(_Mode):  # noqa: N801  PyTorch's name
+class no_grad(_Mode):
     """Context and decorator in which operations are not recorded: results require no gradient."""
 
     enabled = False
 
 
-class enable_grad(_Mode):  # noqa: N801
+class enable_grad(_Mode):
     """Context and decorator in which operations are recorded, also inside `no_grad`."""
 
 
-class set_grad_enabled(_Mode):  # noqa: N801
+class set_grad_enabled(_Mode):
     """Turn recording on or off: immediately as a function, or as a context or decorator."""
 
     def __new__(cls, mode: bool) -> set_grad_enabled:
@@ -108,7 +108,7 @@ class set_grad_enabled(_Mode):  # noqa: N801
         return super().__call__(function)
 
 
-class inference_mode(_Mode):  # noqa: N801
+class inference_mode(_Mode):
     """Context and decorator without recording, whose results can never take part in a recorded computation."""
 
     def __new__(cls, mode: bool | Callable = True) -> _Mode:

@@ -17,7 +17,7 @@ METHODS = "float_power ldexp_ float_power_"
 IN_PLACE = "nextafter"
 OUT = "nextafter ldexp frexp float_power"
 
-def ldexp(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other."""
     return t.mul(input, t.exp2(other if other.dtype.differentiable else to(other, dtypes.get_default_dtype())))
 
@@ -27,14 +27,14 @@ def ldexp_(self: Tensor, other: Tensor) -> Tensor:
     return self.mul_(t.exp2(other if other.dtype.differentiable else to(other, self.dtype)))
 
 
-def frexp(input: Tensor) -> return_types.frexp:  # noqa: A002
+def frexp(input: Tensor) -> return_types.frexp:
     """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
     if not input.is_floating_point():
         raise RuntimeError("frexp() only supports floating-point dtypes")
     return return_types.frexp((s.mantissa(input), to(s.exponent(input.detach()), dtypes.int32)))
 
 
-def nextafter(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The next number of the tensor's own dtype towards `other`."""
     if input.dtype.compute is input.dtype:
         return s.nextafter(input, other)
@@ -45,7 +45,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
     return t.where(t.isnan(start) | t.isnan(end), float("nan"), t.where(start == end, end, moved))
 
 
-def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:  # noqa: A002
+def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """input ** exponent in float64, or complex128."""
     kind = dtypes.complex128 if any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in (input, exponent)) else dtypes.float64
     return t.pow(*(to(each, kind) if isinstance(each, Tensor) else complex(each) if kind.is_complex else float(each) for each in (input, exponent)))
@@ -58,12 +58,12 @@ def float_power_(self: Tensor, exponent: Tensor | float) -> Tensor:
     return self.pow_(exponent)
 
 
-def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:  # noqa: A002
+def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
     """other - alpha * input."""
     return sub(other, input, alpha=alpha)
 
 
-def positive(input: Tensor) -> Tensor:  # noqa: A002
+def positive(input: Tensor) -> Tensor:
     """The tensor itself."""
     if input.dtype is dtypes.bool_:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
@@ -78,12 +78,12 @@ def result_type(tensor1: Tensor | float, tensor2: Tensor | float) -> DType:
     return dtypes.result_type([each.dtype for each in tensors if each.ndim], [each.dtype for each in tensors if not each.ndim], numbers)
 
 
-def threshold(input: Tensor, threshold: float, value: float) -> Tensor:  # noqa: A002
+def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """The element where it is above `threshold`, else `value`."""
     return t.threshold(input, threshold, value)
 
 
-def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:  # noqa: A002
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """In-place threshold."""
     apply_into(t.threshold, (input, threshold, value), (input,))
     return input

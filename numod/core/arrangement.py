@@ -30,7 +30,7 @@ METHODS = "repeat_interleave=repeat_interleave_of"
 OUT = "hstack vstack dstack column_stack row_stack repeat_interleave narrow_copy"
 
 
-def tile(input: Tensor, *times: int, dims: Sequence[int] | None = None) -> Tensor:  # noqa: A002
+def tile(input: Tensor, *times: int, dims: Sequence[int] | None = None) -> Tensor:
     """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
     dims = _sizes(times if dims is None else (tuple(dims),))
     return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
@@ -40,7 +40,7 @@ def _sizes(sizes: tuple) -> tuple[int, ...]:
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
 
 
-def repeat_interleave(input: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:  # noqa: A002
+def repeat_interleave(input: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
     """Each element repeated `repeats` times (a number, or one per element) along a dimension, or of the flattened tensor.
 
     With a single tensor of counts, index k repeated counts[k] times.
@@ -48,12 +48,12 @@ def repeat_interleave(input: Tensor, repeats: Tensor | int | None = None, dim: i
     return _indices_repeated(input) if repeats is None else repeat_interleave_of(input, repeats, dim, output_size=output_size)
 
 
-def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None = None, *, output_size: int | None = None) -> Tensor:  # noqa: A002
+def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
     """Each element repeated `repeats` times (a number, or one per element) along a dimension, or flattened."""
     if dim is None:
-        input, dim = ravel(input), 0  # noqa: A001
+        input, dim = ravel(input), 0
     dim = normalize_dim(dim, input.ndim)
-    input = input if input.ndim else ravel(input)  # noqa: A001
+    input = input if input.ndim else ravel(input)
     n = input.shape[dim]
     if isinstance(repeats, int) or repeats.numel() == 1 and n != 1:
         times = repeats if isinstance(repeats, int) else int(repeats)
@@ -83,7 +83,7 @@ def _indices_repeated(repeats: Tensor) -> Tensor:
     return passed.cumsum(0)[:total]
 
 
-def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:  # noqa: A002
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Rotated k times by 90 degrees in the plane of two dimensions, from the first towards the second."""
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
@@ -100,14 +100,14 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:  #
     return flip(input, first, second) if turns == 2 else input.clone()
 
 
-def fliplr(input: Tensor) -> Tensor:  # noqa: A002
+def fliplr(input: Tensor) -> Tensor:
     """Left-right flip: dimension 1 in reverse order."""
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip(input, 1)
 
 
-def flipud(input: Tensor) -> Tensor:  # noqa: A002
+def flipud(input: Tensor) -> Tensor:
     """Up-down flip: dimension 0 in reverse order."""
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
@@ -117,7 +117,7 @@ def flipud(input: Tensor) -> Tensor:  # noqa: A002
 # ---- splitting
 
 
-def tensor_split(input: Tensor, indices_or_sections: Tensor | int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
+def tensor_split(input: Tensor, indices_or_sections: Tensor | int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
     if not input.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
@@ -136,7 +136,7 @@ def tensor_split(input: Tensor, indices_or_sections: Tensor | int | Sequence[int
     return tuple(narrow(input, dim, start, max(0, end - start)) for start, end in zip(bounds, ends))
 
 
-def _split_along(name: str, input: Tensor, cuts: Tensor | int | Sequence[int], dim: int, least: int) -> tuple[Tensor, ...]:  # noqa: A002
+def _split_along(name: str, input: Tensor, cuts: Tensor | int | Sequence[int], dim: int, least: int) -> tuple[Tensor, ...]:
     if input.ndim < least:
         raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
     if isinstance(cuts, int) and (cuts == 0 or input.shape[dim] % cuts):
@@ -146,17 +146,17 @@ def _split_along(name: str, input: Tensor, cuts: Tensor | int | Sequence[int], d
     return tensor_split(input, cuts, dim)
 
 
-def hsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:  # noqa: A002
+def hsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
     """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
     return _split_along("hsplit", input, _one(indices_or_sections), 0 if input.ndim == 1 else 1, 1)
 
 
-def vsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:  # noqa: A002
+def vsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
     """`tensor_split` into rows: along dimension 0."""
     return _split_along("vsplit", input, _one(indices_or_sections), 0, 2)
 
 
-def dsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:  # noqa: A002
+def dsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 2."""
     return _split_along("dsplit", input, _one(indices_or_sections), 2, 3)
 
@@ -165,17 +165,17 @@ def _one(values: tuple) -> object:
     return values[0] if len(values) == 1 else values
 
 
-def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes along a dimension; views."""
     return split(input, tuple(split_sizes), dim)
 
 
-def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """The same as `chunk`."""
     return input.chunk(chunks, dim)
 
 
-def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:  # noqa: A002
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A copy of `length` elements of a dimension from `start` on."""
     return narrow(input, dim, start, length).clone()
 
@@ -297,7 +297,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return vectors[0] if len(vectors) == 1 else stack([ravel(each) for each in meshgrid(*vectors, indexing="ij")], 1)
 
 
-def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:  # noqa: A002
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All combinations of r elements of a vector, in order, one per row."""
     if input.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")

@@ -32,12 +32,12 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     return c.join(real, imag)
 
 
-def polar(abs: Tensor, angle: Tensor) -> Tensor:  # noqa: A002
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * (cos(angle) + i sin(angle))."""
     return complex_(abs * t.cos(angle), abs * t.sin(angle))
 
 
-def view_as_real(input: Tensor) -> Tensor:  # noqa: A002
+def view_as_real(input: Tensor) -> Tensor:
     """The same memory as real numbers, (..., 2): real and imaginary part."""
     if not input.is_complex():
         raise RuntimeError("view_as_real is only supported for complex tensors")
@@ -46,7 +46,7 @@ def view_as_real(input: Tensor) -> Tensor:  # noqa: A002
     return _read(c.as_real, input)
 
 
-def view_as_complex(input: Tensor) -> Tensor:  # noqa: A002
+def view_as_complex(input: Tensor) -> Tensor:
     """The same memory, (..., 2), as complex numbers. Raises RuntimeError where the pairs do not lie one after the other."""
     if not input.is_floating_point() or input.dtype.itemsize < 4:
         raise RuntimeError(f"view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: {input.dtype.short}")
@@ -61,7 +61,7 @@ def _recording() -> bool:
     return any(hasattr(each, "copied") for each in waist.listeners)
 
 
-def _read(op: c.Reading, input: Tensor) -> Tensor:  # noqa: A002
+def _read(op: c.Reading, input: Tensor) -> Tensor:
     shape, strides, dtype, offset = op.rule(input._layout, input._offset)
     result = wrap(read_as(input._storage, dtype.storage), layout(tuple(shape), dtype, input.device, tuple(strides)), offset)
     result._own = input._own
@@ -73,53 +73,53 @@ def _read(op: c.Reading, input: Tensor) -> Tensor:  # noqa: A002
     return result
 
 
-def real_(input: Tensor) -> Tensor:  # noqa: A002
+def real_(input: Tensor) -> Tensor:
     """The real parts, as a view; a real tensor itself."""
     return _part(input, 0) if input.is_complex() else input
 
 
-def imag(input: Tensor) -> Tensor:  # noqa: A002
+def imag(input: Tensor) -> Tensor:
     """The imaginary parts, as a view."""
     if not input.is_complex():
         raise RuntimeError(f"imag is not implemented for tensors with non-complex dtypes, but got {input.dtype}")
     return _part(input, 1)
 
 
-def _part(input: Tensor, place: int) -> Tensor:  # noqa: A002
+def _part(input: Tensor, place: int) -> Tensor:
     return tell_copied((c.imag if place else c.real)(input), input) if _recording() else view_as_real(input).select(-1, place)
 
 
-def conj_(input: Tensor) -> Tensor:  # noqa: A002
+def conj_(input: Tensor) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
     return c.conj(input) if input.is_complex() else input
 
 
-def itself(input: Tensor) -> Tensor:  # noqa: A002
+def itself(input: Tensor) -> Tensor:
     """The tensor: conjugates and negatives are computed at once here, never put off."""
     return input
 
 
-def is_false(input: Tensor) -> bool:  # noqa: A002
+def is_false(input: Tensor) -> bool:
     """False: conjugates and negatives are computed at once here, never put off."""
     return False
 
 
-def sgn(input: Tensor) -> Tensor:  # noqa: A002
+def sgn(input: Tensor) -> Tensor:
     """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
     return c.direction(input) if input.is_complex() else t.sign(input)
 
 
-def isreal(input: Tensor) -> Tensor:  # noqa: A002
+def isreal(input: Tensor) -> Tensor:
     """Whether each element's imaginary part is 0."""
     return imag(input) == 0 if input.is_complex() else t.eq(input, input) | t.ne(input, input)
 
 
-def vdot(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+def vdot(input: Tensor, other: Tensor) -> Tensor:
     """The product of two vectors, the first conjugated."""
     return dot(conj_(input), other)
 
 
-def adjoint(input: Tensor) -> Tensor:  # noqa: A002
+def adjoint(input: Tensor) -> Tensor:
     """The conjugate, transposed in its last two dimensions."""
     if input.ndim == 1:
         raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")

@@ -234,7 +234,7 @@ def full(size: Sequence[int], fill_value: float, *, dtype: DType | None = None, 
     return constant(t.fill, (fill_value,), _shape((size,), "full"), dtype or dtypes.of_scalar(fill_value), device, requires_grad)
 
 
-def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Device | str | None, requires_grad: bool) -> Tensor:  # noqa: A002
+def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Device | str | None, requires_grad: bool) -> Tensor:
     """Filled with `value`, with the shape and memory order of `input`."""
     own = input._layout
     strides = (own.strides,) if own.packed and not own.dense else ()
@@ -242,25 +242,25 @@ def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Devic
 
 
 @factory
-def empty_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
+def empty_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor with the shape and memory order of `input`. (It is filled with 0, like `zeros_like`, which preserves the order in a single op.)"""
     return _filled_like(input, 0, dtype, device, requires_grad)
 
 
 @factory
-def zeros_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
+def zeros_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor of zeros with the shape of `input`."""
     return _filled_like(input, 0, dtype, device, requires_grad)
 
 
 @factory
-def ones_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
+def ones_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor of ones with the shape of `input`."""
     return _filled_like(input, 1, dtype, device, requires_grad)
 
 
 @factory
-def full_like(input: Tensor, fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
+def full_like(input: Tensor, fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor filled with `fill_value`, with the shape of `input`."""
     return _filled_like(input, fill_value.item() if isinstance(fill_value, Tensor) else fill_value, dtype, device, requires_grad)
 
@@ -280,7 +280,7 @@ def arange(*bounds: float, dtype: DType | None = None, device: Device | str | No
 
 
 @factory
-def range(start: float = 0, end: float | None = None, step: float = 1, *, dtype: DType | None = None, **options: object) -> Tensor:  # noqa: A001
+def range(start: float = 0, end: float | None = None, step: float = 1, *, dtype: DType | None = None, **options: object) -> Tensor:
     """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
     warnings.warn("numod.range is deprecated because its behavior is inconsistent with Python's range builtin. Instead, use numod.arange.", stacklevel=3)
     count = int((end - start) / step) + 1

@@ -23,40 +23,40 @@ OUT = "cumsum cumprod cummax cummin logcumsumexp diff"
 AXIS = "cumsum cumprod cummax cummin logcumsumexp"
 
 
-def _running(op: Op, input: Tensor, dim: int, dtype: DType | None = None) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
-    input = input if dtype is None else to(input, dtype)  # noqa: A001
+def _running(op: Op, input: Tensor, dim: int, dtype: DType | None = None) -> Tensor | tuple[Tensor, ...]:
+    input = input if dtype is None else to(input, dtype)
     result = apply(op, (contiguous(input),), (normalize_dim(dim, input.ndim),))
     return result if dtype is None else to(result, dtype)
 
 
-def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Running sum along a dimension; integers and bool give int64."""
     return _running(scan.cumsum, input, dim, dtype)
 
 
-def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Running product along a dimension; integers and bool give int64."""
     return _running(scan.cumprod, input, dim, dtype)
 
 
-def cummax(input: Tensor, dim: int) -> return_types.cummax:  # noqa: A002
+def cummax(input: Tensor, dim: int) -> return_types.cummax:
     """(values, indices): the greatest element so far along a dimension, and its last place."""
     return return_types.cummax(_running(scan.cummax, input, dim))
 
 
-def cummin(input: Tensor, dim: int) -> return_types.cummin:  # noqa: A002
+def cummin(input: Tensor, dim: int) -> return_types.cummin:
     """(values, indices): the least element so far along a dimension, and its last place."""
     return return_types.cummin(_running(scan.cummin, input, dim))
 
 
-def logcumsumexp(input: Tensor, dim: int) -> Tensor:  # noqa: A002
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Logarithm of the running sum of exponentials along a dimension, without overflow."""
     if not input.is_floating_point():
         raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{input.dtype.short}'; convert first, for example with .to(numod.float32)")
     return _running(scan.logcumsumexp, input, dim)
 
 
-def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:  # noqa: A002
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
     """n-th differences of neighbours along a dimension; `prepend` and `append` are concatenated first. Of bool: whether neighbours differ."""
     if not input.ndim:
         raise RuntimeError("diff expects input to be at least one-dimensional")
@@ -64,10 +64,10 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
         raise RuntimeError(f"order must be non-negative but got {n}")
     dim = normalize_dim(dim, input.ndim)
     parts = [each for each in (prepend, input, append) if each is not None]
-    input = cat(parts, dim) if len(parts) > 1 else input  # noqa: A001
+    input = cat(parts, dim) if len(parts) > 1 else input
     for _ in range(min(n, input.shape[dim])):
         later, earlier = narrow(input, dim, 1, input.shape[dim] - 1), narrow(input, dim, 0, input.shape[dim] - 1)
-        input = t.logical_xor(later, earlier) if input.dtype is dtypes.bool_ else later - earlier  # noqa: A001
+        input = t.logical_xor(later, earlier) if input.dtype is dtypes.bool_ else later - earlier
     return input if n else input.clone()
 
 
@@ -108,7 +108,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None
 
 
 def gradient(
-    input: Tensor, *, spacing: float | Sequence = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1,  # noqa: A002
+    input: Tensor, *, spacing: float | Sequence = 1, dim: int | Sequence[int] | None = None, edge_order: int = 1,
 ) -> tuple[Tensor, ...]:
     """Estimated derivatives along dimensions (all by default): second-order accurate inside, of order `edge_order` at the ends.
 

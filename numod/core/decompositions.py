@@ -81,7 +81,7 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     return return_types.linalg_qr((A.new_zeros(0) if mode == "r" else q, r))
 
 
-def geqrf(input: Tensor) -> return_types.geqrf:  # noqa: A002
+def geqrf(input: Tensor) -> return_types.geqrf:
     """(a, tau): R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes Q."""
     return return_types.geqrf(op.geqrf.apply((expect_matrix("geqrf", input.detach()),)))
 
@@ -96,7 +96,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     return _reflected(A, tau, eye(rows, columns, dtype=A.dtype, device=A.device).expand(A.shape), False)
 
 
-def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:  # noqa: A002
+def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
     if input.ndim < 2 or other.ndim < 2:
         raise RuntimeError(f"ormqr: {'input' if input.ndim < 2 else 'other'} must have at least 2 dimensions.")
@@ -222,7 +222,7 @@ def _permutation(order: Tensor, like: Tensor) -> Tensor:
 # ---- older forms, in the top namespace
 
 
-def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:  # noqa: A002
+def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
     """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
     if compute_uv:
         u, s, vh = svd(input, not some)
@@ -231,12 +231,12 @@ def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return
     return return_types.svd((input.new_zeros((*batch, rows, rows)), svdvals(input), input.new_zeros((*batch, columns, columns))))
 
 
-def old_qr(input: Tensor, some: bool = True) -> return_types.qr:  # noqa: A002
+def old_qr(input: Tensor, some: bool = True) -> return_types.qr:
     """(Q, R), reduced where `some`, else complete."""
     return return_types.qr(qr(input, "reduced" if some else "complete"))
 
 
-def old_cholesky(input: Tensor, upper: bool = False) -> Tensor:  # noqa: A002
+def old_cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """The Cholesky factor of symmetric positive-definite matrices."""
     return cholesky(input, upper=upper)
 

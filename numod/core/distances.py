@@ -57,7 +57,7 @@ def _by_product(x: Tensor, y: Tensor) -> Tensor:
     return t.deviation(t.clamp_min(t.add_scaled(squares, matmul(x, transpose(y, -2, -1)), -2), 0.0))
 
 
-def pdist(input: Tensor, p: float = 2.0) -> Tensor:  # noqa: A002
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """p-norm distances of each row to those after it, (N, M) -> (N * (N - 1) / 2)."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")

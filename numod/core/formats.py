@@ -10,7 +10,7 @@ from .tensor import Tensor
 _RANKS = {channels_last: 4, channels_last_3d: 5}
 
 
-def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:  # noqa: A002
+def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
     """The tensor itself if its elements lie in that order, else a copy that does. Raises RuntimeError if the format is for other ranks."""
     if follows(input, memory_format):
         return input
@@ -23,7 +23,7 @@ def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:  # noqa: A0
     return apply(v.permute, (last,), ((0, rank - 1, *range(1, rank - 1)),))
 
 
-def follows(input: Tensor, memory_format: MemoryFormat) -> bool:  # noqa: A002
+def follows(input: Tensor, memory_format: MemoryFormat) -> bool:
     """Whether a tensor's elements lie in that order, without gaps."""
     if not isinstance(memory_format, MemoryFormat):
         raise TypeError(f"memory_format must be a numod.memory_format such as numod.channels_last, not {type(memory_format).__name__}")

@@ -50,7 +50,7 @@ def slogdet(A: Tensor) -> return_types.linalg_slogdet:
     return return_types.linalg_slogdet(op.slogdet.apply((expect_square("slogdet", A),)))
 
 
-def old_slogdet(input: Tensor) -> return_types.slogdet:  # noqa: A002
+def old_slogdet(input: Tensor) -> return_types.slogdet:
     """(sign, logarithm of the absolute value) of determinants."""
     return return_types.slogdet(slogdet(input))
 
@@ -165,7 +165,7 @@ def pinv(A: Tensor, rcond: float | None = None, hermitian: bool = False, *, atol
     return op.pinv.apply((a,), (atol, rtol, bool(hermitian)))
 
 
-def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:  # noqa: A002
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
     return pinv(input, rtol=rcond)
 
@@ -264,7 +264,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return reductions.sum(x.conj() * y, normalize_dim(dim, max(x.ndim, y.ndim)))
 
 
-def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:  # noqa: A002
+def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product along a dimension of size 3."""
     return vector_product(input, other, dim)
 

@@ -22,14 +22,14 @@ AXIS, OUT = "norm", "norm"
 Dims = int | Sequence[int] | None
 
 
-def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """(sum of |x| ** ord) ** (1 / ord); max and min of |x| for inf and -inf, the number of nonzeros for 0."""
     if isinstance(ord, str):
         raise TypeError(f"linalg_vector_norm(): argument 'ord' must be Number, not str; numod.linalg.matrix_norm knows {ord!r}")
     return reductions.norm(x, ord, dim, keepdim, dtype)
 
 
-def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """Norms of matrices: "fro", "nuc", 1, -1, 2, -2, inf, -inf."""
     a = A if dtype is None else A.to(dtype)
     a = a if ord not in ("nuc", 2, -2) and a.is_floating_point() and a.ndim > 1 else expect_matrix("matrix_norm", a)
@@ -51,14 +51,14 @@ def matrix_norm(A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -
     return result
 
 
-def _end(values: Tensor, ord: float) -> Tensor:  # noqa: A002
+def _end(values: Tensor, ord: float) -> Tensor:
     """The maximum, or for negative orders the minimum; the greatest of none is 0."""
     if ord > 0 and not values.shape[-1]:
         return values.sum(-1)
     return (reductions.amax if ord > 0 else reductions.amin)(values, -1)
 
 
-def norm(A: Tensor, ord: float | str | None = None, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def norm(A: Tensor, ord: float | str | None = None, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """A vector norm, or a matrix norm if two dimensions and `ord` are given."""
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
@@ -70,19 +70,19 @@ def norm(A: Tensor, ord: float | str | None = None, dim: Dims = None, keepdim: b
     return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype) if count == 2 else vector_norm(A, ord, dim, keepdim, dtype=dtype)
 
 
-def old_norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def old_norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: DType | None = None) -> Tensor:
     """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
     if p != "nuc":
         return reductions.norm(input, p, dim, keepdim, dtype)
     return nuclear_norm(input if dtype is None else input.to(dtype), (-2, -1) if dim is None else dim, keepdim)
 
 
-def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:  # noqa: A002
+def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:
     """The sum of singular values of matrices."""
     return matrix_norm(input, "nuc", dim, keepdim)
 
 
-def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A002
+def frobenius_norm(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """The root of the sum of squares."""
     return reductions.norm(input, 2, dim, keepdim)
 

@@ -16,7 +16,7 @@ from .tensor import Tensor
 def _polynomial(name: str, first: Callable, following: Callable, turned: Callable = lambda x: x) -> Callable:
     """The polynomials p with p[0] = 1, p[1] = first(x) and p[k + 1] = following(k, x, p[k], p[k - 1])."""
 
-    def polynomial(input: Tensor | float, n: Tensor | int, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+    def polynomial(input: Tensor | float, n: Tensor | int, *, out: Tensor | None = None) -> Tensor:
         x, degree = _operands(input, n)
         x = turned(x)
         before, value = x.new_ones(()), first(x)
@@ -31,7 +31,7 @@ def _polynomial(name: str, first: Callable, following: Callable, turned: Callabl
     return polynomial
 
 
-def _operands(input: Tensor | float, n: Tensor | int) -> tuple[Tensor, Tensor]:  # noqa: A002
+def _operands(input: Tensor | float, n: Tensor | int) -> tuple[Tensor, Tensor]:
     """Both as tensors: the argument in the floating dtype of the result, the degree as an integer."""
     dtype = result_type(input, n)
     x = as_tensor(input)
@@ -60,7 +60,7 @@ POLYNOMIALS = {
 }  # fmt: skip
 
 
-def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sin(x) / x; 1 at 0, and 0 at infinity."""
     x = input if input.is_floating_point() else to(input, dtypes.get_default_dtype())
     ordinary = (x != 0) & ~t.isinf(x)

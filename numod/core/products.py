@@ -17,7 +17,7 @@ IN_PLACE = "addmm"
 OUT = "matmul bmm mv dot outer addmm softmax log_softmax mm _int_mm"
 
 
-def matmul(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Product with PyTorch's broadcasting: (..., M, K) @ (..., K, N) -> (..., M, N); vectors are rows on the left, columns on the right."""
     if not isinstance(other, Tensor):
         raise TypeError(f"matmul(): argument 'other' must be Tensor, not {type(other).__name__}")
@@ -35,13 +35,13 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
     return squeeze(result, -1 if other.ndim > 1 else 0) if input.ndim == 1 and result.ndim and other.ndim == 1 else squeeze(result, -2) if input.ndim == 1 else result
 
 
-def mm_(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002
+def mm_(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices."""
     _expect_ndim("mm", 2, input, mat2)
     return apply(mm.matmul, (input, mat2), (False, False))
 
 
-def bmm(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
     _expect_ndim("bmm", 3, input, mat2)
     if input.shape[0] != mat2.shape[0]:
@@ -49,19 +49,19 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002
     return apply(mm.matmul, (input, mat2), (False, False))
 
 
-def int_mm(input: Tensor, mat2: Tensor) -> Tensor:  # noqa: A002
+def int_mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product (M, K) @ (K, N) of int8 or uint8 with int8, in int32: exact, where the other integers' product wraps in its own dtype."""
     return apply(bp.byte_product, (input, mat2))
 
 
-def mv(input: Tensor, vec: Tensor) -> Tensor:  # noqa: A002
+def mv(input: Tensor, vec: Tensor) -> Tensor:
     """Matrix times vector."""
     _expect_ndim("mv", 2, input)
     _expect_ndim("mv", 1, vec)
     return matmul(input, vec)
 
 
-def dot(input: Tensor, tensor: Tensor) -> Tensor:  # noqa: A002
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Product of two vectors."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"dot: 1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors; numod.matmul takes any number of dimensions")
@@ -73,18 +73,18 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:  # noqa: A002
     return matmul(input, tensor)
 
 
-def outer(input: Tensor, vec2: Tensor) -> Tensor:  # noqa: A002
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of elements of two vectors."""
     _expect_ndim("outer", 1, input, vec2)
     return t.mul(unsqueeze(input, 1), vec2)
 
 
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * mat1 @ mat2."""
     return add_product("addmm", input, mm_(mat1, mat2), beta, alpha)
 
 
-def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:  # noqa: A002
+def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     """beta * input + alpha * product, of product's shape; with beta 0 the input is not read, so that NaN in it does not propagate."""
     for label, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, (float, complex)) and not product.dtype.differentiable:
@@ -104,11 +104,11 @@ def _expect_ndim(name: str, ndim: int, *tensors: Tensor) -> None:
             raise RuntimeError(f"{name}: expected {ndim}D tensors, got a {each.ndim}D tensor of shape {tuple(each.shape)}; numod.matmul takes any number of dimensions")
 
 
-def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along a dimension."""
     return apply(sm.softmax, (contiguous(input if dtype is None else to(input, dtype)),), (normalize_dim(dim, input.ndim),))
 
 
-def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """log(softmax(x)) along a dimension, computed directly."""
     return apply(sm.log_softmax, (contiguous(input if dtype is None else to(input, dtype)),), (normalize_dim(dim, input.ndim),))

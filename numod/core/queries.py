@@ -28,7 +28,7 @@ def typename(obj: object) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def is_nonzero(input: Tensor) -> bool:  # noqa: A002
+def is_nonzero(input: Tensor) -> bool:
     """Whether a tensor of one element is not zero. Raises RuntimeError for others."""
     return bool(input)
 

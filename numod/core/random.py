@@ -187,25 +187,25 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DType | None 
 
 
 @factory
-def rand_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
+def rand_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """Random numbers, uniform in [0, 1), shaped like `input`."""
     return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 @factory
-def randn_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:  # noqa: A002
+def randn_like(input: Tensor, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """Random numbers with standard normal distribution, shaped like `input`."""
     return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 @factory
-def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:  # noqa: A002
+def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """Random integers in [low, high), or [0, low), shaped like `input`."""
     low, high = (0, low) if high is None else (low, high)
     return randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
 
 
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:  # noqa: A002
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
     if p is not None:
         return bernoulli_(empty_like(input), p, generator=generator)
@@ -303,7 +303,7 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     return self.copy_(t.exp(randn(self.shape, generator=generator, dtype=self.dtype.compute, device=self.device) * std + mean))
 
 
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """Indices drawn with probabilities in proportion to a row of weights: (n,) -> (num_samples,), (m, n) -> (m, num_samples)."""
     weights = input.detach()
     if not weights.is_floating_point():

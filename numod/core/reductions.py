@@ -23,7 +23,7 @@ AXIS = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsu
 Dims = int | Sequence[int] | None
 
 
-def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None = None) -> Tensor:
     if dim.__class__ is int and input._layout.ndim:
         dims = (normalize_dim(dim, input._layout.ndim),)
     else:
@@ -37,60 +37,60 @@ def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DTy
     return apply(op, (input,), (dims, keepdim, dtype if dtype is None else dtypes.given(dtype)))
 
 
-def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A001, A002
+def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """Sum over dimensions (all by default); integers and bool give int64."""
     return _reduce(r.sum, input, dim, keepdim, dtype)
 
 
-def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """Mean over dimensions (all by default) of a floating tensor."""
     return _reduce(r.mean, input, dim, keepdim, dtype)
 
 
-def prod_(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def prod_(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """Product over a dimension (all by default); integers and bool give int64."""
     if dim is not None and not hasattr(dim, "__index__"):
         raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}; reduce one dimension after the other")
     return _reduce(r.prod_, input, dim, keepdim, dtype)
 
 
-def amax(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A002
+def amax(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Maximum over dimensions; the gradient is shared evenly between equal ones."""
     return _reduce(r.amax, input, dim, keepdim)
 
 
-def amin(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A002
+def amin(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Minimum over dimensions; the gradient is shared evenly between equal ones."""
     return _reduce(r.amin, input, dim, keepdim)
 
 
-def any_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A002
+def any_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether any element is true (not zero)."""
     return _truth_of(r.any_, input, dim, keepdim)
 
 
-def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A002
+def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether all elements are true (not zero)."""
     return _truth_of(r.all_, input, dim, keepdim)
 
 
-def _truth_of(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool) -> Tensor:  # noqa: A002
+def _truth_of(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     """bool, but uint8 for uint8, as in PyTorch."""
     found = _reduce(op, input, dim, keepdim) if dim is None or isinstance(dim, int) or len(dim) or not input.ndim else input != 0
     return to(found, input.dtype) if input.dtype is dtypes.uint8 else found
 
 
-def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:  # noqa: A002
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the greatest element along a dimension, or in the flattened tensor."""
     return _arg(ex.argmax, input, dim, keepdim)
 
 
-def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:  # noqa: A002
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the least element along a dimension, or in the flattened tensor."""
     return _arg(ex.argmin, input, dim, keepdim)
 
 
-def _arg(op: ex.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:  # noqa: A002
+def _arg(op: ex.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     if input.dtype is dtypes.bool_:
         raise RuntimeError(f"{op.name}(): does not support bool input; convert first, for example with .byte()")
     if dim is None:
@@ -101,7 +101,7 @@ def _arg(op: ex.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) -> T
     return _along(op, input, dim, keepdim)
 
 
-def _along(op: ex.Extremum, input: Tensor, dim: int, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:  # noqa: A002
+def _along(op: ex.Extremum, input: Tensor, dim: int, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:
     dim = normalize_dim(dim, input.ndim)
     if ex.narrow(input._layout, dim):  # turned, so that vectors of its columns can be compared
         found = apply(op, (contiguous(input.movedim(dim, -1)),), (input.ndim - 1, bool(keepdim)))
@@ -110,17 +110,17 @@ def _along(op: ex.Extremum, input: Tensor, dim: int, keepdim: bool) -> Tensor | 
     return apply(op, (input if ex.readable(input._layout, dim) else contiguous(input),), (dim, bool(keepdim)))
 
 
-def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | return_types.max:  # noqa: A001, A002
+def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | return_types.max:
     """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
     return _extremum(r.amax, ex.max_, t.maximum, return_types.max, input, dim if other is None else other, keepdim)
 
 
-def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | return_types.min:  # noqa: A001, A002
+def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | return_types.min:
     """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
     return _extremum(r.amin, ex.min_, t.minimum, return_types.min, input, dim if other is None else other, keepdim)
 
 
-def _extremum(whole: r.Reduction, along: ex.Extremum, pointwise: object, kind: type, input: Tensor, dim: object, keepdim: bool) -> Tensor | tuple:  # noqa: A002
+def _extremum(whole: r.Reduction, along: ex.Extremum, pointwise: object, kind: type, input: Tensor, dim: object, keepdim: bool) -> Tensor | tuple:
     if isinstance(dim, Tensor):
         return pointwise(input, dim)
     if dim is None:
@@ -139,18 +139,18 @@ def _unbiased(dim: Dims | bool, unbiased: bool | None, correction: float | None)
     return dim, (1 if unbiased in (None, True) else 0) if correction is None else correction
 
 
-def var(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:  # noqa: A002
+def var(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:
     """Variance over dimensions, divided by n - correction (1 by default); two passes, so that a large mean costs no accuracy."""
     return var_mean(input, dim, unbiased, keepdim, correction=correction)[0]
 
 
-def std(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:  # noqa: A002
+def std(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:
     """Square root of `var`."""
     return t.deviation(var(input, dim, unbiased, keepdim, correction=correction))
 
 
 def var_mean(
-    input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None,  # noqa: A002
+    input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
     dim, correction = _unbiased(dim, unbiased, correction)
@@ -168,17 +168,17 @@ def var_mean(
 
 
 def std_mean(
-    input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None,  # noqa: A002
+    input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
     variance, middle = var_mean(input, dim, unbiased, keepdim, correction=correction)
     return t.deviation(variance), middle
 
 
-def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:  # noqa: A002
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
     dims = normalize_dims(dim, input.ndim)
-    input = input if input.dtype.differentiable else to(input, dtypes.get_default_dtype())  # noqa: A001
+    input = input if input.dtype.differentiable else to(input, dtypes.get_default_dtype())
     if prod(input.shape[d] for d in dims) == 0:
         return t.log(sum(t.exp(input), dims, keepdim))
     high = amax(input.detach().real, dims, True)
@@ -187,7 +187,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:  # noq
     return result if keepdim else squeeze(result, dims)
 
 
-def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim: bool = False, dtype: DType | None = None) -> Tensor:
     """Vector norm over dimensions: (sum |x|^p)^(1/p), p = inf the greatest, p = 0 the number of nonzeros."""
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f"norm: p must be a number or 'fro', got {p!r}; numod.linalg.matrix_norm has the norms of matrices")
@@ -195,8 +195,8 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
     if not input.dtype.differentiable:
         raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {input.dtype.short}")
     if dtype is not None:
-        input = to(input, dtype)  # noqa: A001
-    input = t.abs(input) if input.is_complex() else input  # noqa: A001
+        input = to(input, dtype)
+    input = t.abs(input) if input.is_complex() else input
     if p in (float("inf"), float("-inf")) and not input.numel() and dim is None:
         raise RuntimeError(f"linalg.vector_norm cannot compute the {p} norm on an empty tensor because the operation does not have an identity")
     if p == 2.0:
@@ -211,6 +211,6 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
     return t.where(total == 0, 0.0 if p > 0.0 else float("inf"), t.pow(t.where(total == 0, 1.0, total), 1.0 / p))  # at zero the gradient is zero too
 
 
-def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:  # noqa: A002
+def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """Number of elements that are not zero."""
     return sum(input != 0, dim)

@@ -45,7 +45,7 @@ t_in_place, transpose_, squeeze_, unsqueeze_ = map(_becomes, (shapes.t_, shapes.
 as_strided_ = _becomes(shapes.as_strided)
 
 
-def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:  # noqa: A002
+def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """All windows of `size` neighbours along a dimension, every `step`-th; a view with the windows as a last dimension."""
     dim = normalize_dim(dimension, input.ndim)
     shape, strides = (list(input.shape), list(input.stride())) if input.ndim else ([1], [1])
@@ -58,14 +58,14 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:  # no
     return apply(v.as_strided, (input,), (tuple(shape) if input.ndim else (size,), tuple(strides) if input.ndim else (1,), 0))
 
 
-def view(input: Tensor, *shape: int | DType, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def view(input: Tensor, *shape: int | DType, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
     """The same memory in another shape, or read as another dtype."""
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], (DType, type))):
         return _read_as(input, dtypes.given(dtype or shape[0]))
     return shapes.view(input, *shape, size=size)
 
 
-def _read_as(input: Tensor, dtype: DType) -> Tensor:  # noqa: A002
+def _read_as(input: Tensor, dtype: DType) -> Tensor:
     """The memory read as another dtype; where its size differs, the last dimension grows or shrinks."""
     if dtype is input.dtype:
         return shapes.view(input, input.shape)
@@ -128,12 +128,12 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     return self._storage is tensor._storage and self._offset == tensor._offset and self._layout is tensor._layout
 
 
-def apply_(self: Tensor, callable: Callable) -> Tensor:  # noqa: A002
+def apply_(self: Tensor, callable: Callable) -> Tensor:
     """Replace each element by a Python function of it; slow, and only on the CPU."""
     return _filled_by(self, [callable(each) for each in self.detach().reshape(-1).tolist()])
 
 
-def map_(self: Tensor, tensor: Tensor, callable: Callable) -> Tensor:  # noqa: A002
+def map_(self: Tensor, tensor: Tensor, callable: Callable) -> Tensor:
     """Replace each element by a Python function of it and another tensor's element; slow, and only on the CPU."""
     pairs = zip(self.detach().reshape(-1).tolist(), tensor.detach().expand(self.shape).reshape(-1).tolist())
     return _filled_by(self, [callable(*pair) for pair in pairs])

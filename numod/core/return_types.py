@@ -20,7 +20,7 @@ def _named(name: str, *fields: str) -> type:
     return type(name, (tuple,), {"__slots__": (), "__new__": make, "__repr__": show, "__module__": __name__, "__doc__": doc, "__match_args__": fields, **parts})
 
 
-sort, topk, kthvalue, median, nanmedian, mode, max, min, cummax, cummin = (  # noqa: A001
+sort, topk, kthvalue, median, nanmedian, mode, max, min, cummax, cummin = (
     _named(name, "values", "indices") for name in ("sort", "topk", "kthvalue", "median", "nanmedian", "mode", "max", "min", "cummax", "cummin")
 )
 aminmax = _named("aminmax", "min", "max")

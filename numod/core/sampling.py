@@ -13,24 +13,24 @@ from .tensor import Tensor
 FUNCTIONS = "poisson _standard_gamma=standard_gamma _sample_dirichlet=dirichlet"
 
 
-def _sampled(name: str, op: sampling.Sample, input: Tensor, generator: Generator | None) -> Tensor:  # noqa: A002
+def _sampled(name: str, op: sampling.Sample, input: Tensor, generator: Generator | None) -> Tensor:
     if not input.is_floating_point():
         raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.short}'; convert first, for example with .to(numod.float32)")
     return apply(op, (contiguous(input), *(generator or default_generator).draw(input.numel())))
 
 
-def standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:  # noqa: A002
+def standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of gamma distributions of rate 1 with the elements as shape parameters. Differentiable (implicit reparameterization: the quantile is held fixed)."""
     return _sampled("gamma", sampling.standard_gamma, input, generator)
 
 
-def dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:  # noqa: A002
+def dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of Dirichlet distributions with concentrations along the last dimension."""
     parts = standard_gamma(input, generator)
     return parts / total(parts, normalize_dim(-1, input.ndim), True)
 
 
-def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:  # noqa: A002
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Samples of Poisson distributions with the elements as rates."""
     if input.is_floating_point() and input.numel() and input.min()._observe() < 0:
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")

@@ -28,7 +28,7 @@ IN_PLACE = "scatter_reduce index_reduce"
 OUT = "slice_scatter take take_along_dim gather index_select masked_select nonzero scatter scatter_add scatter_reduce index_add index_copy index_reduce roll"
 
 
-def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:  # noqa: A002
+def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
@@ -55,9 +55,9 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     return result
 
 
-def _fold(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:  # noqa: A002
+def _fold(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
     if not include_self:
-        input = scatter_(input.clone(), dim, index, _identity(reduce, input.dtype))  # noqa: A001
+        input = scatter_(input.clone(), dim, index, _identity(reduce, input.dtype))
     if reduce in ("prod", "amax", "amin"):
         return apply(sr.scatter_reduce, (contiguous(input), contiguous(index), contiguous(src)), (dim, reduce))
     total = scatter_add_(input.clone(), dim, index, src)
@@ -80,7 +80,7 @@ def _identity(reduce: str, dtype: DType) -> float | int:
     return dtypes.iinfo(dtype).min if reduce == "amax" else dtypes.iinfo(dtype).max
 
 
-def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:  # noqa: A002
+def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
     """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
@@ -134,7 +134,7 @@ def _segments(lengths: Tensor, n: int) -> Tensor:
 # ---- flat places
 
 
-def take(input: Tensor, index: Tensor) -> Tensor:  # noqa: A002
+def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at indices of the flattened tensor; shaped like `index`."""
     places = check_bounds("take()", index, input.numel(), 0, negative=True)
     return reshape(index_select(ravel(input), 0, ravel(places)), index.shape)
@@ -152,7 +152,7 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return self if flat._storage is self._storage else copy_(self, reshape(flat, self.shape))
 
 
-def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:  # noqa: A002
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """As gather, with input and indices broadcast in all other dimensions; without `dim` the flattened tensor is read."""
     if indices.dtype is not dtypes.int64:
         raise RuntimeError(f"numod.take_along_dim(): dtype of indices should be Long but got {indices.dtype.short}")
@@ -163,7 +163,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
                            f"and {indices.ndim} dimensions for indices")
     dim = normalize_dim(dim, input.ndim)
     rest = broadcast_shapes("take_along_dim", [[1 if d == dim else n for d, n in enumerate(each.shape)] for each in (input, indices)])
-    input, indices = (expand(each, [each.shape[dim] if d == dim else n for d, n in enumerate(rest)]) for each in (input, indices))  # noqa: A001
+    input, indices = (expand(each, [each.shape[dim] if d == dim else n for d, n in enumerate(rest)]) for each in (input, indices))
     return gather(input, dim, check_bounds("take_along_dim()", indices, input.shape[dim], dim, negative=True))
 
 
@@ -179,12 +179,12 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return put_(self, places, ravel(source)[: places.numel()])
 
 
-def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:  # noqa: A002
+def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of input with values written (or added) at indices."""
     return index_put_(input.clone(), indices, values, accumulate)
 
 
-def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:  # noqa: A002
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
     found = nonzero(input)[:size]
     result = full((size, input.ndim), fill_value, dtype=dtypes.int64, device=input.device)
@@ -212,26 +212,26 @@ def _replaced(name: str, part: Tensor, src: Tensor, copy: Tensor) -> Tensor:
     return copy
 
 
-def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:  # noqa: A002
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of input with one slice of a dimension replaced by src."""
     copy = input.clone()
     return _replaced("select_scatter", select(copy, dim, index), src, copy)
 
 
-def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:  # noqa: A002
+def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
     copy = input.clone()
     part = copy[(slice(None),) * normalize_dim(dim, input.ndim) + (slice(start, end, step),)]
     return _replaced("slice_scatter", part, src, copy)
 
 
-def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:  # noqa: A002
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of input with a diagonal replaced by src."""
     copy = input.clone()
     return _replaced("diagonal_scatter", diagonal(copy, offset, dim1, dim2), src, copy)
 
 
-def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:  # noqa: A002
+def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
     copy = input.clone()
     return _replaced("as_strided_scatter", as_strided(copy, size, stride, storage_offset), src, copy)

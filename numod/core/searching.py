@@ -22,7 +22,7 @@ OUT = "histc histogram searchsorted bucketize isin"
 
 
 def searchsorted(
-    sorted_sequence: Tensor, input: Tensor | float, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None,  # noqa: A002
+    sorted_sequence: Tensor, input: Tensor | float, *, out_int32: bool = False, right: bool = False, side: str | None = None, sorter: Tensor | None = None,
 ) -> Tensor:
     """Insertion points in sorted rows: how many elements are less than the value or, with `right`, not greater. `sorter` gives the order of unsorted rows."""
     if side not in (None, "left", "right"):
@@ -53,7 +53,7 @@ def _check_search(edges: Tensor, values: Tensor, sorter: Tensor | None) -> None:
         raise RuntimeError(f"numod.searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter.dtype}")
 
 
-def bucketize(input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:  # noqa: A002
+def bucketize(input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """The index of the bucket each value falls into, for sorted boundaries; with `right` a value equal to a boundary belongs above it."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
@@ -78,7 +78,7 @@ def isin(elements: Tensor | float, test_elements: Tensor | float, *, assume_uniq
     return nearest != elements if invert else nearest == elements
 
 
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:  # noqa: A002
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
@@ -104,7 +104,7 @@ def _counted(places: Tensor, weights: Tensor, size: int) -> Tensor:
     return counts
 
 
-def _limits(name: str, input: Tensor, low: float, high: float, around: float, given: bool = False) -> tuple[float, float]:  # noqa: A002
+def _limits(name: str, input: Tensor, low: float, high: float, around: float, given: bool = False) -> tuple[float, float]:
     """The range of a histogram: as given (equal ends, unless `given`, are none), else that of the data; widened by `around` on both sides where it is a single point."""
     if low == high and not given and input.numel():
         low, high = input.min()._observe(), input.max()._observe()
@@ -115,14 +115,14 @@ def _limits(name: str, input: Tensor, low: float, high: float, around: float, gi
     return (low - around, high + around) if low == high else (low, high)
 
 
-def _check_bins(name: str, input: Tensor, bins: int) -> None:  # noqa: A002
+def _check_bins(name: str, input: Tensor, bins: int) -> None:
     if not input.is_floating_point():
         raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.short}'; convert first, for example with .to(numod.float32)")
     if bins <= 0:
         raise RuntimeError(f"{name}(): bins must be > 0, but got {bins}")
 
 
-def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
     _check_bins("histc", input, bins)
     low, high = _limits("numod.histc", input, min, max, around=1.0)
@@ -133,7 +133,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 
 def histogram(
-    input: Tensor, bins: int | Tensor, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,  # noqa: A002
+    input: Tensor, bins: int | Tensor, *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,
 ) -> return_types.histogram:
     """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
     _check_bins("histogram", input, bins.numel() - 1 if isinstance(bins, Tensor) else bins)

@@ -56,7 +56,7 @@ def require_all(condition: Tensor, error: type, text: str) -> None:
         raise error(text)
 
 
-def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:  # noqa: A002
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
     dim = normalize_dim(dim, input.ndim)
     if input.ndim == 0 or index.ndim != input.ndim:
@@ -80,7 +80,7 @@ def _like_index(name: str, tensor: Tensor, index: Tensor, dim: int) -> Tensor:
     return tensor
 
 
-def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A002
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The slices of a dimension selected by a vector of indices."""
     if index.ndim > 1:
         raise IndexError(f"index_select(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
@@ -90,7 +90,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A00
     return read(input, dim, index) if input.ndim else reshape(read(reshape(input, 1), 0, index), ())
 
 
-def read(input: Tensor, dim: int, index: Tensor) -> Tensor:  # noqa: A002
+def read(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The slices of a dimension at indices of any shape, which are known to be in range: its shape takes the place of the dimension's size."""
     return apply(ix.index_select, (contiguous(input), contiguous(index)), (dim,))
 
@@ -203,7 +203,7 @@ def _line(index: Tensor, dim: int) -> Tensor | None:
     return index
 
 
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:  # noqa: A002
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where mask is true, in one dimension."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
@@ -219,7 +219,7 @@ def _places_of(mask: Tensor) -> Tensor:
     return apply(ix.nonzero, (flat, before), (total,))
 
 
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
     places = _places_of(input if input.dtype is dtypes.bool_ else input != 0)
     columns = []
@@ -233,16 +233,16 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     return stack(columns, 1) if columns else zeros(places.shape[0], 0, dtype=dtypes.int64)
 
 
-def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) -> Tensor:  # noqa: A002
+def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) -> Tensor:
     """Elements in reverse order along dimensions; a copy."""
     order = order if dims is None else (dims,)
     dims = order[0] if len(order) == 1 and isinstance(order[0], Sequence) else order
     for dim in normalize_dims(tuple(dims), input.ndim):
-        input = apply(reverse.flip, (contiguous(input),), (dim,))  # noqa: A001
+        input = apply(reverse.flip, (contiguous(input),), (dim,))
     return input if dims and input.ndim else input.clone()
 
 
-def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:  # noqa: A002
+def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
     """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
     if dims is None:
         return roll(input.flatten(), shifts, 0).reshape(input.shape)
@@ -257,5 +257,5 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] |
     for shift, dim in zip(shifts, dims):
         n = input.shape[normalize_dim(dim, input.ndim)]
         cut = -shift % n if n else 0
-        input = cat((narrow(input, dim, cut, n - cut), narrow(input, dim, 0, cut)), dim) if cut else input  # noqa: A001
+        input = cat((narrow(input, dim, cut, n - cut), narrow(input, dim, 0, cut)), dim) if cut else input
     return input.clone() if input is given else input

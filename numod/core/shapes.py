@@ -24,7 +24,7 @@ OUT = "cat stack concat concatenate"
 METHODS = "view expand expand_as sum_to_size repeat"
 
 
-def view(input: Tensor, *shape: int, size: Sequence[int] | None = None) -> Tensor:  # noqa: A002
+def view(input: Tensor, *shape: int, size: Sequence[int] | None = None) -> Tensor:
     """The same elements in another shape, without copying. Raises RuntimeError where the strides do not allow it."""
     sizes, fits = _sizes(input._layout, *flat(shape if size is None else (tuple(size),)))
     if not fits:
@@ -35,11 +35,11 @@ def view(input: Tensor, *shape: int, size: Sequence[int] | None = None) -> Tenso
     return apply(v.reshape, (input,), (sizes,))
 
 
-def reshape(input: Tensor, *sizes: int, shape: Sequence[int] | None = None) -> Tensor:  # noqa: A002
+def reshape(input: Tensor, *sizes: int, shape: Sequence[int] | None = None) -> Tensor:
     """The same elements in another shape; a view where possible. One size may be -1."""
     sizes, fits = _sizes(input._layout, *flat(sizes if shape is None else (tuple(shape),)))
     if not fits:
-        input = apply(t.row_major, (input,))  # noqa: A001
+        input = apply(t.row_major, (input,))
     return apply(v.reshape, (input,), (sizes,))
 
 
@@ -65,7 +65,7 @@ def _sizes(own: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
     return sizes, v.view_strides(own, sizes) is not None
 
 
-def permute(input: Tensor, *order: int, dims: Sequence[int] | None = None) -> Tensor:  # noqa: A002
+def permute(input: Tensor, *order: int, dims: Sequence[int] | None = None) -> Tensor:
     """Dimensions in the given order; a view."""
     return apply(v.permute, (input,), (_order(input._layout.ndim, *flat(order if dims is None else (tuple(dims),))),))
 
@@ -81,7 +81,7 @@ def _order(ndim: int, *dims: int) -> tuple[int, ...]:
     return normalize_dims(dims, ndim)
 
 
-def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:  # noqa: A002
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions swapped; a view."""
     return apply(v.permute, (input,), (_exchanged(input._layout.ndim, dim0, dim1),))
 
@@ -95,19 +95,19 @@ def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     return tuple(dims)
 
 
-def t_(input: Tensor) -> Tensor:  # noqa: A002
+def t_(input: Tensor) -> Tensor:
     """A matrix transposed; a vector or scalar itself."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return transpose(input, 0, 1) if input.ndim == 2 else input
 
 
-def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:  # noqa: A002
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """Two dimensions swapped; a view."""
     return transpose(input, axis0, axis1)
 
 
-def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:  # noqa: A002
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Dimensions moved to other positions, the others in their order; a view."""
     given = [[each] if isinstance(each, int) else list(each) for each in (source, destination)]
     if len(given[0]) != len(given[1]):
@@ -123,24 +123,24 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     return permute(input, [next(rest) if d is None else d for d in order])
 
 
-def expand(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Tensor:  # noqa: A002
+def expand(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Tensor:
     """Dimensions of size 1 expanded without copying; -1 keeps a size."""
     sizes = sizes if size is None else tuple(size)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     return input if sizes == input.shape else apply(v.expand, (input,), (sizes,))
 
 
-def expand_as(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """Expanded to the shape of `other`."""
     return expand(input, other.shape)
 
 
-def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:  # noqa: A002
+def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     """Expanded to `size`."""
     return expand(input, tuple(size))
 
 
-def sum_to_size(input: Tensor, *size: int) -> Tensor:  # noqa: A002
+def sum_to_size(input: Tensor, *size: int) -> Tensor:
     """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
     size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], Sequence) else size
     lead = input.ndim - len(size)
@@ -152,17 +152,17 @@ def sum_to_size(input: Tensor, *size: int) -> Tensor:  # noqa: A002
     return apply(r.sum, (input,), (dims, True, input.dtype if input.dtype.differentiable else dtypes.int64)).reshape(size)
 
 
-def unsqueeze(input: Tensor, dim: int) -> Tensor:  # noqa: A002
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A dimension of size 1 inserted before `dim`."""
     return apply(v.unsqueeze, (input,), (normalize_dim(dim, input.ndim + 1),))
 
 
-def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:  # noqa: A002
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Dimensions of size 1 removed, all or the given ones."""
     return apply(v.squeeze, (input,), (normalize_dims(dim, input.ndim),))
 
 
-def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:  # noqa: A002
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions start_dim to end_dim (inclusive) as one."""
     shape = _flat(input._layout, start_dim, end_dim)
     return input if shape is None else reshape(input, shape)
@@ -179,7 +179,7 @@ def _flat(own: Layout, start_dim: int, end_dim: int) -> tuple[int, ...] | None:
     return None if start == end else (*own.shape[:start], prod(own.shape[start : end + 1]), *own.shape[end + 1 :])
 
 
-def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:  # noqa: A002
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One dimension as several."""
     dim = normalize_dim(dim, input.ndim)
     sizes = tuple(sizes)
@@ -189,12 +189,12 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:  # noqa:
     return reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :]))
 
 
-def ravel(input: Tensor) -> Tensor:  # noqa: A002
+def ravel(input: Tensor) -> Tensor:
     """All elements in one dimension."""
     return reshape(apply(t.row_major, (input,)) if input.ndim == 1 and not input._layout.dense else input, -1)
 
 
-def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:  # noqa: A002
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`length` elements of a dimension from `start` on."""
     dim = normalize_dim(dim, input.ndim)
     if input.ndim == 0:
@@ -214,7 +214,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:  # noqa:
     return apply(v.slice_, (input,), (dim, start, length, 1))
 
 
-def select(input: Tensor, dim: int, index: int) -> Tensor:  # noqa: A002
+def select(input: Tensor, dim: int, index: int) -> Tensor:
     """One index of a dimension, which is removed; a view."""
     return apply(v.select, (input,), _place(input._layout, dim, index))
 
@@ -230,7 +230,7 @@ def _place(own: Layout, dim: int, index: int) -> tuple[int, int]:
     return dim, index % n
 
 
-def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:  # noqa: A002
+def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
     offset = input._offset if storage_offset is None else storage_offset
     size, stride = tuple(size), tuple(stride)
@@ -246,7 +246,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     return apply(v.as_strided, (input,), (size, stride, offset - input._offset))
 
 
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:  # noqa: A002
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two dimensions, as the last dimension of a view."""
     dim1, dim2 = normalize_dim(dim1, input.ndim), normalize_dim(dim2, input.ndim)
     if dim1 == dim2:
@@ -271,7 +271,7 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int] | None = N
     return tuple(narrow(tensor, dim, start, size) for start, size in zip(starts, sizes))
 
 
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of equal size, the last perhaps smaller; views."""
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
@@ -279,7 +279,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:  # no
     return split(input, -(-n // chunks), dim) if n else split(input, [0] * chunks, dim)
 
 
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:  # noqa: A002
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along a dimension; views."""
     dim = normalize_dim(dim, input.ndim)
     if not input.ndim:
@@ -330,7 +330,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -
     return apply(join.stack, tensors, (normalize_dim(dim, own.ndim + 1),))
 
 
-def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:  # noqa: A002
+def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tensor:
     """Padded with `value`: pad = (left, right, top, bottom, ...) from the last dimension on; negative sizes crop."""
     pad = tuple(pad)
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
@@ -340,13 +340,13 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tenso
         before, after = pad[2 * k], pad[2 * k + 1]
         if input.shape[dim] + before + after < 0:
             raise RuntimeError(f"The input size {input.shape[dim]}, plus negative padding {before} and {after}, resulted in a negative output size")
-        input = narrow(input, dim, max(0, -before), input.shape[dim] - max(0, -before) - max(0, -after))  # noqa: A001
+        input = narrow(input, dim, max(0, -before), input.shape[dim] - max(0, -before) - max(0, -after))
         edges = [full((*input.shape[:dim], max(0, n), *input.shape[dim + 1 :]), value, dtype=input.dtype, device=input.device) for n in (before, after)]
-        input = cat((edges[0], input, edges[1]), dim)  # noqa: A001
+        input = cat((edges[0], input, edges[1]), dim)
     return input
 
 
-def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> Tensor:  # noqa: A002
+def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> Tensor:
     """A copy repeated along each dimension (new ones in front)."""
     times = times if repeats is None else (repeats,)
     repeats = tuple(times[0]) if len(times) == 1 and isinstance(times[0], Sequence) else times

@@ -21,29 +21,29 @@ BOTH = "sort argsort msort topk kthvalue median nanmedian mode"
 OUT = "sort argsort msort topk kthvalue median nanmedian mode"
 
 
-def _along(op: Op, input: Tensor, dim: int, parameters: tuple) -> tuple[Tensor, ...]:  # noqa: A002
+def _along(op: Op, input: Tensor, dim: int, parameters: tuple) -> tuple[Tensor, ...]:
     """An op on the last dimension, applied along any dimension."""
     if dim == max(input.ndim - 1, 0):
         return apply(op, (contiguous(input),), parameters)
     return tuple([contiguous(transpose(each, dim, -1)) for each in apply(op, (contiguous(transpose(input, dim, -1)),), parameters)])
 
 
-def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> return_types.sort:  # noqa: A002
+def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> return_types.sort:
     """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
     return return_types.sort(_along(so.sort, input, normalize_dim(dim, input.ndim), (bool(descending),)))
 
 
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:  # noqa: A002
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
     """The indices that sort along a dimension."""
     return sort(input, dim, descending).indices
 
 
-def msort(input: Tensor) -> Tensor:  # noqa: A002
+def msort(input: Tensor) -> Tensor:
     """Sorted along the first dimension."""
     return sort(input, 0).values
 
 
-def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> return_types.topk:  # noqa: A002
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> return_types.topk:
     """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
     dim, k = normalize_dim(-1 if dim is None else dim, input.ndim), k.__index__()
     n = input.shape[dim] if input.ndim else 1
@@ -62,7 +62,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return return_types.topk((values, indices))
 
 
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:  # noqa: A002
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:
     """(values, indices) of the k-th smallest element (from 1) along a dimension."""
     dim, k = normalize_dim(dim, input.ndim), k.__index__()
     n = input.shape[dim] if input.ndim else 1
@@ -77,7 +77,7 @@ def _expect_elements(name: str, n: int, dim: int) -> None:
         raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
 
 
-def _selected(input: Tensor, dim: int, keepdim: bool, rank: int, aim: int) -> tuple[Tensor, Tensor]:  # noqa: A002
+def _selected(input: Tensor, dim: int, keepdim: bool, rank: int, aim: int) -> tuple[Tensor, Tensor]:
     """One element of each row."""
     if aim == sl.RANK and input.ndim and input.device.backend.FLAT:  # blocks of threads sort a row sooner than one thread selects from it
         found = tuple([narrow(each, dim, rank, 1) for each in sort(input, dim)])
@@ -89,17 +89,17 @@ def _selected(input: Tensor, dim: int, keepdim: bool, rank: int, aim: int) -> tu
     return found if keepdim else tuple([squeeze(each, dim) for each in found])
 
 
-def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.median:  # noqa: A002
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.median:
     """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
     return _middle(sl.MEDIAN, return_types.median, input, dim, keepdim)
 
 
-def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.nanmedian:  # noqa: A002
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.nanmedian:
     """The median of the elements that are not NaN; with `dim`, (values, indices) along it."""
     return _middle(sl.NANMEDIAN, return_types.nanmedian, input, dim, keepdim)
 
 
-def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:  # noqa: A002
+def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:
     if dim is not None:
         dim = normalize_dim(dim, input.ndim)
         _expect_elements(kind.__name__, input.shape[dim] if input.ndim else 1, dim)
@@ -113,7 +113,7 @@ def _middle(aim: int, kind: type, input: Tensor, dim: int | None, keepdim: bool)
     return amax(masked_fill(input, others, -float("inf")))  # the same value, but its gradient is shared by the elements equal to it
 
 
-def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mode:  # noqa: A002
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mode:
     """(values, indices): the most frequent element along a dimension (of several the smallest), and its last position."""
     dim = normalize_dim(dim, input.ndim)
     if not input.ndim:

@@ -18,7 +18,7 @@ METHODS = "polygamma=polygamma_method"
 IN_PLACE = "mvlgamma igamma=gammainc igammac=gammaincc polygamma=polygamma_method"
 
 
-def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of digamma, element by element."""
     if not isinstance(n, int):
         raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
@@ -27,12 +27,12 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:  #
     return write_out(s.digamma, (input,), out) if n == 0 else write_out(s.polygamma, (float(n), input), out)
 
 
-def polygamma_method(input: Tensor, n: int) -> Tensor:  # noqa: A002
+def polygamma_method(input: Tensor, n: int) -> Tensor:
     """The n-th derivative of digamma, element by element."""
     return polygamma(n, input)
 
 
-def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
@@ -41,17 +41,17 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:  # 
     return write_out(t.add, (total, p * (p - 1) / 4 * log(pi)), out)
 
 
-def gammainc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def gammainc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
     return write_out(s.gammainc, (_constant("igamma: input", input), other), out)
 
 
-def gammaincc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def gammaincc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other). There is no gradient for `input`."""
     return write_out(s.gammaincc, (_constant("igammac: input", input), other), out)
 
 
-def zeta(input: Tensor | float, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def zeta(input: Tensor | float, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
     """Hurwitz' zeta function, the sum of (other + k)^-input over k >= 0. There is no gradient for `input`."""
     return write_out(s.zeta, (_constant("special_zeta: self", input), other), out)
 

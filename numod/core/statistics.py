@@ -27,17 +27,17 @@ Dims = int | Sequence[int] | None
 _RANKS: dict[str, Callable] = {"linear": lambda ranks: ranks, "midpoint": lambda ranks: ranks, "lower": t.floor, "higher": t.ceil, "nearest": t.round}
 
 
-def quantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:  # noqa: A002
+def quantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
     """Quantiles `q` (in [0, 1]) along a dimension or of all elements, NaN if there is one; a vector q adds a first dimension."""
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-def nanquantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:  # noqa: A002
+def nanquantile(input: Tensor, q: float | Tensor, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
     """`quantile` of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
-def _quantile(name: str, input: Tensor, q: float | Tensor, dim: int | None, keepdim: bool, interpolation: str, leaves_out: bool) -> Tensor:  # noqa: A002
+def _quantile(name: str, input: Tensor, q: float | Tensor, dim: int | None, keepdim: bool, interpolation: str, leaves_out: bool) -> Tensor:
     q = _fractions(name, input, q, interpolation)
     shape = _kept(input, dim, keepdim)
     rows = reshape(input, -1) if dim is None or not input.ndim else movedim(input, dim, -1)
@@ -54,7 +54,7 @@ def _quantile(name: str, input: Tensor, q: float | Tensor, dim: int | None, keep
     return reshape(movedim(below, -1, 0), (*q.shape, *shape))
 
 
-def _fractions(name: str, input: Tensor, q: float | Tensor, interpolation: str) -> Tensor:  # noqa: A002
+def _fractions(name: str, input: Tensor, q: float | Tensor, interpolation: str) -> Tensor:
     """`q` as a tensor, after PyTorch's checks of the arguments."""
     if interpolation not in _RANKS:
         raise RuntimeError(f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
@@ -75,7 +75,7 @@ def _fractions(name: str, input: Tensor, q: float | Tensor, interpolation: str) 
     return q
 
 
-def _kept(input: Tensor, dim: int | None, keepdim: bool) -> tuple[int, ...]:  # noqa: A002
+def _kept(input: Tensor, dim: int | None, keepdim: bool) -> tuple[int, ...]:
     """The shape after reducing a dimension, or all of them."""
     if dim is None:
         return (1,) * input.ndim if keepdim else ()
@@ -83,12 +83,12 @@ def _kept(input: Tensor, dim: int | None, keepdim: bool) -> tuple[int, ...]:  # 
     return (*input.shape[:dim], *([1] if keepdim and input.ndim else []), *input.shape[dim + 1 :])
 
 
-def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """Sum over dimensions (all by default) of the elements that are not NaN."""
     return reductions.sum(_without_nan(input), dim, keepdim, dtype=dtype)
 
 
-def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:  # noqa: A002
+def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """Mean over dimensions (all by default) of the elements that are not NaN."""
     if not input.is_floating_point() and dtype is None:
         raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.short}")
@@ -96,18 +96,18 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DT
     return nansum(input, dim, keepdim, dtype=dtype) / count
 
 
-def _without_nan(input: Tensor) -> Tensor:  # noqa: A002
+def _without_nan(input: Tensor) -> Tensor:
     return masked_fill(input, t.isnan(input.detach()), 0.0) if input.is_floating_point() else input
 
 
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> return_types.aminmax:  # noqa: A002
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> return_types.aminmax:
     """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
     if dim is None and not input.numel():
         raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
     return return_types.aminmax((amin(input, dim, keepdim), amax(input, dim, keepdim)))
 
 
-def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:  # noqa: A002
+def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of observations."""
     if input.ndim > 2:
         raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
@@ -148,7 +148,7 @@ def _observation_weights(n: int, fweights: Tensor | None, aweights: Tensor | Non
     return given[0] * given[1] if len(given) == 2 else given[0] if given else None
 
 
-def corrcoef(input: Tensor) -> Tensor:  # noqa: A002
+def corrcoef(input: Tensor) -> Tensor:
     """Pearson correlation coefficients of variables (rows) by observations (columns)."""
     if input.ndim > 2:
         raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
@@ -159,7 +159,7 @@ def corrcoef(input: Tensor) -> Tensor:  # noqa: A002
     return clamp(found / unsqueeze(deviation, 1) / unsqueeze(deviation, 0), -1, 1)
 
 
-def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:  # noqa: A002
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
     if p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
@@ -172,6 +172,6 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:  # noqa
     return input * where(length > maxnorm, maxnorm / (length + 1e-7), 1.0)
 
 
-def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:  # noqa: A002
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of input - other."""
     return norm(input - other, p)

@@ -29,7 +29,7 @@ class Move(Op):
 move_op = Move("to_device")
 
 
-def move(input: Tensor, device: Device, non_blocking: bool = False) -> Tensor:  # noqa: A002
+def move(input: Tensor, device: Device, non_blocking: bool = False) -> Tensor:
     """A contiguous copy of `input` on `device`. `non_blocking`: pinned memory is read asynchronously, and must not be written meanwhile."""
     from . import apply as waist
 

@@ -15,30 +15,30 @@ IN_PLACE = "tril triu"
 OUT = "tril triu diag"
 
 
-def _distance(input: Tensor) -> Tensor:  # noqa: A002
+def _distance(input: Tensor) -> Tensor:
     """column - row of each element of a matrix."""
     rows, columns = input.shape[-2:]
     return arange(columns, device=input.device) - unsqueeze(arange(rows, device=input.device), 1)
 
 
-def _expect_matrix(name: str, input: Tensor) -> None:  # noqa: A002
+def _expect_matrix(name: str, input: Tensor) -> None:
     if input.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got {input.ndim}")
 
 
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:  # noqa: A002
+def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """Matrices (..., M, N) with 0 above a diagonal."""
     _expect_matrix("tril", input)
     return masked_fill(input, _distance(input) > diagonal, 0)
 
 
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:  # noqa: A002
+def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Matrices (..., M, N) with 0 below a diagonal."""
     _expect_matrix("triu", input)
     return masked_fill(input, _distance(input) < diagonal, 0)
 
 
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:  # noqa: A002
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """A matrix with a vector on a diagonal, or the diagonal of a matrix."""
     if input.ndim == 1:
         return diag_embed(input, diagonal)
@@ -50,7 +50,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:  # noqa: A002
 _diagonal = diagonal
 
 
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:  # noqa: A002
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices, in dimensions dim1 and dim2 of the result, with the last dimension of `input` on a diagonal and 0 elsewhere."""
     ndim = input.ndim + 1
     first, second = normalize_dim(dim1, ndim), normalize_dim(dim2, ndim)
@@ -62,12 +62,12 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return movedim(result, (-2, -1), (first, second)).contiguous()
 
 
-def diagflat(input: Tensor, offset: int = 0) -> Tensor:  # noqa: A002
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """The matrix with all elements of `input` on a diagonal."""
     return diag_embed(input.reshape(-1), offset)
 
 
-def trace(input: Tensor) -> Tensor:  # noqa: A002
+def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")

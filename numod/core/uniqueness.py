@@ -15,7 +15,7 @@ BOTH = "unique unique_consecutive"
 
 
 def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None,  # noqa: A002
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None,
 ) -> Tensor | tuple[Tensor, ...]:
     """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
     slices, rows = _rows(input, dim)
@@ -27,15 +27,15 @@ def unique(
     return _results(input, dim, slices, apply(runs.runs, (ordered,)), order, return_inverse, return_counts)
 
 
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Tensor | tuple[Tensor, ...]:
     """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
     slices, rows = _rows(input, dim)
     return _results(input, dim, slices, apply(runs.runs, (rows,)), None, return_inverse, return_counts)
 
 
-def _rows(input: Tensor, dim: int | None) -> tuple[Tensor, Tensor]:  # noqa: A002
+def _rows(input: Tensor, dim: int | None) -> tuple[Tensor, Tensor]:
     """(the slices to compare, along the first dimension; the same as a vector or as rows of a matrix)."""
-    input = input.detach()  # noqa: A001
+    input = input.detach()
     if dim is None:
         flat = reshape(contiguous(input), -1)
         return flat, flat
@@ -61,7 +61,7 @@ def _order(rows: Tensor) -> Tensor:
     return order
 
 
-def _results(input: Tensor, dim: int | None, slices: Tensor, numbers: Tensor, order: Tensor | None, inverse: bool, counts: bool) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
+def _results(input: Tensor, dim: int | None, slices: Tensor, numbers: Tensor, order: Tensor | None, inverse: bool, counts: bool) -> Tensor | tuple[Tensor, ...]:
     """The first slice of each run, and what else was requested. `numbers`: the run of each slice; `order`: the permutation that sorted the slices, if any."""
     count = int(numbers[-1]._observe()) + 1 if numbers.numel() else 0
     begins = apply(runs.begins, (numbers,), (count,)) if count else zeros(1, dtype=numbers.dtype, device=input.device)

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..device.device import Device
-from .memory import *  # noqa: F403
-from .streams import *  # noqa: F403
+from .memory import *
+from .streams import *
 
 
 def is_available() -> bool:

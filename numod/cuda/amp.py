@@ -11,7 +11,7 @@ from ..dtypes import float16
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
-class autocast(amp.autocast):  # noqa: N801  PyTorch's name
+class autocast(amp.autocast):
     """`numod.amp.autocast("cuda", ...)`."""
 
     def __init__(self, enabled: bool = True, dtype: DType = float16, cache_enabled: bool = True) -> None:

@@ -32,7 +32,7 @@ def functions() -> dict[str, Callable]:
     return {"byte_tile": primitive("byte_tile", "a[a_at], a_row, b[b_at], b_step, c[c_at], c_row, depth", emitter)}
 
 
-def emit(rows, group, w, a, a_row, b, b_step, c, c_row, depth):  # noqa: ANN001, ANN201
+def emit(rows, group, w, a, a_row, b, b_step, c, c_row, depth):
     """Write the tile's instructions."""
     starts = [w.at(a, (a_row, i)) for i in range(rows)]
 

@@ -170,11 +170,11 @@ def _gemm() -> Callable:
     from numba.extending import intrinsic
 
     @intrinsic
-    def gemm(context, address, a, a_at, b, b_at, c, c_at, m, n, k, transpose_a, transpose_b, a_step, b_step, c_step, beta):  # noqa: ANN001, ANN202
+    def gemm(context, address, a, a_at, b, b_at, c, c_at, m, n, k, transpose_a, transpose_b, a_step, b_step, c_step, beta):
         number = a.dtype
         sizes = (types.int64,) * 3
 
-        def generate(context, builder, signature, values):  # noqa: ANN001, ANN202
+        def generate(context, builder, signature, values):
             integer, flag, real = ir.IntType(64), ir.IntType(32), context.get_value_type(number)
             pointer = real.as_pointer()
 
@@ -209,7 +209,7 @@ def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: b
     return threads.alone(make(True)) if divisible and long else make(False)
 
 
-def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> Callable:  # noqa: A001
+def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> Callable:
     """A native function of flat arrays and numbers, for one signature such as `float32[], int64`.
 
     The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher. It releases the

@@ -297,13 +297,13 @@ def _bit_views() -> dict[str, Callable]:
 
 def _bitcast(cuda: object, view: Callable, kind: object) -> Callable:
     @cuda.jit(device=True)
-    def cast(x):  # noqa: ANN001, ANN202
+    def cast(x):
         return kind(view(x))
 
     return cast
 
 
-def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> object:  # noqa: A001
+def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> object:
     """A kernel for `launch_on`. Its PTX is kept in the cache; the driver makes machine code of it, and keeps that in a cache of its own."""
     if config.cuda_simulator():
         from numba import cuda

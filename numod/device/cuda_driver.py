@@ -326,7 +326,7 @@ class Function:
             f"        number = start(handle, {blocks}, 1, 1, {threads}, 1, 1, 0, None if stream is None else stream.handle, places, None)\n"
             "    if number:\n        raise refused(number, 'cuLaunchKernel')\n"
         )
-        exec(text, known)  # noqa: S102  the words of one signature, written out
+        exec(text, known)  # the words of one signature, written out
         return known["launch"]
 
 

@@ -31,7 +31,7 @@ class Device:
 
     __slots__ = ("type", "index", "_backend", "empty")
 
-    def __new__(cls, type: str | int | Device = "cpu", index: int | None = None) -> Device:  # noqa: A002  PyTorch's name
+    def __new__(cls, type: str | int | Device = "cpu", index: int | None = None) -> Device:
         if isinstance(type, Device):
             return type
         known = _known.get((type, index))

@@ -33,7 +33,7 @@ def functions() -> dict[str, Callable]:
     }
 
 
-def emit_tile(rows, w, a, a_row, b, b_row, depth, out, out_row, held, wide):  # noqa: ANN001, ANN201
+def emit_tile(rows, w, a, a_row, b, b_row, depth, out, out_row, held, wide):
     """Write dot_tile. Missing rows and columns are the last ones again."""
     left = [w.at(a, (a_row, w.within(i, held))) for i in range(rows)]
     right = [w.at(b, (b_row, w.within(j, wide))) for j in range(COLUMNS)]
@@ -50,7 +50,7 @@ def _part(w: Writer, vectors: list, at: int) -> object:
     return w.shuffle(vectors[k], vectors[min(k + 1, len(vectors) - 1)], [at % w.lanes + j for j in range(COLUMNS)])
 
 
-def emit(w, a, a_step, x, depth, out, count):  # noqa: ANN001, ANN201
+def emit(w, a, a_step, x, depth, out, count):
     """Write dots: a loop over groups of rows, in which missing rows are the last one again."""
 
     def group(j: object, _: list) -> list:

@@ -119,7 +119,7 @@ class _Search:
         chosen = [self.builder.select(mask, position, self.far) for mask, position in zip(masks, positions)]
         return self.as_integer(self.p.across(self.lower, tree(self.lower, chosen)))
 
-    def replace(self, value: object, position: object, best: object, where: object, open: object) -> list:  # noqa: A002
+    def replace(self, value: object, position: object, best: object, where: object, open: object) -> list:
         """best, where and where both are still `open` to change, with what passes them: NaN passes all and ends it."""
         if not self.is_float:
             return [*self.keep(self.passes(value, best), value, position, best, where), open]

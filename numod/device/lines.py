@@ -64,7 +64,7 @@ class _Fold:
         self.nothing, self.nowhere = w.ir.Constant(w.vector, [neutral(kind)] * w.lanes), w.ir.Constant(self.p.vector, [-1] * w.lanes)
         self.empty = [self.nothing, self.nowhere] if kind == "placed" else [self.nothing]
 
-    def down(self, source, first, slabs, slab_step, lines, line_step, n, target, where):  # noqa: ANN001, ANN201
+    def down(self, source, first, slabs, slab_step, lines, line_step, n, target, where):
         """See `functions`."""
         builder, w, p = self.builder, self.w, self.p
         some = builder.icmp_signed(">", builder.mul(slabs, lines), w.number(0))
@@ -105,7 +105,7 @@ class _Fold:
             with otherwise:
                 self.by_count(count, simple, write, known[1:])
 
-    def across(self, source, where, step, taps, target, indices, n, sizes, factor, stride):  # noqa: ANN001, ANN201
+    def across(self, source, where, step, taps, target, indices, n, sizes, factor, stride):
         """See `functions`. `stride` is a Python number or, where it may be any, a value."""
         builder, w, p = self.builder, self.w, self.p
 

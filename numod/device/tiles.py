@@ -75,7 +75,7 @@ TILE = "a*, a_row, a_step, b*, b_step, c[c_at], c_row, depth, keep, held, last"
 _INDIRECT = "a[a_at], a_row, a_step, b[b_at], b_step, table[table_at], c[c_at], c_row, depth, keep"
 
 
-def emit_tile(rows, vectors, edge, masks, w, a, a_row, a_step, b, b_step, c, c_row, depth, keep, held, last):  # noqa: ANN001, ANN201
+def emit_tile(rows, vectors, edge, masks, w, a, a_row, a_step, b, b_step, c, c_row, depth, keep, held, last):
     """Write tileN or, at an `edge`, edgeN; where loads have no `masks` it reads all of b's last vector."""
     mask = w.first(last) if edge else None
 
@@ -90,7 +90,7 @@ def emit_tile(rows, vectors, edge, masks, w, a, a_row, a_step, b, b_step, c, c_r
     _put(w, totals, c, c_row, keep, held if edge else None, mask)
 
 
-def _emit_few(rows, vectors, w, a, a_row, b, c, c_row, depth):  # noqa: ANN001, ANN202
+def _emit_few(rows, vectors, w, a, a_row, b, c, c_row, depth):
     def row(k: object) -> list:
         return [w.load(b, (k, vectors * w.lanes), v * w.lanes) for v in range(vectors)]
 
@@ -100,7 +100,7 @@ def _emit_few(rows, vectors, w, a, a_row, b, c, c_row, depth):  # noqa: ANN001, 
             w.store(totals[i][v], c, (c_row, i), v * w.lanes)
 
 
-def _emit_line(vectors, w, a, a_row, a_step, b, b_step, table, c, last, depth, keep):  # noqa: ANN001, ANN202
+def _emit_line(vectors, w, a, a_row, a_step, b, b_step, table, c, last, depth, keep):
     def row(k: object) -> list:
         return [w.load(b, w.element_at(table, k), v * w.lanes) for v in range(vectors)]
 
@@ -108,7 +108,7 @@ def _emit_line(vectors, w, a, a_row, a_step, b, b_step, table, c, last, depth, k
     _put(w, totals, c, 0, keep, None, w.first(last))
 
 
-def _emit_indirect(rows, vectors, kind, w, a, a_row, a_step, b, b_step, table, c, c_row, depth, keep):  # noqa: ANN001, ANN202
+def _emit_indirect(rows, vectors, kind, w, a, a_row, a_step, b, b_step, table, c, c_row, depth, keep):
     shifted = kind == "shifted"
 
     def row(k: object) -> list:
@@ -154,7 +154,7 @@ def _put(w: Writer, totals: list, c: object, c_row: object, keep: object, held: 
     w.rows(len(totals), held, lambda i: w.put(totals[i], [w.at(c, (c_row, i), v * w.lanes) for v in range(vectors)], keep, masks))
 
 
-def emit_copy(stride, w, source, first, last, target, n):  # noqa: ANN001, ANN201
+def emit_copy(stride, w, source, first, last, target, n):
     """Write copy_line: masked loads where a vector is not whole, so that neither the ends nor the borders need loops of their own."""
     builder, small, places = w.builder, w.ir.IntType(32), w.ir.VectorType(w.ir.IntType(32), w.lanes)
     low, high = (w.splat(builder.trunc(each, small)) for each in (first, last))
@@ -190,12 +190,12 @@ def emit_copy(stride, w, source, first, last, target, n):  # noqa: ANN001, ANN20
     w.loop(0, n, w.lanes, [], copy)
 
 
-def _emit_copy_rows(rows, w, x, out):  # noqa: ANN001, ANN202
+def _emit_copy_rows(rows, w, x, out):
     column = Writer(w.builder, w.element, rows)
     column.store(column.load(x), out)
 
 
-def _emit_turn(w, source, step, target, target_step, held=None):  # noqa: ANN001, ANN202
+def _emit_turn(w, source, step, target, target_step, held=None):
     """Rounds that exchange ever larger blocks across the diagonal of pairs of lines."""
     lanes, block = range(w.lanes), 1
     lines = [w.load(source, (step, w.within(k, held))) for k in lanes]

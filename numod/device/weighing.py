@@ -21,7 +21,7 @@ def functions() -> dict[str, Callable]:
     return {f"weigh{count}": primitive(f"weigh{count}", arguments, functools.partial(_emit, count)) for count in range(1, MOST + 1)}
 
 
-def _emit(count, w, x, x_row, x_column, x_next, weights, w_row, w_column, rows, columns, out, out_next, keep):  # noqa: ANN001, ANN202
+def _emit(count, w, x, x_row, x_column, x_next, weights, w_row, w_column, rows, columns, out, out_next, keep):
     def row(b: object, sums: list) -> list:
         def column(k: object, sums: list) -> list:
             weight = w.load(weights, (b, w_row), (k, w_column))

@@ -60,7 +60,7 @@ class _Dependent(Constraint):
         raise ValueError("Cannot determine validity of dependent constraint")
 
 
-class dependent_property(property, _Dependent):  # noqa: N801
+class dependent_property(property, _Dependent):
     """A property that is a constraint on an instance, and a dependent constraint on the class."""
 
     def __init__(self, fn: Any = None, *, is_discrete: bool | None = None, event_dim: int | None = None) -> None:

@@ -27,7 +27,7 @@ passes: `executable.recorded`) is saved and loaded by `numod.serialization.save_
 
 from __future__ import annotations
 
-from .compile import compile, mark_dynamic  # noqa: A004
+from .compile import compile, mark_dynamic
 from .run import Executable
 from .trace import Program, trace
 from .verify import verify

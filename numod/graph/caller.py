@@ -119,7 +119,7 @@ class Writer:
         head += ["    except (AttributeError, LookupError):", f"        {self.back}", "    if not same:", f"        {self.back}"]
         text = "\n".join(head + [f"    {line}" for line in self._body()])
         self.text = text
-        exec(compile(text, f"<numod call of {self.section.name}>", "exec"), self.space)  # noqa: S102  our own text
+        exec(compile(text, f"<numod call of {self.section.name}>", "exec"), self.space)  # our own text
         function = self.space["call"]
         function.text = text
         return function

@@ -40,7 +40,7 @@ class Picture:
                 thing._pictured = True
         self.counting = [thing for _, kind, thing in self.entries if kind == "state" and any(type(each) in (int, float) for each in thing.values())]
         space: dict[str, Any] = {"equal": _equal}
-        self.all_hold = eval("lambda: " + conditions(self.guards, space), space)  # noqa: S307  our own text over our own objects
+        self.all_hold = eval("lambda: " + conditions(self.guards, space), space)  # our own text over our own objects
 
     def difference(self) -> str | None:
         """What changed. The whole picture is taken again only where something noted a change."""
@@ -68,7 +68,7 @@ def broken(guards: Iterable[Guard]) -> str | None:
     for each in guards:
         space: dict[str, Any] = {"equal": _equal}
         try:
-            if not eval(each.expression(space), space):  # noqa: S307  our own text over our own objects
+            if not eval(each.expression(space), space):  # our own text over our own objects
                 return each.name
         except (AttributeError, LookupError):
             return each.name

@@ -199,7 +199,7 @@ class _Lowering:
             plan = prepare()
             try:
                 plan.launch(*spans, *outputs, *numbers, *plan.constants)
-            except Exception:  # noqa: BLE001  whatever it does with an array, it is not ours to link
+            except Exception:  # whatever it does with an array, it is not ours to link
                 log = None
         if log is None:
             plan = prepare()

@@ -94,7 +94,7 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
     text = kernel.source.replace("def kernel(", f"def {kernel.name}(", 1)
     filename = f"<numod {kernel.name}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)  # tracebacks and profilers can show the source
-    exec(compile(text, filename, "exec"), namespace)  # noqa: S102  this is the compiler
+    exec(compile(text, filename, "exec"), namespace)  # this is the compiler
     kernel.compile_again = lambda cache, **options: backend.compile(namespace[kernel.name], kernel.signature, kernel.parallel, fastmath, cache, alone, **options)
     with nullcontext() if _built else unforked:
         kernel.launch = kernel.compile_again(cache)
@@ -127,8 +127,8 @@ class _Cache:
             self.kernel.why = "no cache folder" if not self.path else "damaged entry" if os.path.exists(self.path) else "no entry"
             return None
         try:
-            result = CompileResult._rebuild(target, *pickle.loads(payload))  # noqa: S301  our own digest, our own folder
-        except Exception as error:  # noqa: BLE001  an entry that does not load is compiled again, whatever is wrong with it
+            result = CompileResult._rebuild(target, *pickle.loads(payload))  # our own digest, our own folder
+        except Exception as error:  # an entry that does not load is compiled again, whatever is wrong with it
             self.kernel.why = f"entry does not load: {type(error).__name__}"
             return None
         self.hit, self.kernel.why = True, "found on the disk"

@@ -120,7 +120,7 @@ class Formula:
 
     def __init__(
         self, name: str, body: str | Callable, derivatives: dict[str, Callable], result: str = "same", integer: str | Callable | None = None,
-        complex: str | Callable | bool = False, conditions: tuple[str, ...] = (), integers: tuple[str, ...] = (), inputs: tuple[str, ...] | None = None,  # noqa: A002
+        complex: str | Callable | bool = False, conditions: tuple[str, ...] = (), integers: tuple[str, ...] = (), inputs: tuple[str, ...] | None = None,
     ) -> None:
         self.name, self.body, self.derivatives = name, body, derivatives
         self.result, self.integer, self.complex, self.conditions, self.integers = result, integer, complex, conditions, integers

@@ -27,14 +27,14 @@ def _typed(formula: Callable, *arguments: object) -> tuple:
 
 
 def _of_one(formula: Callable) -> Callable:
-    def function(context, x):  # noqa: ANN001, ANN202
+    def function(context, x):
         return _typed(formula, x)
 
     return intrinsic(function)
 
 
 def _of_two(formula: Callable) -> Callable:
-    def function(context, x, y):  # noqa: ANN001, ANN202
+    def function(context, x, y):
         return _typed(formula, x, y)
 
     return intrinsic(function)

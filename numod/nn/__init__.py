@@ -26,4 +26,4 @@ from .recurrent import *
 from .transformer import *
 from .vision import *
 
-from . import modules  # noqa: E402, F401  last: it gives the files above other names
+from . import modules  # noqa: F401  last: it gives the files above other names

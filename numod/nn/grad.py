@@ -26,7 +26,7 @@ def _of_input(ndim: int) -> Callable:
 
 def _of_weight(ndim: int) -> Callable:
     def gradient(
-        input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: _Steps = 1, padding: _Steps = 0, dilation: _Steps = 1, groups: int = 1,  # noqa: A002
+        input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: _Steps = 1, padding: _Steps = 0, dilation: _Steps = 1, groups: int = 1,
     ) -> Tensor:
         steps = _steps(ndim, stride, padding, dilation)
         _check(gradient.__name__, tuple(input.shape), tuple(weight_size), grad_output, *steps, groups)

@@ -15,7 +15,7 @@ from ..core.apply import tell_dropped
 from ..graph.compile import compile_in_place
 from . import calling, registry, state
 from .conversion import Convertible
-from .hooks import *  # noqa: F403  PyTorch has the registration of global hooks here
+from .hooks import *  # PyTorch has the registration of global hooks here
 from .hooks import KINDS, Hookable, Hooks, passed_through
 from .parameter import Buffer, Parameter
 from .state import _IncompatibleKeys

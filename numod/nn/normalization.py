@@ -98,7 +98,7 @@ class _BatchNorm(_Norm):
         share = 0.0 if self.momentum is None else self.momentum
         return F.batch_norm(input, self.running_mean if known else None, self.running_var if known else None, self.weight, self.bias, by_batch, share, self.eps)
 
-    def _averaged(self, input: Tensor) -> Tensor:  # noqa: A002
+    def _averaged(self, input: Tensor) -> Tensor:
         """Batch norm with cumulative average: the update factor is 1 / number of batches, as a tensor, which a compiled step does not freeze."""
         own = [each.clone() for each in (self.running_mean, self.running_var)]
         result = F.batch_norm(input, *own, self.weight, self.bias, True, 1.0, self.eps)

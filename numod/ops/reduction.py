@@ -266,7 +266,7 @@ def _extremum_gradient(g: object, x: object, out: object, dims: tuple) -> object
     return g * (hit / hit.sum(dims, keepdim=True))
 
 
-sum = reduction("sum", lambda a, b: a + b, 0, dx=lambda g: g, result="sum", accepts="buifc")  # noqa: A001
+sum = reduction("sum", lambda a, b: a + b, 0, dx=lambda g: g, result="sum", accepts="buifc")
 mean = reduction("mean", lambda a, b: a + b, 0, finish=lambda a, n: a / n, dx=lambda g, count: g / count, result="sum", accepts="fc")
 prod_ = reduction("prod", lambda a, b: a * b, 1, dx=_prod_gradient, result="sum", accepts="buifc")
 amax = reduction("amax", lambda a, b: t.larger(a, b), "least", dx=_extremum_gradient)

@@ -6,7 +6,7 @@ PyTorch has no gradient for the order of polygamma and the first inputs of zeta 
 from __future__ import annotations
 
 from .pointwise import pointwise
-from .table import abs, exp, exp2, isnan, log, log1p, maximum, sign, where, zero  # noqa: A004
+from .table import abs, exp, exp2, isnan, log, log1p, maximum, sign, where, zero
 
 INF = float("inf")
 

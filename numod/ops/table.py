@@ -26,12 +26,12 @@ sub = pointwise("sub", "x - y", dx=lambda g: g, dy=lambda g: -g, accepts=NUMBER,
 mul = pointwise("mul", "x * y", dx=lambda g, y: g * y, dy=lambda g, x: g * x, complex=True)
 div = pointwise("div", "x / y", dx=lambda g, y: g / y, dy=lambda g, y, out: -g * out / y, result="float", complex="complex_quotient(x, y)")
 neg = pointwise("neg", "-x", dx=lambda g: -g, accepts=NUMBER, complex=True)
-abs = pointwise("abs", "fabs(x)", integer="x if x >= 0 else -x", dx=lambda g, x: g * sign(x), accepts=NUMBER)  # noqa: A001
+abs = pointwise("abs", "fabs(x)", integer="x if x >= 0 else -x", dx=lambda g, x: g * sign(x), accepts=NUMBER)
 add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y, complex=True)
 nonnegative = Formula("nonnegative", "x >= 0", {}, result="bool", complex="x.real >= 0")
 square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x, complex=True)
 reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * out * out, result="float", complex=True)
-pow = pointwise(  # noqa: A001
+pow = pointwise(
     "pow", "power(x, y)", integer="x ** (y if y >= 0 else y & 1) if y >= 0 or x == 1 or x == -1 else 0",
     dx=lambda g, x, y: where(y == 0.0, 0.0, g * y * pow(x, y - 1.0)),
     dy=lambda g, x, y, out: where((x == 0.0) & nonnegative.express(y), 0.0, g * out * log(x)), complex="complex_power(x, y)",
@@ -109,7 +109,7 @@ sign = pointwise("sign", "int(x > 0) - int(x < 0)", dx=zero)
 floor = pointwise("floor", "floor(x)", integer="x", dx=zero, accepts=NUMBER)
 ceil = pointwise("ceil", "ceil(x)", integer="x", dx=zero, accepts=NUMBER)
 trunc = pointwise("trunc", "trunc(x)", integer="x", dx=zero, accepts=NUMBER)
-round = pointwise("round", "round_even(x)", integer="x", dx=zero, accepts=NUMBER)  # noqa: A001
+round = pointwise("round", "round_even(x)", integer="x", dx=zero, accepts=NUMBER)
 frac = pointwise("frac", lambda x: x - trunc(x), dx=lambda g: g, accepts=FLOAT)
 copysign = pointwise("copysign", "copysign(x, y)", dx=lambda g, x, out: where(x == 0.0, 0.0, g * out / x), dy=zero, result="float")
 heaviside = pointwise("heaviside", lambda x, values: where(x == 0, values, where(x > 0, 1, where(isnan(x), x, 0))), dx=zero, dvalues=zero)

@@ -9,7 +9,7 @@ from ..dtypes import dtype as DType
 __all__ = ["GradScaler", "autocast"]
 
 
-class autocast(amp.autocast):  # noqa: N801  PyTorch's name
+class autocast(amp.autocast):
     """`numod.amp.autocast("cpu", ...)`."""
 
     def __init__(self, enabled: bool = True, dtype: DType = bfloat16, cache_enabled: bool = True) -> None:

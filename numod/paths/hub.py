@@ -35,7 +35,7 @@ def set_dir(d: str | os.PathLike) -> None:
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
     """Write what is at the URL to the file. Raises RuntimeError where its SHA-256 does not begin with `hash_prefix`."""
-    with urlopen(Request(url, headers={"User-Agent": "numod.hub"})) as source:  # noqa: S310  the caller's URL
+    with urlopen(Request(url, headers={"User-Agent": "numod.hub"})) as source:  # the caller's URL
         data = source.read()
     if hash_prefix and not (found := hashlib.sha256(data).hexdigest()).startswith(hash_prefix):
         raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found}")')

@@ -58,10 +58,10 @@ def annotate(the_type: Any, the_value: Any) -> Any:
     return the_value
 
 
-Attribute = lambda value, type: value  # noqa: A002, E731
+Attribute = lambda value, type: value  # noqa: E731
 
 
-def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001
+def isinstance(obj: Any, target_type: Any) -> bool:
     """Python's, of types with parameters (`List[int]`) too, whose parameters do not count."""
     kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
     return _isinstance(obj, tuple(getattr(each, "__origin__", each) for each in kinds))

@@ -26,23 +26,23 @@ def _greatest(x: Tensor) -> float:
     return numod.inf if x.dtype.is_floating_point else numod.iinfo(x.dtype).max
 
 
-def _spread(input: Tensor, mask: Tensor) -> Tensor:  # noqa: A002
+def _spread(input: Tensor, mask: Tensor) -> Tensor:
     """The mask over the shape of the input. Raises IndexError where it has more dimensions."""
     if mask.ndim > input.ndim:
         raise IndexError("_input_mask expected broadcastable mask (got mask dimensionality higher than of the input)")
     return mask.to(numod.bool).broadcast_to(input.shape)
 
 
-def _filled(input: Tensor, mask: Tensor | None, value: float) -> Tensor:  # noqa: A002
+def _filled(input: Tensor, mask: Tensor | None, value: float) -> Tensor:
     return input if mask is None else numod.where(_spread(input, mask), input, numod.tensor(value, dtype=input.dtype, device=input.device))
 
 
-def _dims(input: Tensor, dim: Dims) -> tuple[int, ...]:  # noqa: A002
+def _dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
     """All dimensions where none is named."""
     return tuple(range(input.ndim)) if dim is None or dim == () else (dim,) if isinstance(dim, int) else tuple(dim)
 
 
-def _widened(input: Tensor, dtype: DType | None) -> DType:  # noqa: A002
+def _widened(input: Tensor, dtype: DType | None) -> DType:
     return dtype or (input.dtype if input.is_floating_point() else numod.int64)
 
 
@@ -52,12 +52,12 @@ def _named(function: Callable, name: str, text: str) -> Callable:
     return function
 
 
-def sum(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A001, A002
+def sum(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The sum of the elements where `mask` is true; 0 where there are none."""
     return numod.sum(_filled(input, mask, 0), _dims(input, dim), bool(keepdim), dtype=_widened(input, dtype))
 
 
-def prod(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A002
+def prod(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The product of the elements where `mask` is true; 1 where there are none."""
     result = _filled(input, mask, 1).to(_widened(input, dtype))
     for d in sorted((each % builtins.max(input.ndim, 1) for each in _dims(input, dim)), reverse=True):
@@ -66,14 +66,14 @@ def prod(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType
 
 
 def _extreme(name: str, ending: Callable) -> Callable:
-    def reduction(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A002
+    def reduction(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
         return getattr(numod, name)(_filled(input, mask, ending(input)), _dims(input, dim), bool(keepdim)).to(dtype or input.dtype)
 
     return _named(reduction, name, f"{name} of the elements where `mask` is true.")
 
 
 def _place(name: str, ending: Callable) -> Callable:
-    def reduction(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A002
+    def reduction(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
         return getattr(numod, name)(_filled(input, mask, ending(input)), dim, bool(keepdim)).to(dtype or input.dtype)
 
     return _named(reduction, name, f"The place of {name[3:]} of the elements where `mask` is true, in the dtype of the input, as in PyTorch.")
@@ -83,7 +83,7 @@ amax, amin, argmax, argmin = _extreme("amax", _least), _extreme("amin", _greates
 
 
 def _running(name: str, identity: int) -> Callable:
-    def scan(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A002
+    def scan(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
         return getattr(numod, name)(_filled(input, mask, identity), dim, dtype=dtype or input.dtype)
 
     return _named(scan, name, f"{name} where what is masked out counts as {identity}.")
@@ -92,7 +92,7 @@ def _running(name: str, identity: int) -> Callable:
 cumsum, cumprod = _running("cumsum", 0), _running("cumprod", 1)
 
 
-def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A002
+def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The mean of the elements where `mask` is true; NaN where there are none. Raises ValueError for integers without a floating `dtype`."""
     dtype = dtype or input.dtype
     if not dtype.is_floating_point:
@@ -100,12 +100,12 @@ def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType
     return sum(input, dim, keepdim=keepdim, dtype=dtype, mask=mask) / _count(input, dim, keepdim, mask)
 
 
-def _count(input: Tensor, dim: Dims, keepdim: bool, mask: Tensor | None) -> Tensor:  # noqa: A002
+def _count(input: Tensor, dim: Dims, keepdim: bool, mask: Tensor | None) -> Tensor:
     whole = numod.ones(input.shape, dtype=numod.bool, device=input.device) if mask is None else _spread(input, mask)
     return numod.sum(whole, _dims(input, dim), bool(keepdim))
 
 
-def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A002
+def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The lower median of the elements where `mask` is true; NaN where there are none, which is a ValueError for integers."""
     floating = input.is_floating_point()
     result = numod.nanmedian(_filled(input if floating else input.float(), mask, numod.nan), dim, bool(keepdim)).values
@@ -114,32 +114,32 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DType 
     return result if floating else result.to(dtype or input.dtype)
 
 
-def logsumexp(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A002
+def logsumexp(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The logarithm of the sum of exponentials of the elements where `mask` is true."""
     return numod.logsumexp(_filled(input, mask, _least(input)), _dims(input, dim), bool(keepdim)).to(dtype or input.dtype)
 
 
 def logaddexp(
-    input: Tensor, other: Tensor, *, dtype: DType | None = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None  # noqa: A002
+    input: Tensor, other: Tensor, *, dtype: DType | None = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None
 ) -> Tensor:
     """log(exp(input) + exp(other)), without what the masks take out."""
     return numod.logaddexp(_filled(input, input_mask, _least(input)), _filled(other, other_mask, _least(other))).to(dtype or input.dtype)
 
 
 def norm(
-    input: Tensor, ord: float = 2.0, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None  # noqa: A002
+    input: Tensor, ord: float = 2.0, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """The vector norm of the elements where `mask` is true."""
     return numod.linalg.vector_norm(_filled(input, mask, numod.inf if ord < 0 else 0), ord, _dims(input, dim), bool(keepdim), dtype=dtype)
 
 
-def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A002
+def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The elements where `mask` is true, divided by their norm; 0 elsewhere."""
     return _filled(input, mask, 0) / norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask).clamp_min(eps)
 
 
 def var(
-    input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: DType | None = None,  # noqa: A002
+    input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
     """The variance of the elements where `mask` is true: the sum of squared distances from their mean over their number less `correction` (1)."""
@@ -154,23 +154,23 @@ def var(
 
 
 def std(
-    input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: DType | None = None,  # noqa: A002
+    input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool = False, dtype: DType | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
     """The root of the variance."""
     return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
-def softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A002
+def softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """Softmax over the elements where `mask` is true; 0 elsewhere."""
     return numod.softmax(_filled(input, mask, _least(input)), dim, dtype=dtype or input.dtype)
 
 
-def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A002
+def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The logarithm of softmax."""
     return numod.log_softmax(_filled(input, mask, _least(input)), dim, dtype=dtype or input.dtype)
 
 
-def softmin(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # noqa: A002
+def softmin(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """Softmax of the negative."""
     return numod.nn.functional.softmin(_filled(input, mask, _greatest(input)), dim, dtype=dtype or input.dtype)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import multiprocessing as _python
 from collections.abc import Callable
-from multiprocessing import *  # noqa: F403
+from multiprocessing import *
 from typing import Any
 
-__all__ = _python.__all__ + [  # noqa: RUF005
+__all__ = _python.__all__ + [
     "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
 ]  # fmt: skip
 

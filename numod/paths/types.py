@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builtins import bool as _bool, float as _float, int as _int, str as _str  # noqa: F401
+from builtins import bool as _bool, float as _float, int as _int, str as _str
 from collections.abc import Sequence
 from typing import Any
 

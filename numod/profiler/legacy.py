@@ -17,7 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class profile(_profile):  # noqa: N801
+class profile(_profile):
     """`numod.profiler.profile` without schedule and steps, which also offers the results' methods itself; does nothing unless `enabled`."""
 
     def __init__(
@@ -55,7 +55,7 @@ class profile(_profile):  # noqa: N801
         return self.events().self_cpu_time_total
 
 
-class emit_nvtx(AbstractContextManager):  # noqa: N801
+class emit_nvtx(AbstractContextManager):
     """Accepted for compatibility: no ranges are sent to NVIDIA's tools. numod's profiler records the same slices."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
@@ -65,5 +65,5 @@ class emit_nvtx(AbstractContextManager):  # noqa: N801
         """Nothing to stop."""
 
 
-class emit_itt(emit_nvtx):  # noqa: N801
+class emit_itt(emit_nvtx):
     """The same for Intel's."""

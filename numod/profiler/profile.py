@@ -53,7 +53,7 @@ def kineto_available() -> bool:
     return False
 
 
-class profile:  # noqa: N801  PyTorch's name
+class profile:
     """Record what runs in the block: ops, gradients, kernels, compilations, modules, optimizer steps.
 
     `record_shapes`: inputs' shapes; `with_flops`: operations and bytes by them; `profile_memory`: buffers made and freed; `with_stack`: the
@@ -264,7 +264,7 @@ class profile:  # noqa: N801  PyTorch's name
         return self._trace_id
 
 
-class record_function:  # noqa: N801
+class record_function:
     """A user-defined slice, as a context or decorator. Does nothing while no profiler is active."""
 
     def __init__(self, name: str, args: str | None = None) -> None:

@@ -48,7 +48,7 @@ def mark(msg: str) -> None:
 
 
 @contextmanager
-def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:  # noqa: A001  PyTorch's name
+def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
     """Context or decorator: the block or function is a range. `msg` is formatted with the other arguments."""
     range_push(msg.format(*args, **kwargs))
     try:

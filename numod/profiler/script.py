@@ -30,7 +30,7 @@ def run_script(path: str, arguments: list[str], within: AbstractContextManager) 
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
-    except Exception as error:  # noqa: BLE001  whatever the script raises is its own
+    except Exception as error:  # whatever the script raises is its own
         place = error.__traceback__
         while place is not None and place.tb_frame.f_code.co_filename != path:
             place = place.tb_next  # without our own frames

@@ -59,7 +59,7 @@ def _restored(flat: Tensor, location: str, path: object) -> Tensor:
         return flat
     try:
         return flat.to(Device(location))
-    except Exception as error:  # noqa: BLE001  a missing GPU fails in many ways, and each of them means the same
+    except Exception as error:  # a missing GPU fails in many ways, and each of them means the same
         reason = f"it was saved on the device {location!r}, which is not to be had here; load it with map_location='cpu'"
         try:
             refuse(path, reason)

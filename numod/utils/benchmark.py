@@ -187,7 +187,7 @@ class Timer:
     """
 
     def __init__(
-        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Callable[[], float] = timeit.default_timer, globals: dict[str, Any] | None = None,  # noqa: A002
+        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Callable[[], float] = timeit.default_timer, globals: dict[str, Any] | None = None,
         label: str | None = None, sub_label: str | None = None, description: str | None = None, env: str | None = None, num_threads: int = 1, language: str | Language = Language.PYTHON,
     ) -> None:
         if not isinstance(stmt, str):

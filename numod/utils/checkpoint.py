@@ -53,7 +53,7 @@ def checkpoint(
 
 
 def checkpoint_sequential(
-    functions: Iterable[Callable], segments: int, input: object, use_reentrant: bool | None = None, preserve_rng_state: bool = True  # noqa: A002
+    functions: Iterable[Callable], segments: int, input: object, use_reentrant: bool | None = None, preserve_rng_state: bool = True
 ) -> object:
     """A Sequential, or a list of functions, applied to `input` in `segments` parts of equal length, all but the last checkpointed."""
     functions = list(functions)
@@ -61,7 +61,7 @@ def checkpoint_sequential(
         raise ValueError(f"checkpoint_sequential: segments must be between 1 and the number of functions ({len(functions)}), got {segments}")
     size = len(functions) // segments
     for start in range(0, size * (segments - 1), size):
-        input = checkpoint(_chain(functions[start : start + size]), input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)  # noqa: A001
+        input = checkpoint(_chain(functions[start : start + size]), input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
     return _chain(functions[size * (segments - 1) :])(input)
 
 

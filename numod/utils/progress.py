@@ -19,7 +19,7 @@ Item = TypeVar("Item")
 _running: list[progress] = []  # outermost first
 
 
-class progress(Generic[Item]):  # noqa: N801  used like a function
+class progress(Generic[Item]):  # used like a function
     """Iterate over `iterable`, with its progress on `file` (stderr). `total` replaces `len(iterable)`; `note(...)` sets a text shown after it."""
 
     def __init__(

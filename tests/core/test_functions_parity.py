@@ -131,10 +131,10 @@ def evaluated(library, expression, write=False, grad=True):
         target = names[expression[0]]
     try:
         if write:
-            exec(expression, names)  # noqa: S102
+            exec(expression, names)
             result = target
         else:
-            result = eval(expression, names)  # noqa: S307
+            result = eval(expression, names)
     except Exception as error:
         return type(error), [], {}
     return None, flattened(result), gradients_of(library, flattened(result), leaves)

@@ -73,7 +73,7 @@ def _search(kind: str, mode: str, seeds: range, queue: object) -> None:
     try:
         for seed in seeds:
             check(seed, mode, WRAPPED[kind])
-    except BaseException as failure:  # noqa: BLE001  whatever it is, the parent shall say it
+    except BaseException as failure:  # whatever it is, the parent shall say it
         outcome = f"{type(failure).__name__}: {failure}"
     queue.put(outcome)
 

@@ -12,7 +12,7 @@ from numod.graph import compile as compiled_natively
 from numod.nn import functional as F
 
 
-def compile(function: object = None, **options: object) -> object:  # noqa: A001
+def compile(function: object = None, **options: object) -> object:
     """As kernels in turn, which costs no compilation."""
     return compiled_natively(function, options={"linked": False}, **options)
 

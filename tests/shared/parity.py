@@ -87,9 +87,9 @@ def compare_modules(modules: tuple, call: Callable) -> None:
 
 def same_error(call: Callable, text: bool = False) -> None:
     """`call(library)` raises the same type of exception with both, and with `text` the same message."""
-    with pytest.raises(Exception) as theirs:  # noqa: B017, PT011  PyTorch says which
+    with pytest.raises(Exception) as theirs:  # PyTorch says which
         call(torch)
-    with pytest.raises(Exception) as ours:  # noqa: B017, PT011
+    with pytest.raises(Exception) as ours:
         call(numod)
     assert issubclass(ours.type, theirs.type) or ours.type.__name__ == theirs.type.__name__.lstrip("_"), (ours.value, theirs.value)
     assert not text or plain(ours.value) == plain(theirs.value)

@@ -86,7 +86,7 @@ class Program:
     def function(self, parameters: list[numod.Tensor]) -> Callable:
         """The function, over these parameters."""
         space = _space(parameters)
-        exec(compile(self.text(), f"<program {self.seed}>", "exec"), space)  # noqa: S102  our own text
+        exec(compile(self.text(), f"<program {self.seed}>", "exec"), space)  # our own text
         return space["program"]
 
 
@@ -176,7 +176,7 @@ def _runs(program: Program) -> bool:
         world = World(program)
         for turn in range(3):
             world.call(turn)
-    except Exception:  # noqa: BLE001  whatever PyTorch's rules forbid is no program
+    except Exception:  # whatever PyTorch's rules forbid is no program
         return False
     return True
 
@@ -211,10 +211,10 @@ def _extend(source: random.Random, program: Program, space: dict) -> None:
     before = dict(space)
     try:
         with np.errstate(all="ignore"):
-            exec(line, space)  # noqa: S102  our own text
+            exec(line, space)  # our own text
         if any(isinstance(each, numod.Tensor) and each.numel() > 200 for each in space.values()):
             raise ValueError
-    except Exception:  # noqa: BLE001  not for these shapes
+    except Exception:  # not for these shapes
         space.clear()
         space.update(before)
         return
@@ -246,7 +246,7 @@ def difference(program: Program, wrap: Callable, turns: int = 3, exact: bool = F
         expected = eager.call(turn)
         try:
             found = other.call(turn)
-        except Exception as error:  # noqa: BLE001  to be told with the program
+        except Exception as error:  # to be told with the program
             if str(error).startswith("compile: "):
                 return None  # refused, clearly
             return f"call {turn}: {type(error).__name__}: {error}"

@@ -520,7 +520,7 @@ def test_streams_have_no_order_to_choose():
 
 def test_a_stream_longer_than_it_said_warns():
     loader = DataLoader(Stream(4, reported=3), batch_size=None)
-    assert [each for each in loader] == [0, 1, 2, 3]  # noqa: C416  list() would ask for the length: no warning before anybody relied on the length
+    assert [each for each in loader] == [0, 1, 2, 3]  # list() would ask for the length: no warning before anybody relied on the length
     assert len(loader) == 3
     with pytest.warns(UserWarning, match="was reported to be 3 .* 4 samples"):
         list(loader)

@@ -197,7 +197,7 @@ def test_streams():
 
 def test_a_stream_that_every_worker_reads_whole_warns():
     loader = DataLoader(Stream(1, whole=True), batch_size=None, num_workers=2)
-    assert [each for each in loader] == [0, 0]  # noqa: C416  list() would ask for the length
+    assert [each for each in loader] == [0, 0]  # list() would ask for the length
     assert len(loader) == 1
     with pytest.warns(UserWarning, match="reported to be 1 .* 2 samples have been fetched. For multiprocessing .*every worker reads all of it"):
         list(loader)

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-def relu(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0)."""
     return input.relu_() if inplace else apply(t.relu, (input,))
 
@@ -83,14 +83,14 @@ softsign, tanhshrink, tanh, sigmoid = (_activation(row, inplace=False) for row i
 
 
 @with_out
-def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:  # noqa: A002
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """sign(x) max(|x| - lambd, 0). Raises RuntimeError for a negative `lambd`."""
     if lambd < 0:
         raise RuntimeError(f"lambda must be in range [0, {dtypes.finfo(input.dtype).max:g}] for input dtype {input.dtype.short}, but found {lambd}")
     return t.softshrink(input, lambd)
 
 
-def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:  # noqa: A002
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x clamped to [min_val, max_val]; integers stay integers. Raises ValueError if min_val > max_val."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
@@ -103,12 +103,12 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return input
 
 
-def relu6(input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x, 0), 6)."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
-def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:  # noqa: A002
+def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
     """x times the standard normal cumulative distribution function of x, or its approximation by tanh. Hendrycks and Gimpel, 2016."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
@@ -116,7 +116,7 @@ def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None)
     return row(input) if out is None else f.write_out(row, (input,), out)
 
 
-def prelu(input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where positive, else weight * x; one weight, or one per channel (dimension 1)."""
     if weight.ndim > 1:
         raise RuntimeError(f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
@@ -134,7 +134,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
 Tensor.prelu = prelu  # PyTorch has the method too
 
 
-def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:  # noqa: A002
+def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
     """leaky_relu with a random slope per element in training, else with the mean slope."""
     if lower > upper:
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
@@ -145,7 +145,7 @@ def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, trainin
     return t.leaky_relu(input, slope)
 
 
-def glu(input: Tensor, dim: int = -1) -> Tensor:  # noqa: A002
+def glu(input: Tensor, dim: int = -1) -> Tensor:
     """First half times sigmoid of the second half of a dimension."""
     if input.ndim == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
@@ -160,17 +160,17 @@ def _softmax_dim(name: str, ndim: int) -> int:
     return 0 if ndim in (0, 1, 3) else 1
 
 
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:  # noqa: A002
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
     """exp(x) / sum(exp(x)) along a dimension."""
     return f.softmax(input, _softmax_dim("softmax", input.ndim) if dim is None else dim, dtype)
 
 
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:  # noqa: A002
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
     """Logarithm of softmax."""
     return f.log_softmax(input, _softmax_dim("log_softmax", input.ndim) if dim is None else dim, dtype)
 
 
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:  # noqa: A002
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: object = None) -> Tensor:
     """softmax of -x."""
     return softmax(-input, dim, dtype=dtype)
 
@@ -192,7 +192,7 @@ def _over_input(function: Callable) -> Callable:
     """The in-place form of the function."""
     parameters = signature_of(function).parameters
 
-    def in_place(input: Tensor, *values: object, **named: object) -> Tensor:  # noqa: A002
+    def in_place(input: Tensor, *values: object, **named: object) -> Tensor:
         return function(input, *values, **named, inplace=True)
 
     in_place.__name__ = in_place.__qualname__ = f"{function.__name__}_"

@@ -85,7 +85,7 @@ def _convolution(ndim: int) -> Callable:
     name = f"conv{ndim}d"
 
     def function(
-        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1, padding: int | Sequence[int] | str = 0,  # noqa: A002
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1, padding: int | Sequence[int] | str = 0,
         dilation: int | Sequence[int] = 1, groups: int = 1,
     ) -> Tensor:
         stride, dilation = spread("stride", stride, ndim), spread("dilation", dilation, ndim)
@@ -120,7 +120,7 @@ def _transposed(ndim: int) -> Callable:
     name = f"conv_transpose{ndim}d"
 
     def function(
-        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,  # noqa: A002
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
         output_padding: int | Sequence[int] = 0, groups: int = 1, dilation: int | Sequence[int] = 1,
     ) -> Tensor:
         features = weight.shape[1] * groups if weight.ndim > 1 else 0

@@ -12,7 +12,7 @@ __all__ = ["cosine_similarity", "normalize", "pairwise_distance", "pdist"]
 pdist = f.pdist
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """x divided by its norm along a dimension, or by eps if that is greater."""
     length = t.clamp_min(f.norm(input, p, dim, True), eps)
     return input / length if out is None else f.div(input, length, out=out)

@@ -18,7 +18,7 @@ def _check(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """In training each element is zeroed with probability p, else divided by 1 - p; in evaluation unchanged. Srivastava et al., 2014."""
     _check(p)
     if not training or p == 0.0:
@@ -27,18 +27,18 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     return f.copy_(input, result) if inplace else result
 
 
-def _kept(input: Tensor, p: float) -> Tensor:  # noqa: A002
+def _kept(input: Tensor, p: float) -> Tensor:
     """A mask over the first two dimensions: 1 with probability 1 - p, else 0."""
     shape = (*input.shape[:2], *(1,) * (input.ndim - 2))
     return (random.rand(shape, dtype=input.dtype, device=input.device) >= p).to(input.dtype)
 
 
-def _expect_channels(input: Tensor) -> None:  # noqa: A002
+def _expect_channels(input: Tensor) -> None:
     if input.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
 
 
-def _channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:  # noqa: A002
+def _channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     if not training or p == 0.0:
         return input
     _expect_channels(input)
@@ -46,7 +46,7 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     return f.copy_(input, result) if inplace else result
 
 
-def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of (N, C, L) or (C, L) dropped."""
     _check(p)
     if input.ndim not in (2, 3):
@@ -54,7 +54,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channels(input, p, training, inplace) if input.ndim == 3 else _channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
 
 
-def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of (N, C, H, W) dropped. Tompson et al., 2015."""
     _check(p)
     if input.ndim not in (3, 4):
@@ -64,7 +64,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channels(input, p, training, inplace)
 
 
-def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:  # noqa: A002
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of (N, C, D, H, W) or (C, D, H, W) dropped."""
     _check(p)
     if input.ndim not in (4, 5):
@@ -72,7 +72,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _channels(input, p, training, inplace) if input.ndim != 4 else _channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
 
 
-def _alpha(input: Tensor, kept: Tensor, p: float, inplace: bool) -> Tensor:  # noqa: A002
+def _alpha(input: Tensor, kept: Tensor, p: float, inplace: bool) -> Tensor:
     """Dropped elements become SELU's lower limit, and all are rescaled to mean 0 and variance 1."""
     if p == 1.0:
         result = input * 0.0
@@ -82,7 +82,7 @@ def _alpha(input: Tensor, kept: Tensor, p: float, inplace: bool) -> Tensor:  # n
     return f.copy_(input, result) if inplace else result
 
 
-def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:  # noqa: A002
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout that keeps the mean and variance of SELU networks. Klambauer et al., 2017."""
     _check(p)
     if not training or p == 0.0:
@@ -90,7 +90,7 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     return _alpha(input, (random.rand(input.shape, dtype=input.dtype, device=input.device) >= p).to(input.dtype), p, inplace)
 
 
-def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:  # noqa: A002
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Alpha dropout of whole channels."""
     _check(p)
     if not training or p == 0.0:

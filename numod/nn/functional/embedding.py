@@ -13,7 +13,7 @@ __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
 def embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,  # noqa: A002
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
     """Rows of weight (count, size) at indices of any shape -> (..., size). Row `padding_idx` gets no gradient.
@@ -40,7 +40,7 @@ def _row(index: int | None, count: int, error: Exception) -> int | None:
     return None if index is None else index % count
 
 
-def _indices(input: Tensor) -> Tensor:  # noqa: A002
+def _indices(input: Tensor) -> Tensor:
     if not isinstance(input, Tensor):
         raise TypeError(f"embedding(): argument 'indices' must be Tensor, not {type(input).__name__}")
     if input.dtype not in (dtypes.int64, dtypes.int32):
@@ -66,7 +66,7 @@ def _by_frequency(rows: Tensor, indices: Tensor, count: int) -> Tensor:
 
 
 def embedding_bag(
-    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2, scale_grad_by_freq: bool = False,  # noqa: A002
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2, scale_grad_by_freq: bool = False,
     mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:
     """The sum, mean or maximum of the rows of each bag -> (bags, size). input is (bags, n), or a vector with the `offsets` where bags begin.
@@ -102,7 +102,7 @@ def embedding_bag(
     return total / t.clamp_min(sizes, 1.0).unsqueeze(1)
 
 
-def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, mode: str) -> None:  # noqa: A002
+def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, mode: str) -> None:
     if shares is None:
         return
     if mode != "sum":
@@ -113,7 +113,7 @@ def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, 
         raise RuntimeError(f"embedding_bag: expected per_sample_weights of weight's dtype {weight.dtype}, got {shares.dtype}; convert them with .to(weight.dtype)")
 
 
-def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, Tensor, int]:  # noqa: A002
+def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, Tensor, int]:
     """(the indices as a vector, the bag of each, number of bags)."""
     if input.ndim == 2:
         if offsets is not None:

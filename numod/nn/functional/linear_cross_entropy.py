@@ -36,7 +36,7 @@ class LinearCrossEntropyOptions:
 
 
 def linear_cross_entropy(
-    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: str = "mean",  # noqa: A002
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: str = "mean",
     ignore_index: int | None = None, label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
 ) -> Tensor:
     """cross_entropy of input (N, in) or (in,) times linear_weight (C, ..., in) with target (N, ...) of classes or (N, C, ...) of probabilities.

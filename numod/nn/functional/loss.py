@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *numbers: float | Tensor) -> Tensor:  # noqa: A002
+def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *numbers: float | Tensor) -> Tensor:
     """A row of input and target, reduced; in a single pass if all are contiguous and of one shape."""
     own, other = input._layout, target._layout
     if own.shape != other.shape:
@@ -34,25 +34,25 @@ def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *nu
     return reduced(row(input, target, *numbers), reduction)
 
 
-def _weighted(loss: Tensor, input: Tensor, weight: Tensor) -> Tensor:  # noqa: A002
+def _weighted(loss: Tensor, input: Tensor, weight: Tensor) -> Tensor:
     if weight.shape != input.shape:
         raise ValueError("Weights and input must have the same size.")
     return loss * weight
 
 
 @with_legacy
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # noqa: A002
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Mean (or sum) of squared differences; with a weight per element, the weighted mean."""
     return _weighted_mean(t.squared_error, input, target, reduction, weight)
 
 
 @with_legacy
-def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:  # noqa: A002
+def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Mean (or sum) of absolute differences; with a weight per element, the weighted mean."""
     return _weighted_mean(t.absolute_error, input, target, reduction, weight)
 
 
-def _weighted_mean(row: object, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None) -> Tensor:  # noqa: A002
+def _weighted_mean(row: object, input: Tensor, target: Tensor, reduction: str, weight: Tensor | None) -> Tensor:
     if weight is None:
         return _elementwise(row, input, target, reduction)
     loss = _weighted(_elementwise(row, input, target, "none"), input, weight)
@@ -60,14 +60,14 @@ def _weighted_mean(row: object, input: Tensor, target: Tensor, reduction: str, w
 
 
 @with_legacy
-def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:  # noqa: A002
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """Squared below `beta`, absolute above. Girshick, Fast R-CNN, 2015."""
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     return l1_loss(input, target, reduction=reduction) if beta == 0 else _elementwise(t.smooth_l1, input, target, reduction, beta)
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:  # noqa: A002
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
     """Half the square below `delta`, linear above. Huber, 1964."""
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
@@ -77,7 +77,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 
 @with_legacy
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:  # noqa: A002
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """-(target log x + (1 - target) log(1 - x)), with logarithms clamped to at least -100. Raises ValueError for other shapes, RuntimeError for x outside [0, 1]."""
     if target.shape != input.shape:
         raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size.")
@@ -91,7 +91,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
 
 @with_legacy
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,  # noqa: A002
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
 ) -> Tensor:
     """binary_cross_entropy of sigmoid(x), numerically stable; `pos_weight` multiplies the loss of positive targets."""
     if target.shape != input.shape:
@@ -105,7 +105,7 @@ def binary_cross_entropy_with_logits(
 
 
 @with_legacy
-def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:  # noqa: A002
+def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target * (log target - input), input being log-probabilities; reduction "batchmean" divides the sum by the batch size."""
     if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
         raise RuntimeError("kl_div: Integral inputs not supported.")
@@ -118,14 +118,14 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
 
 
 @partial(with_legacy, before="ignore_index")
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:  # noqa: A002
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """-input[target] for log-probabilities (N, C, ...) or (C,) and class indices; the mean is weighted by the classes' weights."""
     return _class_loss(input, target, weight, ignore_index, reduction, lambda x, safe: -f.gather(x, 1, safe.unsqueeze(1)).squeeze(1))
 
 
 @partial(with_legacy, before="ignore_index")
 def cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0,  # noqa: A002
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0,
 ) -> Tensor:
     """Cross-entropy of logits (N, C, ...) or (C,) and class indices (N, ...) or probabilities (N, C, ...).
 

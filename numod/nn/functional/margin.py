@@ -30,20 +30,20 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
 
 
 @with_legacy
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:  # noqa: A002
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """The distance where target is 1, max(0, margin - distance) where it is -1."""
     zero = input.new_zeros(())
     return reduced(f.where(target != 1, t.clamp_min(margin - input, 0.0), zero) + f.where(target != -1, input, zero), reduction)
 
 
 @with_legacy
-def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:  # noqa: A002
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)), target 1 or -1."""
     return reduced(t.softplus(input * -target.to(input.dtype), 1.0, 1e30), reduction)
 
 
 @with_legacy
-def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:  # noqa: A002
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """The mean over classes of binary cross-entropies of logits (..., C) with targets 0 and 1."""
     loss = -(target * t.logsigmoid(input) + (1 - target) * t.logsigmoid(-input))
     loss = loss if weight is None else loss * weight
@@ -51,7 +51,7 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
 
 
 @with_legacy
-def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:  # noqa: A002
+def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """sum over target classes j and others i of max(0, 1 - (x[j] - x[i])) / C, for (N, C) or (C); targets end at the first -1."""
     _expect_classes("multilabel_margin_loss", input)
     if target.shape != input.shape:
@@ -74,7 +74,7 @@ def _expect_classes(name: str, x: Tensor) -> None:
 
 
 @with_legacy
-def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:  # noqa: A002
+def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
     """The mean over other classes of max(0, margin - x[target] + x[i]) ** p, times the target's weight, for (N, C) or (C)."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -135,7 +135,7 @@ def triplet_margin_with_distance_loss(
 
 
 @partial(with_legacy, before="eps")
-def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> Tensor:  # noqa: A002
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> Tensor:
     """-log of the Poisson probability of target at rate exp(input) (or input); `full` adds Stirling's term of target!."""
     loss = t.exp(input) - target * input if log_input else input - target * t.log(input + eps)
     if full:
@@ -144,7 +144,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
     return reduced(loss, reduction)
 
 
-def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:  # noqa: A002
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
     """(log var + (input - target)^2 / var) / 2, var not below eps; `full` adds the constant. Nix and Weigend, 1994."""
     if isinstance(var, (int, float)):
         if var < 0:

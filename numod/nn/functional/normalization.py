@@ -17,7 +17,7 @@ from .pooling import avg_pool2d, avg_pool3d
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
 
 
-def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:  # noqa: A002
+def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, which must be `normalized_shape`. Ba, Kiros and Hinton, 2016."""
     if normalized_shape.__class__ is tuple:
         ready = _ready(input._layout, None if weight is None else weight._layout, None if bias is None else bias._layout, *normalized_shape)
@@ -65,7 +65,7 @@ def _normalized(name: str, x: Tensor, shape: Sequence[int], weight: Tensor | Non
     return shape
 
 
-def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:  # noqa: A002
+def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """x / sqrt(mean(x ** 2) + eps) * weight over the last dimensions; eps is the dtype's by default. Zhang and Sennrich, 2019."""
     if input.ndim == 0:
         raise ValueError("Input tensor must have at least 1 dimensions, but got 0")
@@ -78,7 +78,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
     return (result if weight is None else result * weight).to(input.dtype)
 
 
-def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:  # noqa: A002
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
     """Normalised over groups of channels of (N, C, ...), then scaled and shifted by channel. Wu and He, 2018."""
     if input.ndim < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
@@ -110,7 +110,7 @@ def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
 
 
 def batch_norm(
-    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None,  # noqa: A002
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None,
     training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:
     """Channels of (N, C, ...) normalised by the batch's mean and variance in training, which update the running ones; else by the running ones.
@@ -151,7 +151,7 @@ def _dense(each: Tensor | None) -> Tensor | None:
 
 
 def instance_norm(
-    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None,  # noqa: A002
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None,
     use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:
     """Each channel of each image normalised by itself. Ulyanov, Vedaldi and Lempitsky, 2016."""
@@ -174,7 +174,7 @@ def instance_norm(
     return _scaled(f.reshape(out, x.shape), weight, bias).to(input.dtype)
 
 
-def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:  # noqa: A002
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """x / (k + alpha * mean of squares over `size` neighbouring channels) ** beta. Krizhevsky et al., 2012."""
     if input.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")

@@ -20,7 +20,7 @@ FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_no
 
 
 def batch_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool,  # noqa: A002
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool,
     momentum: float, eps: float, cudnn_enabled: bool = True,
 ) -> Tensor:
     """`nn.functional.batch_norm`."""
@@ -28,7 +28,7 @@ def batch_norm(
 
 
 def instance_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: bool,  # noqa: A002
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: bool,
     momentum: float, eps: float, cudnn_enabled: bool = True,
 ) -> Tensor:
     """`nn.functional.instance_norm`."""
@@ -52,13 +52,13 @@ def embedding_bag(
 
 
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 0,  # noqa: A002
+    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 0,
 ) -> Tensor:
     """`nn.functional.binary_cross_entropy_with_logits`, its reduction 0, 1 or 2 for none, mean or sum."""
     return loss.binary_cross_entropy_with_logits(input, target, weight, pos_weight=pos_weight, reduction=_REDUCTIONS[reduction])
 
 
-def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:  # noqa: A002
+def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:
     """`nn.functional.kl_div`, its reduction 0, 1 or 2 for none, mean or sum."""
     return loss.kl_div(input, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
 
@@ -82,12 +82,12 @@ def ctc_loss(
     return ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
 
 
-def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:  # noqa: A002
+def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """`nn.functional.pad` with a constant."""
     return _padding.pad(input, pad, "constant", value)
 
 
-def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:  # noqa: A002
+def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
     """`nn.functional.grid_sample`, its modes by number."""
     return vision.grid_sample(input, grid, _MODES[interpolation_mode], _BORDERS[padding_mode], align_corners)
 
@@ -98,7 +98,7 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
 
 
 def convolution(
-    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,  # noqa: A002
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,
     output_padding: Sequence[int], groups: int,
 ) -> Tensor:
     """Convolution, or `transposed`, of as many dimensions as the weight has after its first two."""
@@ -108,70 +108,70 @@ def convolution(
     return getattr(_convolution, f"conv{ndim}d")(input, weight, bias, stride, padding, dilation, groups)
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> tuple[Tensor, Tensor]:  # noqa: A002
+def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> tuple[Tensor, Tensor]:
     """(maxima, indices)."""
     return pooling.adaptive_max_pool1d(input, output_size, return_indices=True)
 
 
 def max_pool1d_with_indices(
-    input: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int = 1, ceil_mode: bool = False,  # noqa: A002
+    input: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int = 1, ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """(maxima, indices)."""
     return pooling.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)
 
 
-def dropout_(input: Tensor, p: float, train: bool) -> Tensor:  # noqa: A002
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.dropout` in place."""
     return dropout(input, p, train, inplace=True)
 
 
-def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:  # noqa: A002
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Whole channels (N, C, ...) are zeroed."""
     return input * dropout(input.new_ones(tuple(input.shape[:2])), p, train).reshape((*input.shape[:2], *[1] * (input.ndim - 2)))
 
 
-def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:  # noqa: A002
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """The same in place."""
     return input.copy_(feature_dropout(input, p, train))
 
 
-def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:  # noqa: A002
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.alpha_dropout` in place."""
     return alpha_dropout(input, p, train, inplace=True)
 
 
-def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:  # noqa: A002
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout` in place."""
     return feature_alpha_dropout(input, p, train, inplace=True)
 
 
-def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:  # noqa: A002
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """`nn.functional.rrelu` in place."""
     return activation.rrelu(input, lower, upper, training, inplace=True)
 
 
-def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:  # noqa: A002
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """Norms of the slices along a dimension, which stays; of all elements for dim -1."""
     return f.norm(v, pow) if dim == -1 else f.norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], keepdim=True)
 
 
 def lstm_cell(
-    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None,  # noqa: A002
+    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The next (h, c) of (N, H) each."""
     return op.lstm_cell.apply((linear(input, w_ih, b_ih) + linear(hx[0], w_hh, b_hh), f.contiguous(hx[1])))
 
 
-def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:  # noqa: A002
+def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """The next h (N, H)."""
     return op.gru_cell.apply((linear(input, w_ih, b_ih), linear(hx, w_hh, b_hh), f.contiguous(hx)))
 
 
-def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:  # noqa: A002
+def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """tanh(W x + b + U h + c)."""
     return (linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)).tanh()
 
 
-def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:  # noqa: A002
+def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """relu(W x + b + U h + c)."""
     return (linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)).relu()

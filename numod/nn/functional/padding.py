@@ -13,7 +13,7 @@ from ...core.tensor import Tensor
 __all__ = ["pad"]
 
 
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:  # noqa: A002
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Padded by (left, right, top, bottom, ...) from the last dimension on; negative sizes crop.
 
     Modes: "constant" (of `value`), "reflect", "replicate", "circular". Raises RuntimeError for sizes that do not fit.

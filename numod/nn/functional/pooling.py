@@ -103,12 +103,12 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
     name = f"max_pool{ndim}d"
 
     def with_indices(
-        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = True,  # noqa: A002
+        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = True,
     ) -> tuple[Tensor, Tensor]:
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
     def pool(
-        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,  # noqa: A002
+        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         return _max(input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), return_indices)
 
@@ -127,7 +127,7 @@ def _avg_pool(ndim: int) -> Callable:
     name = f"avg_pool{ndim}d"
 
     def pool(
-        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True,  # noqa: A002
+        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Tensor:
         if divisor_override == 0:
@@ -141,7 +141,7 @@ def _avg_pool(ndim: int) -> Callable:
 def _lp_pool(ndim: int) -> Callable:
     average = _avg_pool(ndim)
 
-    def pool(input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False) -> Tensor:  # noqa: A002
+    def pool(input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False) -> Tensor:
         window = _tuple("kernel_size", kernel_size, ndim)
         count = 1
         for each in window:
@@ -155,10 +155,10 @@ def _lp_pool(ndim: int) -> Callable:
 def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
     name = f"adaptive_max_pool{ndim}d"
 
-    def with_indices(input: Tensor, output_size: Size, return_indices: bool = True) -> tuple[Tensor, Tensor]:  # noqa: A002
+    def with_indices(input: Tensor, output_size: Size, return_indices: bool = True) -> tuple[Tensor, Tensor]:
         return pool(input, output_size, True)
 
-    def pool(input: Tensor, output_size: Size, return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:  # noqa: A002
+    def pool(input: Tensor, output_size: Size, return_indices: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         return _max(input, _adaptive(name, input, output_size, ndim), return_indices)
 
     return _named(pool, name, "The greatest elements of windows that divide the input evenly into `output_size`."), _named(
@@ -169,7 +169,7 @@ def _adaptive_max(ndim: int) -> tuple[Callable, Callable]:
 def _adaptive_average(ndim: int) -> Callable:
     name = f"adaptive_avg_pool{ndim}d"
 
-    def pool(input: Tensor, output_size: Size) -> Tensor:  # noqa: A002
+    def pool(input: Tensor, output_size: Size) -> Tensor:
         parameters = _adaptive(name, input, output_size, ndim)
         return op.average_pool.apply((f.contiguous(input),), (*parameters, False, 0))
 
@@ -180,7 +180,7 @@ def _max_unpool(ndim: int) -> Callable:
     name = f"max_unpool{ndim}d"
 
     def unpool(
-        input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, output_size: Sequence[int] | None = None,  # noqa: A002
+        input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, output_size: Sequence[int] | None = None,
     ) -> Tensor:
         window = _tuple("kernel_size", kernel_size, ndim)
         stride = window if stride is None else _tuple("stride", stride, ndim)
@@ -208,7 +208,7 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
     name = f"fractional_max_pool{ndim}d"
 
     def with_indices(
-        input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = True,  # noqa: A002
+        input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = True,
         _random_samples: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         if (output_size is None) == (output_ratio is None):
@@ -228,7 +228,7 @@ def _fractional(ndim: int) -> tuple[Callable, Callable]:
         return (values, indices) if input.ndim == ndim + 2 else (f.squeeze(values, 0), f.squeeze(indices, 0))
 
     def pool(
-        input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,  # noqa: A002
+        input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         found = with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)

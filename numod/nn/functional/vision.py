@@ -41,7 +41,7 @@ def _patch_places(sizes: tuple, kernel: tuple, dilation: tuple, padding: tuple, 
 
 
 def unfold(
-    input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1,  # noqa: A002
+    input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1,
 ) -> Tensor:
     """Patches of (N, C, H, W) as columns: (N, C * taps, patches)."""
     if input.ndim not in (3, 4):
@@ -56,7 +56,7 @@ def unfold(
 
 
 def fold(
-    input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,  # noqa: A002
+    input: Tensor, output_size: int | Sequence[int], kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
     stride: int | Sequence[int] = 1,
 ) -> Tensor:
     """Columns (N, C * taps, patches) summed at the positions of their patches in (N, C, *output_size): the transpose of `unfold`."""
@@ -83,7 +83,7 @@ def _expect_images(name: str, x: Tensor) -> None:
         raise RuntimeError(f"{name} expects input to have at least 3 dimensions, but got input with {x.ndim} dimension(s)")
 
 
-def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:  # noqa: A002
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(..., C r^2, H, W) -> (..., C, H r, W r). Shi et al., 2016."""
     _expect_images("pixel_shuffle", input)
     *lead, channels, height, width = input.shape
@@ -95,7 +95,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:  # noqa: A002
     return f.reshape(f.permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2)), (*lead, channels // (r * r), height * r, width * r))
 
 
-def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:  # noqa: A002
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """The reverse of `pixel_shuffle`."""
     *lead, channels, height, width = input.shape
     r = downscale_factor
@@ -106,7 +106,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:  # noqa: A0
     return f.reshape(f.permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3)), (*lead, channels * r * r, height // r, width // r))
 
 
-def channel_shuffle(input: Tensor, groups: int) -> Tensor:  # noqa: A002
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels of (N, C, ...) rearranged: (groups, C / groups) transposed. Zhang et al., ShuffleNet, 2018."""
     if groups <= 0 or input.shape[1] % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {input.shape[1]} channels and {groups} groups.")
@@ -118,7 +118,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:  # noqa: A002
 
 
 def interpolate(
-    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",  # noqa: A002
+    input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
 ) -> Tensor:
     """(N, C, *sizes) resized: "nearest", "nearest-exact", "linear" (1d), "bilinear", "bicubic" (2d), "trilinear" (3d) or "area"."""
@@ -233,19 +233,19 @@ def _antialiased(n: int, size: int, scale: float, corners: bool, mode: str) -> t
     return np.minimum(places, last - 1), weights / weights.sum(0)
 
 
-def upsample(input: Tensor, size: object = None, scale_factor: object = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:  # noqa: A002
+def upsample(input: Tensor, size: object = None, scale_factor: object = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
     """Deprecated name of `interpolate`."""
     warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def upsample_nearest(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:  # noqa: A002
+def upsample_nearest(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:
     """Deprecated: `interpolate` with mode "nearest"."""
     warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor)
 
 
-def upsample_bilinear(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:  # noqa: A002
+def upsample_bilinear(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:
     """Deprecated: `interpolate` with mode "bilinear" and align_corners=True."""
     warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
     return interpolate(input, size, scale_factor, "bilinear", True)
@@ -288,7 +288,7 @@ def _axis(n: int, corners: bool, like: Tensor) -> Tensor:
     return creation.linspace(-edge, edge, n, dtype=like.dtype, device=like.device)
 
 
-def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:  # noqa: A002
+def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:
     """input (N, C, *sizes) sampled at grid (N, *out, ndim) in [-1, 1], x first -> (N, C, *out). Modes "bilinear", "nearest", "bicubic" (2d)."""
     ndim = input.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic"):

@@ -39,7 +39,7 @@ class Failure:
         message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
         try:
             error = self.kind(_Verbatim(message) if issubclass(self.kind, KeyError) else message)
-        except Exception:  # noqa: BLE001  its constructor may do anything with an argument it does not expect
+        except Exception:  # its constructor may do anything with an argument it does not expect
             raise RuntimeError(message) from None
         raise error
 
@@ -105,7 +105,7 @@ def _serve(connection: Connection, inbox: _Inbox, source: Source, where: str, fa
 def _packed(reply: object, where: str) -> list[memoryview]:
     try:
         return pack(reply)
-    except Exception as error:  # noqa: BLE001  what cannot be pickled is the user's error, to be shown there
+    except Exception as error:  # what cannot be pickled is the user's error, to be shown there
         failure = reply if isinstance(reply, Failure) else Failure(error, where)
     failure.kind = RuntimeError  # a class local to a function cannot be pickled either
     return pack(failure)
@@ -128,7 +128,7 @@ class _Answers:
             return None
         try:
             return self._fetch(indices)
-        except Exception as error:  # noqa: BLE001  every error belongs to who asked
+        except Exception as error:  # every error belongs to who asked
             self._ended = self._source.is_stream and isinstance(error, StopIteration)
             return None if self._ended else Failure(error, self._where)
 
@@ -136,7 +136,7 @@ class _Answers:
 def _failure_of(function: Callable[[], object], where: str) -> Failure | None:
     try:
         function()
-    except Exception as error:  # noqa: BLE001  every error belongs to who asked
+    except Exception as error:  # every error belongs to who asked
         return Failure(error, where)
     return None
 
