@@ -126,6 +126,7 @@ from .nn.functional.older import grid_sampler as grid_sampler
 from .nn.functional.normalization import group_norm as group_norm
 from .nn.functional.older import gru_cell as gru_cell
 from .nn.functional.margin import hinge_embedding_loss as hinge_embedding_loss
+from .core.searching import histogramdd as histogramdd
 from .core.complexes import imag as imag
 from .core.indexing import index_put_ as index_put_
 from .core.random import initial_seed as initial_seed
@@ -552,7 +553,7 @@ def fliplr(input: Tensor) -> Tensor:
 def flipud(input: Tensor) -> Tensor:
     """Up-down flip: dimension 0 in reverse order."""
 def float_power(input: Tensor | _float, exponent: Tensor | _float, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """input ** exponent in float64."""
+    """input ** exponent in float64, or complex128."""
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """floor(x), element by element, with broadcasting and type promotion."""
 def floor_(input: Tensor) -> Tensor:
@@ -718,7 +719,7 @@ def logaddexp2(input: Tensor, other: Tensor | _float, *, out: Tensor | None = No
 def logcumsumexp(input: Tensor, dim: _int) -> Tensor:
     """Logarithm of the running sum of exponentials along a dimension, without overflow."""
 def logdet(A: Tensor) -> Tensor:
-    """The logarithm of determinants; NaN for negative ones."""
+    """The logarithm of determinants; NaN for negative ones of real matrices."""
 def logical_and(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """logical_and(x, y), element by element, with broadcasting and type promotion."""
 def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -834,9 +835,9 @@ def ones(*size: _int, dtype: _dtype | None = None, device: _device | str | None 
 def ones_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """A tensor of ones with the shape of `input`."""
 def orgqr(A: Tensor, tau: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """The first columns of the product of Householder reflections 1 - tau v v^T, with v below the diagonal of A."""
+    """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^T."""
+    """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """All products of elements of two vectors."""
 def permute(input: Tensor, *order: _int, dims: Sequence[_int] | None = None) -> Tensor:
@@ -872,7 +873,7 @@ def randn(*size: _int, generator: Generator | None = None, dtype: _dtype | None 
 def randn_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """Random numbers with standard normal distribution, shaped like `input`."""
 def randperm(n: _int, *, generator: Generator | None = None, dtype: _dtype | None = None, device: _device | str | None = None, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
-    """A random permutation of 0 .. n-1: the order of n random 64-bit keys."""
+    """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
 def range(start: _float = 0, end: _float | None = None, step: _float = 1, *, dtype: _dtype | None = None, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ..., **options: object) -> Tensor:
     """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
 def ravel(input: Tensor) -> Tensor:
@@ -990,7 +991,7 @@ def subtract(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: T
 def sum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
     """Sum over dimensions (all by default); integers and bool give int64."""
 def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.svd:
-    """(U, S, V) with input = U diag(S) V^T; V itself, not transposed. `numod.linalg.svd` is the newer form."""
+    """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
 def swapaxes(input: Tensor, axis0: _int, axis1: _int) -> Tensor:
     """Two dimensions swapped; a view."""
 def swapdims(input: Tensor, dim0: _int, dim1: _int) -> Tensor:

@@ -34,7 +34,7 @@ def eigvals(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Ten
 def eigvalsh(A: Tensor, UPLO: str = 'L', *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Eigenvalues of symmetric matrices in ascending order."""
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """The first columns of the product of Householder reflections 1 - tau v v^T, with v below the diagonal of A."""
+    """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
 def inv(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
 def inv_ex(A: Tensor, *, check_errors: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.linalg_inv_ex:
@@ -54,7 +54,7 @@ def lu_factor(A: Tensor, *, pivot: _bool = True, out: Tensor | tuple[Tensor, ...
 def lu_factor_ex(A: Tensor, *, pivot: _bool = True, check_errors: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.linalg_lu_factor_ex:
     """(L and U in one matrix, pivots counted from 1, info): info is 0, or the position of the first zero on the diagonal of U."""
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: _bool = True, adjoint: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """X with A X = B (X A = B where not `left`), or with A^T, from `lu_factor` of A."""
+    """X with A X = B (X A = B where not `left`), or with A^H, from `lu_factor` of A."""
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Product with PyTorch's broadcasting: (..., M, K) @ (..., K, N) -> (..., M, N); vectors are rows on the left, columns on the right."""
 def matrix_exp(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -94,6 +94,6 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[_int] | None = None, *, out
 def vander(x: Tensor, *, N: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Powers 0 to N - 1 of each element, (..., n, N); by default as many as elements."""
 def vecdot(x: Tensor, y: Tensor, *, dim: _int = -1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """The dot product along a dimension."""
+    """The dot product along a dimension, of complex vectors with x conjugated."""
 def vector_norm(x: Tensor, ord: _float = 2, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """(sum of |x| ** ord) ** (1 / ord); max and min of |x| for inf and -inf, the number of nonzeros for 0."""

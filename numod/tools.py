@@ -11,9 +11,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from . import __version__, config
+from . import config
 from .kernel import build, store
 from .profiler.script import run_script
+from .version import release
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
@@ -49,7 +50,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _versions(problems: list[str]) -> Iterator[str]:
-    yield f"numod {__version__}, Python {sys.version.split()[0]}"
+    yield f"numod {release}, Python {sys.version.split()[0]}"
     for name in ("numba", "llvmlite", "numpy"):
         try:
             yield f"{name} {importlib.import_module(name).__version__}"

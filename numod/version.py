@@ -1,14 +1,14 @@
-"""`numod.version`: the version of numod, and of the PyTorch interface it follows. Nothing is built, so there is no CUDA version."""
+"""`numod.version`: the version of the PyTorch interface that numod follows, with numod's own behind it. Nothing is built, so there is no CUDA version."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from . import __version__ as _release
+from . import __version__ as release
 
-__all__ = ["__version__", "cuda", "debug", "git_version", "hip"]
-_NAMES = (2, 13)  # the PyTorch release whose interface numod follows
+__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "release"]
+_NAMES = (2, 13)  # the PyTorch release whose interface numod follows: libraries ask for it by `packaging.version`, or by splitting the text
 
 
 def _numbers(version: Any) -> tuple[int, ...]:
@@ -21,7 +21,7 @@ def _numbers(version: Any) -> tuple[int, ...]:
 
 
 class Release(str):
-    """numod's release. Its order is that of PyTorch's whose names it has: model files ask `torch.__version__ >= "1.5"` and mean those."""
+    """PyTorch's release and, as its local part, numod's. Its order is that of PyTorch's whose names it has: model files ask `torch.__version__ >= "1.5"` and mean those."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class Release(str):
         return _NAMES >= _numbers(other)
 
 
-__version__ = Release(_release)
+__version__ = Release(f"{_NAMES[0]}.{_NAMES[1]}.0+numod.{release}")
 cuda: str | None = None
 hip: str | None = None
 git_version: str | None = None

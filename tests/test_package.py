@@ -54,8 +54,8 @@ def test_import_numod_is_enough_for_its_namespaces() -> None:
 
 
 def test_version() -> None:
-    assert re.fullmatch(r"\d+\.\d+\.\d+", numod.__version__)
-    assert metadata.version("numod") == numod.__version__ == numod.version.__version__
+    assert re.fullmatch(r"2\.13\.0\+numod\.\d+\.\d+\.\d+", numod.__version__)
+    assert metadata.version("numod") == numod.version.release and numod.__version__.endswith(numod.version.release)
 
 
 def test_model_files_that_ask_for_a_version_mean_pytorchs() -> None:

@@ -21,7 +21,7 @@ class Context:
         self._saved: tuple = ()
         self.needs_input_grad: tuple[bool, ...] = ()
         self._dirty: tuple = ()
-        self._no_gradient: set[int] = set()
+        self._no_gradient: tuple[Tensor, ...] = ()
         self._materialize = True
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
@@ -42,7 +42,7 @@ class Context:
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Declare results that have no gradient."""
-        self._no_gradient = {id(each) for each in tensors}
+        self._no_gradient = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether backward gets zeros (default) or None for results without gradient."""
@@ -195,7 +195,7 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
             if len(results) > 1:
                 raise RuntimeError(f"{node.name()}: a view is modified inplace, and a Function that does so must return that one Tensor; clone() the view before")
             tape.rebase(node, each)
-        elif isinstance(each, Tensor) and each._layout.dtype.differentiable and id(original) not in context._no_gradient:
+        elif isinstance(each, Tensor) and each._layout.dtype.differentiable and not any(original is one for one in context._no_gradient):
             each._base = None if id(original) not in dirty else each._base
             each._node, each._output, each._requires_grad = node, number, True
     return fresh

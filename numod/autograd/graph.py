@@ -43,6 +43,9 @@ class saved_tensors_hooks:
     def __enter__(self) -> None:
         if _refusals:
             raise RuntimeError(_refusals[-1])
+        for name in ("pack_hook", "unpack_hook"):
+            if not callable(getattr(self, name)):
+                raise TypeError(f"{name} must be callable, got {type(getattr(self, name)).__name__}")
         _hooks.append((self.pack_hook, self.unpack_hook))
         tape.packing = _pack
 

@@ -25,6 +25,7 @@ sort, topk, kthvalue, median, nanmedian, mode, max, min, cummax, cummin = (
 )
 aminmax = _named("aminmax", "min", "max")
 histogram = _named("histogram", "hist", "bin_edges")
+histogramdd = _named("histogramdd", "hist", "bin_edges")
 frexp = _named("frexp", "mantissa", "exponent")
 slogdet, linalg_slogdet = _named("slogdet", "sign", "logabsdet"), _named("linalg_slogdet", "sign", "logabsdet")
 linalg_cholesky_ex, linalg_inv_ex, linalg_solve_ex = _named("linalg_cholesky_ex", "L", "info"), _named("linalg_inv_ex", "inverse", "info"), _named("linalg_solve_ex", "result", "info")

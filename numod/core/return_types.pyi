@@ -27,6 +27,10 @@ class histogram(NamedTuple):
     hist: Tensor
     bin_edges: Tensor
 
+class histogramdd(NamedTuple):
+    hist: Tensor
+    bin_edges: Tensor
+
 class kthvalue(NamedTuple):
     values: Tensor
     indices: Tensor

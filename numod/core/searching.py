@@ -17,7 +17,7 @@ from .sorting import sort
 from .tensor import Tensor
 
 BOTH = "histc histogram bincount"
-FUNCTIONS = "searchsorted bucketize isin"
+FUNCTIONS = "histogramdd searchsorted bucketize isin"
 OUT = "histc histogram searchsorted bucketize isin"
 
 
@@ -139,17 +139,54 @@ def histogram(
     _check_bins("histogram", input, bins.numel() - 1 if isinstance(bins, Tensor) else bins)
     if weight is not None and weight.shape != input.shape:
         raise RuntimeError(f"numod.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, got {list(weight.shape)}")
-    flat = reshape(input.detach(), -1)
-    if isinstance(bins, Tensor):
-        edges = bins
-    else:
-        low, high = _limits("numod.histogramdd", flat, *(range or (0.0, 0.0 if flat.numel() else 1.0)), around=0.5, given=range is not None)
-        edges = linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
-    inside = (flat >= edges[0]) & (flat <= edges[-1])
-    bins = edges.numel() - 1
-    places = t.where(inside, t.clamp_max(searchsorted(edges, flat, right=True) - 1, bins - 1), bins)
-    weights = ones(flat.shape, dtype=input.dtype, device=input.device) if weight is None else reshape(weight.detach(), -1)
-    hist = contiguous(_counted(places, weights, bins + 1)[:bins])
-    if density:
-        hist = hist / hist.sum() / (edges[1:] - edges[:-1])
+    points, weight = reshape(input.detach(), (-1, 1)), weight if weight is None else reshape(weight, -1)
+    hist, (edges,) = _histogram(points, [bins], range, weight, density)
     return return_types.histogram((hist, edges))
+
+
+def histogramdd(
+    input: Tensor, bins: int | Sequence[int] | Sequence[Tensor], *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,  # noqa: A002
+) -> return_types.histogramdd:
+    """(hist, bin_edges) of points (..., D) in D dimensions: hist has one for each, bin_edges D vectors, given or of `bins` equal parts of `range`'s D pairs."""
+    if input.ndim < 2:
+        raise RuntimeError(f"numod.histogramdd: input tensor should have at least 2 dimensions, but got {input.ndim}")
+    count = input.shape[-1]
+    bins = [bins] * count if isinstance(bins, int) else list(bins)
+    if len(bins) != count:
+        raise RuntimeError(f"numod.histogramdd: expected {count} sequences of bin edges, or numbers of bins, for a {count}-dimensional histogram but got {len(bins)}")
+    for each in bins:
+        _check_bins("histogramdd", input, each.numel() - 1 if isinstance(each, Tensor) else each)
+    if range is not None and len(range) != 2 * count:
+        raise RuntimeError(f"numod.histogramdd: for a {count}-dimensional histogram range should have {2 * count} elements, but got {len(range)}")
+    if weight is not None and weight.shape != input.shape[:-1]:
+        raise RuntimeError(f"numod.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, got {list(weight.shape)}")
+    points, weight = reshape(input.detach(), (-1, count)), weight if weight is None else reshape(weight, -1)
+    hist, edges = _histogram(points, bins, range, weight, density)
+    return return_types.histogramdd((hist, tuple(edges)))
+
+
+def _histogram(
+    points: Tensor, bins: Sequence[int | Tensor], range: Sequence[float] | None, weight: Tensor | None, density: bool,  # noqa: A002
+) -> tuple[Tensor, list[Tensor]]:
+    """The histogram of points (N, D), weighted by (N,), and the edges of its bins in each dimension."""
+    columns = points.unbind(1)
+    edges = [each if isinstance(each, Tensor) else _equal_parts(x, each, range and range[2 * d : 2 * d + 2]) for d, (x, each) in enumerate(zip(columns, bins))]
+    sizes = [each.numel() - 1 for each in edges]
+    total, place, inside = math.prod(sizes), 0, None
+    for x, each, size in zip(columns, edges, sizes):
+        between = (x >= each[0]) & (x <= each[-1])
+        inside = between if inside is None else inside & between
+        place = t.clamp_max(searchsorted(each, contiguous(x), right=True) - 1, size - 1) + place * size
+    weights = ones(points.shape[0], dtype=points.dtype, device=points.device) if weight is None else weight.detach()
+    hist = reshape(contiguous(_counted(t.where(inside, place, total), weights, total + 1)[:total]), sizes)
+    if density:
+        hist = hist / hist.sum()
+        for d, each in enumerate(edges):
+            hist = hist / reshape(each[1:] - each[:-1], (-1,) + (1,) * (len(sizes) - 1 - d))
+    return hist, edges
+
+
+def _equal_parts(x: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:  # noqa: A002
+    """Edges of equal bins over a range, by default that of the data."""
+    low, high = _limits("numod.histogramdd", x, *(range or (0.0, 0.0 if x.numel() else 1.0)), around=0.5, given=range is not None)
+    return linspace(low, high, bins + 1, dtype=x.dtype, device=x.device)

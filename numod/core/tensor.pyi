@@ -282,7 +282,7 @@ class Tensor:
         """In-place cumsum."""
     @property
     def data(self) -> Tensor:
-        """A detached tensor over the same memory. Assigning replaces memory, shape and dtype but keeps the tensor's identity."""
+        """A detached tensor over the same memory, whose writes autograd does not notice. Assigning replaces memory, shape and dtype but keeps the tensor's identity."""
     @data.setter
     def data(self, value: Tensor) -> None: ...
     def data_ptr(self) -> _int:
@@ -402,7 +402,7 @@ class Tensor:
     def float(self, memory_format: object = ...) -> Tensor:
         """Converted to float32; the tensor itself if it has that dtype."""
     def float_power(self, exponent: Tensor | _float) -> Tensor:
-        """input ** exponent in float64."""
+        """input ** exponent in float64, or complex128."""
     def float_power_(self, exponent: Tensor | _float) -> Tensor:
         """In-place float_power, of a float64 tensor."""
     def floor(self) -> Tensor:
@@ -679,7 +679,7 @@ class Tensor:
     def logcumsumexp(self, dim: _int) -> Tensor:
         """Logarithm of the running sum of exponentials along a dimension, without overflow."""
     def logdet(self) -> Tensor:
-        """The logarithm of determinants; NaN for negative ones."""
+        """The logarithm of determinants; NaN for negative ones of real matrices."""
     def logical_and(self, other: Tensor | _float) -> Tensor:
         """logical_and(x, y), element by element, with broadcasting and type promotion."""
     def logical_and_(self, other: Tensor | _float) -> Tensor:
@@ -854,9 +854,9 @@ class Tensor:
     def numpy(self, *, force: _bool = False) -> np.ndarray:
         """The memory as a NumPy array. Raises RuntimeError for tensors that require gradients and TypeError off the CPU, unless `force` copies."""
     def orgqr(self, tau: Tensor) -> Tensor:
-        """The first columns of the product of Householder reflections 1 - tau v v^T, with v below the diagonal of A."""
+        """The first columns of the product of Householder reflections 1 - tau v v^H, with v below the diagonal of A."""
     def ormqr(self, tau: Tensor, other: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
-        """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^T."""
+        """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
     def outer(self, vec2: Tensor) -> Tensor:
         """All products of elements of two vectors."""
     @property
@@ -1073,7 +1073,7 @@ class Tensor:
     def sum_to_size(self, *size: _int) -> Tensor:
         """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
     def svd(self, some: _bool = True, compute_uv: _bool = True) -> return_types.svd:
-        """(U, S, V) with input = U diag(S) V^T; V itself, not transposed. `numod.linalg.svd` is the newer form."""
+        """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
     def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
         """Two dimensions swapped; a view."""
     def swapaxes_(self, axis0: _int, axis1: _int) -> Tensor:
@@ -1145,7 +1145,7 @@ class Tensor:
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
         """All windows of `size` neighbours along a dimension, every `step`-th; a view with the windows as a last dimension."""
     def uniform_(self, a: _float = 0.0, b: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Fill with uniform numbers in [a, b)."""
+        """Fill with uniform numbers in [a, b); of a complex number both parts."""
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
         """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
     def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:

@@ -200,7 +200,7 @@ def _folder() -> str | None:
 def _package_version() -> str:
     from .. import __version__
 
-    return __version__
+    return __version__.rpartition("+numod.")[2]
 
 
 def _enter_child() -> None:

@@ -326,3 +326,17 @@ def test_complex_numbers_have_no_order():
     with pytest.raises(NotImplementedError, match="complex"):
         numod.tensor([1j, 2.0]).argsort()
     assert numod.tensor([1j, 1j]).logsumexp(0).isclose(numod.tensor(0.6931471805599453 + 1j)) and numod.float_power(numod.tensor([1j]), 2).dtype is numod.complex128
+
+
+def test_marks_of_a_tensor_that_is_gone_fall_on_no_other():
+    class Twice(numod.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_non_differentiable(x.detach() + 1)
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return 2 * g + 3 * h
+
+    assert all(each.requires_grad for each in Twice.apply(numod.ones(2, requires_grad=True)))
