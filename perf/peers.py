@@ -90,15 +90,18 @@ def expression(text: str, arrays: Mapping[str, object], jax: str = "", numpy: st
 # ---- a network
 
 
-def inference(make: Make) -> dict[str, Callable[[], Timed]]:
-    """A network's results for its inputs, compiled by all who compile. No gradients are wanted, so no weight asks for any."""
+def inference(make: Make, frozen: bool = False) -> dict[str, Callable[[], Timed]]:
+    """A network's results for its inputs, compiled by all who compile. No gradients are wanted, so no weight asks for any.
+
+    If `frozen`, numod packs weights once, as ONNX Runtime does, and torch.compile may; else each call follows what is written to them.
+    """
 
     def of(library: str, compiled: bool) -> Timed:
         torch = importlib.import_module(library)
         plain, inputs = network(make, library)
         plain.eval().requires_grad_(False)
         arguments = {f"x{number}": torch.tensor(each) for number, each in enumerate(inputs)}
-        names = {"model": torch.compile(plain) if compiled else plain, **arguments}
+        names = {"model": torch.compile(plain, options={"freezing": True} if frozen else None) if compiled else plain, **arguments}
         counted = (lambda: plain(*arguments.values())) if library == "numod" else None
         return Timed(f"model({', '.join(arguments)})", names, lambda: _arrays(names["model"](*arguments.values())), counted)
 

@@ -24,6 +24,7 @@ FORWARD = {
     "GRU 32, T=100": (gru(32, 100, 1), 0.3), "LeNet, batch 1": (lenet(1), 0.9), "ResNet-18 CIFAR, batch 1": (resnet18(1), 0.9),
     "GPT 2×128, a token after 63": (gpt(1, 1, past=63), 0.6),
 }  # fmt: skip
+FROZEN = "MLP 64-128-10, batch 32", "MLP 784-256-10, batch 128", "actor-critic 64-64, batch 64", "ResNet-18 CIFAR, batch 1"
 
 
 def calls() -> dict[str, Callable[[], Timed]]:
@@ -47,5 +48,6 @@ STEPS = (
     Row("100 calls of Linear(4, 3), no_grad", calls()),
     *(Row(f"eager step, {name}", training(*each), Bar(EAGER.get(name, 0.9), peer="PyTorch")) for name, each in TRAINED.items()),
     *(Row(f"compiled forward, {name}", inference(make), Bar(ratio)) for name, (make, ratio) in FORWARD.items()),
+    *(Row(f"compiled forward, frozen, {name}", inference(FORWARD[name][0], frozen=True), Bar(FORWARD[name][1])) for name in FROZEN),
     *(Row(f"compiled step, {name}", training(*TRAINED[name], compiled=True, jax=True), Bar(ratio)) for name, ratio in COMPILED.items()),
 )

@@ -47,7 +47,7 @@ def compile(  # noqa: A001
     PyTorch's sake, as are those of its `options` that only tune: there is always one whole graph. Raises RuntimeError for an unknown mode or option, and, at the
     call that records, for what cannot be repeated.
 
-    `options={"freezing": True}` is for inference, as Inductor's option is: in calls under `no_grad` or `inference_mode`, whatever depends only on tensors that the
+    `options={"freezing": True}` is for inference, as Inductor's option is: in calls that record no gradients (`no_grad`, `inference_mode`), whatever depends only on tensors that the
     function reaches by itself and does not write (parameters, buffers, in eval mode also running statistics) is computed once, weights packed as products read
     them included, at the price of memory for them. It is computed again by the call after an optimizer's step, `load_state_dict`, or any other write by
     numod; what is written past it, by another process or through a NumPy array that shares a weight's memory, goes unseen. Calls that record gradients freeze nothing.
@@ -139,7 +139,7 @@ class Compiled:
         if dynamic is None:
             changing = key not in self.versions and self.families.get(family(key), 0) >= 2
             dynamic = changing or any(getattr(each, "_dynamic", False) for each in tensors)
-        return Form(self.options.get("linked"), dynamic, self.options.get("freezing", False) and not waist.state.grad_enabled)
+        return Form(self.options.get("linked"), dynamic, self.options.get("freezing", False))
 
     def _run_eagerly(self, arguments: tuple, named: dict, reason: str) -> Any:
         if not self.complained:

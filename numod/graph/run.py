@@ -30,7 +30,8 @@ class Executable:
     inputs_known: int | None = None  # the number of inputs available at the start, if not all
 
     def __init__(self, program: Program, name: str = "step", form: Form = Form()) -> None:  # noqa: B008
-        self.recorded, self.freezing = program, form.freezing and self.boundary is None
+        recording = self.boundary is not None or (state.grad_enabled and any(each.requires_grad for each in program.held.values()))
+        self.recorded, self.freezing = program, form.freezing and not recording
         program, self.frozen = freeze(simplified(program)) if self.freezing else (program, [])
         self.program, self.boundary = optimise(program, self.boundary)
         program, self.lowered = self.program, lower(self.program)

@@ -174,6 +174,14 @@ def test_gradients_freeze_nothing_and_say_so() -> None:
     assert "Frozen: 1 values" in frozen.explain()
 
 
+def test_weights_without_gradients_are_frozen_in_any_mode() -> None:
+    model = mlp(64, 48).requires_grad_(False)
+    frozen, x = freeze(model), numod.randn(16, 64)
+    with numod.enable_grad():
+        same(model, frozen, x)
+    assert "Frozen: 1 values" in frozen.explain()
+
+
 def test_results_that_need_gradients_all_the_same() -> None:
     weight, x = numod.randn(32, 32).requires_grad_(), numod.randn(16, 32)
 
