@@ -12,6 +12,7 @@ from ..core.apply import apply, state
 from ..core.tensor import Tensor, wrap
 from ..device import Layout
 from ..ops import table
+from ..ops.view import View
 from .tape import AccumulateGrad, Node, edge_to
 
 walks: list[_Walk] = []  # running backward passes, the innermost last
@@ -126,6 +127,7 @@ class _Walk:
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, list[Tensor | None]] = {}
         self.leaves: dict[Tensor, Tensor] = {}
+        self.wholes: dict[tuple[int, int], Tensor] = {}  # by edge, gradients made here of a tensor's parts: further parts are added in place
         self.given: set[int] = set()  # storages with other owners, which no leaf may adopt as its gradient
         self.catch: dict[tuple[int, int], list[int]] = {}
         self.caught: list[Tensor | None] = [None] * len(wanted)
@@ -163,6 +165,20 @@ class _Walk:
             waiting = self.pending[target]
             waiting[number] = gradient if waiting[number] is None else waiting[number] + gradient
 
+    def waiting(self, edge: tuple) -> Tensor | None:
+        """The gradient that waits at the end of an edge."""
+        target, number = edge
+        return self.leaves.get(target) if isinstance(target, Tensor) else self.pending[target][number] if target in self.pending else None
+
+    def add_part(self, node: Node, gradient: Tensor) -> bool:
+        """Add the gradient of a part to the one of the whole that waits, where this pass made that: else many parts would each be added as a whole."""
+        (edge,) = node.edges
+        whole = self.waiting(edge)
+        if whole is None or self.wholes.get((id(edge[0]), edge[1])) is not whole:
+            return False
+        whole._view(node.op, node.parameters).add_(gradient)
+        return True
+
     def note(self, target: object, number: int, gradient: Tensor | None) -> None:
         """Capture the gradient if it is one of those asked for."""
         for k in self.catch.get((id(target), number), ()):
@@ -181,6 +197,9 @@ class _Walk:
                     self.note(node, number, gradient)
                 if node not in path:
                     continue
+            part = node.op.__class__ is View and node.op.of_part and node.hooks is None and not state.grad_enabled
+            if part and self.add_part(node, grads[0]):
+                continue
             found = node.backward(grads) if watch is None else watch(node, grads)
             if node.foreign:
                 found = list(found)
@@ -192,6 +211,8 @@ class _Walk:
                 if gradient is not None and edges[position] is not None:
                     layout = layouts[position]
                     self.send(edges[position], gradient if gradient._layout is layout else _fitted(gradient, layout))
+                    if part:
+                        self.wholes[id(edges[0][0]), edges[0][1]] = self.waiting(edges[0])
             if not retain:
                 node.release()
 

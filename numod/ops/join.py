@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import dense_strides, layout
 from ..kernel import emit
 from ..kernel.expression import Symbol
-from .op import Op, Plan, single_device
+from .op import Op, Plan, Recipe, single_device
 from .pointwise import plan_loop
 
 
@@ -43,12 +44,16 @@ class Cat(Op):
             start += each.shape[dim]
         return Plan(out, _in_turn(parts))
 
-    def gradient_of(self, position: int) -> Callable:
-        """The part of g that belongs to input `position`."""
-        def part(g: object, layouts: tuple, dim: int) -> object:
-            return g.narrow(dim, sum(each.shape[dim] for each in layouts[:position]), layouts[position].shape[dim])
+    def _recipe(self, wanted: list[int], count: int) -> Recipe:
+        return self._recipe_of([(tuple(wanted), self._parts(wanted), ("g", "layouts", "dim"))], wanted, count)
 
-        return part
+    def _parts(self, wanted: list[int]) -> Callable:
+        """The gradient of the inputs at these positions: their parts of g."""
+        def parts(g: object, layouts: tuple, dim: int) -> list:
+            ends = [*accumulate(each.shape[dim] for each in layouts)]
+            return [g.narrow(dim, ends[k] - layouts[k].shape[dim], layouts[k].shape[dim]) for k in wanted]
+
+        return parts
 
 
 class Stack(Cat):
@@ -58,9 +63,9 @@ class Stack(Cat):
         (dim,) = parameters
         return super().prepare(tuple(layout((*x.shape[:dim], 1, *x.shape[dim:]), x.dtype, x.device, (*x.strides[:dim], 1, *x.strides[dim:])) for x in arguments), parameters)
 
-    def gradient_of(self, position: int) -> Callable:
-        """The slice of g that belongs to input `position`."""
-        return lambda g, dim: g.select(dim, position)
+    def _parts(self, wanted: list[int]) -> Callable:
+        """The gradient of the inputs at these positions: their slices of g."""
+        return lambda g, layouts, dim: [g.select(dim, k) for k in wanted]
 
 
 def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:

@@ -25,7 +25,7 @@ class View(Op):
         super().__init__(name)
         code = rule.__code__
         self.rule, self.parameters = rule, code.co_varnames[1 : code.co_argcount]
-        self.gradients = {"x": gradient or self._scatter()}
+        self.of_part, self.gradients = gradient is None, {"x": gradient or self._scatter()}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments

@@ -3,6 +3,7 @@
 import pytest
 
 import numod
+from numod.autograd import gradcheck, gradgradcheck
 
 
 def leaf(*values):
@@ -613,3 +614,18 @@ def test_data_is_shared_and_without_history():
 def test_numbers_cannot_be_read_through_numpy_with_a_gradient():
     with pytest.raises(RuntimeError, match="requires grad"):
         leaf(1.0).numpy()
+
+
+def test_gradients_of_parts_add_up_in_one_whole() -> None:
+    def combined(x: numod.Tensor) -> numod.Tensor:
+        y = x * 2
+        parts = [*y.unbind(1), *y.split(2), y[:, ::2], y.diagonal(), x[0], y]
+        return sum((each**2).sum() * k for k, each in enumerate(parts)) + numod.cat([y[1:], y[:2]]).exp().sum() + numod.stack(list(x), 1)[1].sum()
+
+    x = numod.randn(4, 5, dtype=numod.float64, requires_grad=True)
+    assert gradcheck(combined, (x,)) and gradgradcheck(combined, (x,))
+    combined(x).backward(create_graph=True)  # where parts are added as wholes
+    expected, x.grad = x.grad.detach(), None
+    combined(x).backward()
+    combined(x).backward()
+    assert numod.allclose(x.grad, 2 * expected)
