@@ -196,9 +196,9 @@ from .core.creation import tensor as tensor
 from .core.arithmetic import threshold_ as threshold_
 from .core.exchange import to_dlpack as to_dlpack
 from .core.cumulative import trapezoid as trapezoid
-from .core.triangular import tril_indices as tril_indices
+from .core.triangles import tril_indices as tril_indices
 from .nn.functional.older import triplet_margin_loss as triplet_margin_loss
-from .core.triangular import triu_indices as triu_indices
+from .core.triangles import triu_indices as triu_indices
 from .core.queries import typename as typename
 from .core.scattering import unravel_index as unravel_index
 from .backends.switches import use_deterministic_algorithms as use_deterministic_algorithms

@@ -26,9 +26,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+class _Commands(argparse._SubParsersAction):
+    """Commands whose line in the list of commands is also the description in their own help."""
+
+    def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser:
+        return super().add_parser(name, help=help, description=help)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m numod", description="numod: small networks in Python, compiled by Numba.")
-    subcommands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+    subcommands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True, action=_Commands)
     for command in COMMANDS:
         command.add_command(subcommands)
     return parser

@@ -82,8 +82,7 @@ def save_and_reload(network: Network, path: Path, device: str) -> Network:
 
 def add_command(subcommands: argparse._SubParsersAction) -> None:
     """Register `demo` with its options."""
-    summary = "train a small network on handwritten digits and show what it reads"
-    parser = subcommands.add_parser("demo", help=summary, description=summary)
+    parser = subcommands.add_parser("demo", help="train a small network on handwritten digits and show what it reads")
     parser.add_argument("--epochs", type=_whole_number(1), default=EPOCHS, metavar="N", help=f"passes over the data (default: {EPOCHS})")
     parser.add_argument("--seed", type=_whole_number(0), default=0, metavar="N", help="of weights, order and dropout (default: 0)")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to compute (default: cpu)")

@@ -22,7 +22,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     commands.add_parser("doctor", help="what numod finds on this machine, and what to mend").set_defaults(run=_doctor)
     warmup = commands.add_parser("warmup", help="run a script, or a model once, so that its kernels are compiled ahead of time")
     warmup.add_argument("target", help="a Python file, or MODULE:NAME of a model (or of a function that makes one)")
-    warmup.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given; for a model its input's shape, such as 1 3 32 32")
+    warmup.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script; for a model its input's shape, such as 1 3 32 32")
     warmup.set_defaults(run=_warmup)
     cache = commands.add_parser("cache", help="the folder of compiled kernels").add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, does, file in (("list", "what it holds", None), ("clear", "empty it", None), ("pack", "write it to a file", "FILE"), ("unpack", "read such a file", "FILE")):
@@ -32,7 +32,7 @@ def add_command(commands: argparse._SubParsersAction) -> None:
         action.set_defaults(run=_cache)
     kernels = commands.add_parser("kernels", help="run a script and list its kernels: from where, how long, how big")
     kernels.add_argument("script", help="a Python file")
-    kernels.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
+    kernels.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     kernels.set_defaults(run=_kernels)
 
 

@@ -16,6 +16,6 @@ from .tensor import Tensor
 
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor",
-    "Tensor", "arange", "as_tensor", "asarray", "cat", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_dlpack", "to_dlpack", "from_numpy", "frombuffer", "full", "full_like", "linspace", "logspace",
-    "manual_seed", "ones", "ones_like", "range", "scalar_tensor", "stack", "tensor", "zeros", "zeros_like",
+    "Tensor", "arange", "as_tensor", "asarray", "cat", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_dlpack", "to_dlpack", "from_numpy",
+    "frombuffer", "full", "full_like", "linspace", "logspace", "manual_seed", "ones", "ones_like", "range", "scalar_tensor", "stack", "tensor", "zeros", "zeros_like",
 ]

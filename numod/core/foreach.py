@@ -8,9 +8,9 @@ from typing import Any
 from .tensor import Tensor
 
 _METHODS = (
-    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 maximum minimum mul neg norm pow "
-    "reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
-)
+    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 "
+    "maximum minimum mul neg norm pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
+).split()
 _OTHER_NAMES = {"maximum": "clamp_min", "minimum": "clamp_max"}  # of a tensor or of a number
 
 
@@ -28,9 +28,11 @@ def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, named: dict) -
     if not tensors:
         raise RuntimeError("Tensor list must have at least one tensor.")
     count = len(tensors)
-    return tuple(
-        getattr(tensor, name)(*(_part(each, k, count) for each in arguments), **{key: _part(each, k, count) for key, each in named.items()}) for k, tensor in enumerate(tensors)
-    )
+    results = []
+    for k, tensor in enumerate(tensors):
+        parts = [_part(each, k, count) for each in arguments]
+        results.append(getattr(tensor, name)(*parts, **{key: _part(each, k, count) for key, each in named.items()}))
+    return tuple(results)
 
 
 def _function(name: str, in_place: bool) -> Callable:
@@ -45,7 +47,6 @@ def _function(name: str, in_place: bool) -> Callable:
     return function
 
 
-functions = {
-    function.__name__: function
-    for function in (*(_function(name, False) for name in (*_METHODS.split(), "clone")), *(_function(name, True) for name in (*_METHODS.split(), "copy", "zero") if name != "norm"))
-}
+_new = [_function(name, False) for name in (*_METHODS, "clone")]
+_over = [_function(name, True) for name in (*_METHODS, "copy", "zero") if name != "norm"]
+functions = {function.__name__: function for function in (*_new, *_over)}

@@ -118,7 +118,8 @@ def segment_reduce(
     counted = reshape(lengths.to(data.dtype), (*lengths.shape, *(1,) * (data.ndim - axis - 1)))
     fold, start = _SEGMENTS[reduce]
     result = full((*lengths.shape, *data.shape[axis + 1 :]), start if initial is None else initial, dtype=data.dtype, device=data.device)
-    result = scatter_reduce(result, axis, expand(reshape(_segments(lengths, data.shape[axis]), (*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1))), data.shape), data, fold)
+    segments = reshape(_segments(lengths, data.shape[axis]), (*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1)))
+    result = scatter_reduce(result, axis, expand(segments, data.shape), data, fold)
     if reduce != "mean":
         return result
     return t.where(counted == 0, float("nan") if initial is None else float(initial), result / counted)

@@ -35,7 +35,8 @@ def searchsorted(
     if sorter is not None:
         sorter = contiguous(check_bounds("numod.searchsorted()", sorter, sorted_sequence.shape[-1], -1, error=RuntimeError))
     places = zeros(1, dtype=dtypes.int64, device=sorted_sequence.device) if sorter is None else sorter
-    found = apply(search.searchsorted, (contiguous(to(values.detach(), dtype)), contiguous(to(sorted_sequence.detach(), dtype)), places), (right or side == "right", sorter is not None))
+    operands = (contiguous(to(each.detach(), dtype)) for each in (values, sorted_sequence))
+    found = apply(search.searchsorted, (*operands, places), (right or side == "right", sorter is not None))
     return to(found, dtypes.int32) if out_int32 else found
 
 

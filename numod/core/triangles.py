@@ -1,16 +1,20 @@
-"""Triangles and diagonals of matrices: tril, triu, diag and the like."""
+"""Triangles and diagonals of matrices, and the indices of triangles: tril, triu, diag, tril_indices and the like."""
 
 from __future__ import annotations
 
 from .. import dtypes
+from ..device.device import Device
+from ..dtypes import dtype as DType
 from ..errors import normalize_dim
 from .creation import arange
 from .elementwise import masked_fill
 from .reductions import sum as total
-from .shapes import diagonal, movedim, unsqueeze
+from .selection import nonzero
+from .shapes import diagonal as _diagonal, movedim, transpose, unsqueeze
 from .tensor import Tensor
 
 BOTH = "tril triu diag diag_embed diagflat trace"
+FUNCTIONS = "tril_indices triu_indices"
 IN_PLACE = "tril triu"
 OUT = "tril triu diag"
 
@@ -47,9 +51,6 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return _diagonal(input, diagonal, 0, 1).clone()
 
 
-_diagonal = diagonal
-
-
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices, in dimensions dim1 and dim2 of the result, with the last dimension of `input` on a diagonal and 0 elsewhere."""
     ndim = input.ndim + 1
@@ -74,3 +75,24 @@ def trace(input: Tensor) -> Tensor:
     if input.dtype is dtypes.bool_:
         raise NotImplementedError('"trace" not implemented for \'Bool\'; convert first, for example with .to(numod.int64)')
     return total(_diagonal(input, 0, 0, 1))
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+    """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
+    rows, columns = _places("tril_indices", row, col, dtype, device)
+    return transpose(nonzero(columns - rows <= offset), 0, 1).to(dtype or dtypes.int64).contiguous()
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
+    """Rows and columns, (2, count), of the elements on and above a diagonal of a (row, col) matrix, row by row."""
+    rows, columns = _places("triu_indices", row, col, dtype, device)
+    return transpose(nonzero(columns - rows >= offset), 0, 1).to(dtype or dtypes.int64).contiguous()
+
+
+def _places(name: str, row: int, col: int, dtype: DType | None, device: Device | str | None) -> tuple[Tensor, Tensor]:
+    for side, size in (("row", row), ("col", col)):
+        if size < 0:
+            raise RuntimeError(f"{name}: {side} must be non-negative, got {size}")
+    if dtype not in (None, dtypes.int32, dtypes.int64):
+        raise RuntimeError(f"\"{name}\" not implemented for '{dtype.short}'; the indices are int64 or int32")
+    return unsqueeze(arange(row, device=device), 1), arange(col, device=device)

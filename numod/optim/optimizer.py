@@ -123,8 +123,14 @@ class Optimizer(Hooked):
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         numbers = {id(each): k for k, each in enumerate(each for group in self.param_groups for each in group["params"])}
-        groups = [{**deepcopy({k: v for k, v in group.items() if k != "params"}), "params": [numbers[id(each)] for each in group["params"]]} for group in self.param_groups]
-        state = {numbers.get(id(each), each): {name: _saved(name, value) for name, value in values.items()} if isinstance(values, dict) else deepcopy(values) for each, values in self.state.items()}
+        groups = []
+        for group in self.param_groups:
+            settings = deepcopy({name: value for name, value in group.items() if name != "params"})
+            groups.append({**settings, "params": [numbers[id(each)] for each in group["params"]]})
+        state = {}
+        for each, values in self.state.items():
+            saved = {name: _saved(name, value) for name, value in values.items()} if isinstance(values, dict) else deepcopy(values)
+            state[numbers.get(id(each), each)] = saved
         return through(self._optimizer_state_dict_post_hooks, self, {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

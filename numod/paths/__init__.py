@@ -13,7 +13,8 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub", "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",
     "jit.annotations": "paths.annotations", "_C": "paths.internal",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor", "return_types": "core.return_types",
-    "autograd.grad_mode": "autograd.modes", "autograd.anomaly_mode": "autograd.anomaly", "autograd.profiler": "profiler.legacy", "cuda.nvtx": "profiler.ranges", "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler_util": "profiler.legacy", "amp.grad_scaler": "amp.scaler",
+    "autograd.grad_mode": "autograd.modes", "autograd.anomaly_mode": "autograd.anomaly", "amp.grad_scaler": "amp.scaler", "cuda.nvtx": "profiler.ranges",
+    "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler": "profiler.legacy", "autograd.profiler_util": "profiler.legacy",
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks", "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
 }  # fmt: skip

@@ -43,7 +43,10 @@ def _trace(events: Sequence[Event], memory: Sequence[Memory]) -> Iterator[dict[s
         for start, end, thread in event.parts.chunks if event.parts else ():
             if thread != event.thread:
                 worker = threads.setdefault(thread, len(threads) + 1)
-                yield {"ph": "X", "cat": "kernel", "name": f"part of {event.name}", "pid": pid, "tid": worker, "ts": start / 1e3, "dur": (end - start) / 1e3, "args": {"External id": event.id}}
+                yield {
+                    "ph": "X", "cat": "kernel", "name": f"part of {event.name}", "pid": pid, "tid": worker,
+                    "ts": start / 1e3, "dur": (end - start) / 1e3, "args": {"External id": event.id},
+                }  # fmt: skip
         if event.forward is not None:
             arrow = {"cat": "fwdbwd", "name": "fwdbwd", "id": event.id, "pid": pid}
             yield {**arrow, "ph": "s", "tid": threads[event.forward.thread], "ts": event.forward.start / 1e3}

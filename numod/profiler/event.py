@@ -173,7 +173,8 @@ def _build(notes: list, roots: dict[Module, str]) -> tuple[list[Event], list[Mem
         event = Event(start, end, thread, category, subject, detail)
         stack = open_.setdefault(thread, [])
         children, later = event.cpu_children, []
-        while stack and stack[-1].start >= start:  # notes that started after this slice's end were recorded between the end and this note: a garbage collection, or memory of the op
+        while stack and stack[-1].start >= start:
+            # what started after this slice's end was noted between that end and this note: a garbage collection, or memory of the op
             inner = stack.pop()
             (children if inner.end <= end or inner.category == "memory" else later).append(inner)
         children.reverse()
@@ -206,12 +207,14 @@ def _add_up(event: Event, costs: dict[int, tuple[int, ...]]) -> None:
     if event.category == "kernel" and event.detail is not None:
         event.self_device_time_total = event.detail.microseconds(event.duration)
     event.device_time_total = event.self_device_time_total + sum([each.device_time_total for each in inner])
-    if event.call and event.call.results and not any([each.category == "op" and each.flops for each in inner]):  # an op on 16-bit floats is counted by the ops it consists of
+    counted_inside = any([each.category == "op" and each.flops for each in inner])  # as the ops of which one on 16-bit floats consists
+    if event.call and event.call.results and not counted_inside:
         if id(event.call) not in costs:
             given = event.call[:4]
             costs[id(event.call)] = (cost.flops(*given), cost.multiply_adds(*given), cost.bytes_moved(event.subject, event.call.inputs, event.call.results))
         event.flops, event.multiply_adds, event.bytes_moved = costs[id(event.call)]
-    if event.category == "compiled" and event.detail is not None and all([each.category == "kernel" for each in inner]):  # else its ops were recorded one by one
+    recorded_by_op = any([each.category != "kernel" for each in inner])
+    if event.category == "compiled" and event.detail is not None and not recorded_by_op:
         if id(event.detail) not in costs:
             costs[id(event.detail)] = work(event.detail)
         event.flops, event.bytes_moved = costs[id(event.detail)]

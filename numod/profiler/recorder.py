@@ -196,7 +196,8 @@ def recorder() -> Recorder:
     """The process's recorder; the first call takes ten milliseconds, plus as much to import LLVM."""
     engine = native.build(_TEXT)
     _kept.append(engine)
-    return Recorder(*(_function(engine, name, convention) for name, convention in (("clock", _NO_ARGUMENTS), ("note", _FAST), ("take", _NO_ARGUMENTS), ("place", _NO_ARGUMENTS))))
+    conventions = {"clock": _NO_ARGUMENTS, "note": _FAST, "take": _NO_ARGUMENTS, "place": _NO_ARGUMENTS}
+    return Recorder(*(_function(engine, name, convention) for name, convention in conventions.items()))
 
 
 _kept: list[object] = []  # owners of the native code and of its definitions

@@ -204,7 +204,8 @@ def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
     found = {
         "name": kernel.name, "key": kernel.key, "signature": kernel.signature, "variant": _variant(report), "source": kernel.source, "why": kernel.why, "built": report.built,
         "seconds": kernel.seconds, "calls": report.calls, "time": report.time, "dispatch": report.dispatch, "flops": report.flops, "bytes": report.bytes_moved,
-        "gflops": report.gflops, "gbs": report.gbs, "roofline": report.roofline, "imbalance": report.imbalance, "waiting": report.waiting, "ops": list(report.ops), "modules": list(report.modules), "passes": report.passes,
+        "gflops": report.gflops, "gbs": report.gbs, "roofline": report.roofline, "imbalance": report.imbalance, "waiting": report.waiting,
+        "ops": list(report.ops), "modules": list(report.modules), "passes": report.passes,
     }  # fmt: skip
     if code is not None:
         found.update(assembly=code.assembly, lines=code.lines, hot=code.hot_place, code_bytes=code.code_bytes, vector_bits=code.vector_bits, unroll=code.unroll)

@@ -124,7 +124,8 @@ class CyclicLR(LRScheduler):
         """Everything but the optimizer and a plain function."""
         state = super().state_dict()
         custom = state.pop("_custom")
-        return {**state, "_scale_fn_custom": None if custom is None or not hasattr(custom, "__dict__") or callable(getattr(custom, "__code__", None)) else dict(custom.__dict__)}
+        plain = not hasattr(custom, "__dict__") or callable(getattr(custom, "__code__", None))
+        return {**state, "_scale_fn_custom": None if plain else dict(custom.__dict__)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from `state_dict`."""
@@ -152,7 +153,8 @@ class OneCycleLR(LRScheduler):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         up, last = float(pct_start * self.total_steps) - 1, self.total_steps - 1
         if three_phase:
-            ends = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"), (2 * pct_start * self.total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+            ends = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+                    (2 * pct_start * self.total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
                     (last, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
         else:
             ends = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"), (last, "max_lr", "min_lr", "base_momentum", "max_momentum")]
