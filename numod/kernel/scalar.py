@@ -431,10 +431,10 @@ def slope_sums(g, x, base, n, middle):
 
 
 @scalar
-def write_slopes(g, x, out, base, n, middle, scale, level, slope):
-    """out = scale * (g - level - (x - middle) * slope), likewise a loop of its own."""
+def write_slopes(g, x, out, base, n, middle, factor, scale, level, slope):
+    """out = scale * (g * factor - level - (x - middle) * slope), likewise a loop of its own."""
     for k in range(n):
-        out[uintp(base + k)] = scale * (g[uintp(base + k)] - level - (x[uintp(base + k)] - middle) * slope)
+        out[uintp(base + k)] = scale * (g[uintp(base + k)] * factor - level - (x[uintp(base + k)] - middle) * slope)
 
 
 @scalar

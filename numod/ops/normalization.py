@@ -1,4 +1,4 @@
-"""Normalisation by the mean and variance of rows (layer, group and instance norm) or of channels (batch norm), each way in one kernel.
+"""Normalisation by the mean and variance of rows (layer norm) or of channels (batch norm), each way in one kernel.
 
 Means and variances are found block by block with wide totals. The gradients are kernels too; where a gradient will itself be differentiated
 they are composed of tensor operations instead.
@@ -75,7 +75,7 @@ def row_norm_gradient_kernel(g, x, weight, mean, rstd, out, partial, rows, n, sc
                 for k in range(n):
                     out[uintp(base + k)] = scale * (g[uintp(base + k)] * weight[uintp(k)] - level - (x[uintp(base + k)] - middle) * slope)
             else:
-                write_slopes(g, x, out, base, n, middle, scale, level, slope)
+                write_slopes(g, x, out, base, n, middle, x.dtype.type(1), scale, level, slope)
             if summed != 0:
                 for k in range(n):
                     partial[uintp(mine + k)] += g[uintp(base + k)] * (x[uintp(base + k)] - middle) * scale
@@ -124,7 +124,7 @@ def channel_norm_gradient_kernel(g, x, weight, mean, var, out, d_weight, d_bias,
         if scaled != 0:
             scale *= weight[uintp(channel)]
         for image in range(images - 1, -1, -1):
-            write_slopes(g, x, out, (image * channels + channel) * n, n, middle, scale, level, slope)
+            write_slopes(g, x, out, (image * channels + channel) * n, n, middle, x.dtype.type(1), scale, level, slope)
 
 
 def channel_norm_columns(x, weight, bias, out, mean, var, wide, images, channels, n, scaled, shifted, eps):
@@ -292,13 +292,13 @@ def channel_norm_gradient_block(g, x, weight, mean, var, out, d_weight, d_bias, 
             out[uintp(at)] = scale * (g[uintp(at)] - level - (x[uintp(at)] - middle) * slope)
 
 
-_TEAMS = {row_norm_kernel: row_norm_team, row_norm_gradient_kernel: row_norm_gradient_team}
-_TEAMS |= {channel_norm_kernel: channel_norm_block, channel_norm_gradient_kernel: channel_norm_gradient_block}
+TEAMS = {row_norm_kernel: row_norm_team, row_norm_gradient_kernel: row_norm_gradient_team}
+TEAMS |= {channel_norm_kernel: channel_norm_block, channel_norm_gradient_kernel: channel_norm_gradient_block}
 _PARTED = channel_norm_kernel, channel_norm_gradient_kernel
 _BY_COLUMNS = {channel_norm_kernel: channel_norm_columns, channel_norm_gradient_kernel: channel_norm_gradient_columns}
 
 
-class _Norm(Op):
+class Norm(Op):
     """Base: dense x, and weight and bias of one dtype with it, either of which may be None; parameter `eps`."""
 
     parameters = ("eps",)
@@ -313,7 +313,7 @@ class _Norm(Op):
         if shared:
             numbers, tail, run = (), (), shared
         elif threads:
-            run = teams.launcher(x, self.name, rows_team.form(_TEAMS[kernel], n, threads), signature, rows, threads)
+            run = teams.launcher(x, self.name, rows_team.form(TEAMS[kernel], n, threads), signature, rows, threads)
         else:
             source = bind.source_of(_BY_COLUMNS[kernel]).replace("COLUMNS", str(_COLUMNS)) if columns else bind.source_of(kernel)
             run = bind.launcher(x.device, self.name, source, signature, x.dtype, 4 * x.size, build.FAST_REDUCTION)
@@ -334,7 +334,7 @@ class _Norm(Op):
             raise RuntimeError(f"{self.name}: expected scalar type {x.dtype.short} for weight and bias, as the input has; convert with .to()")
 
 
-class RowNorm(_Norm):
+class RowNorm(Norm):
     """(out, mean, rstd) of x (rows, n)."""
 
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "rstd")
@@ -349,7 +349,7 @@ class RowNorm(_Norm):
         return self._launch(row_norm_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0], rows, n)
 
 
-class RowNormGradient(_Norm):
+class RowNormGradient(Norm):
     """(dx, partial) of RowNorm: partial (workers, 2, n) holds parts of dweight and dbias, if parameter `summed`, else zeros."""
 
     inputs, outputs, parameters, differentiable = ("given", "x", "weight", "mean", "rstd"), ("dx", "partial"), ("summed",), False
@@ -362,7 +362,7 @@ class RowNormGradient(_Norm):
         return self._launch(row_norm_gradient_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(parameters[0]), workers), None, workers, n)
 
 
-class ChannelNorm(_Norm):
+class ChannelNorm(Norm):
     """(out, mean, var) of x (images, channels, n); var is that of the batch, over its count."""
 
     inputs, outputs = ("x", "weight", "bias"), ("out", "mean", "var")
@@ -375,7 +375,7 @@ class ChannelNorm(_Norm):
         return self._launch(channel_norm_kernel, x, arguments, results, numbers, parameters[0], x.shape[1], x.shape[0] * x.shape[2])
 
 
-class ChannelNormGradient(_Norm):
+class ChannelNormGradient(Norm):
     """(dx, dweight, dbias) of ChannelNorm."""
 
     inputs, outputs, differentiable = ("given", "x", "weight", "mean", "var"), ("dx", "dweight", "dbias"), False
@@ -390,7 +390,7 @@ class ChannelNormGradient(_Norm):
 def _row_gradients(grads: list, x: object, weight: object, mean: object, rstd: object, eps: float, wanted: tuple, recording: bool) -> tuple:
     g = grads[0].contiguous()
     if recording:
-        return _composed(g, x, weight, eps, (1,), (0,), lambda each: each)
+        return composed(g, x, weight, eps, (1,), (0,), lambda each: each)
     summed = "weight" in wanted or "bias" in wanted
     d_x, partial = row_norm_gradient.apply((g, x, weight, mean, rstd), (summed,))
     return (d_x, *(partial.sum(0) if partial.shape[0] > 1 else partial.select(0, 0)).unbind()) if summed else (d_x, None, None)
@@ -400,10 +400,10 @@ def _channel_gradients(grads: list, x: object, weight: object, mean: object, var
     g = grads[0].contiguous()
     if not recording:
         return channel_norm_gradient.apply((g, x, weight, mean, var), (eps,))
-    return _composed(g, x, weight, eps, (0, 2), (0, 2), lambda each: each.unsqueeze(1))
+    return composed(g, x, weight, eps, (0, 2), (0, 2), lambda each: each.unsqueeze(1))
 
 
-def _composed(g: object, x: object, weight: object, eps: float, reduced: tuple, summed: tuple, shaped: Callable) -> tuple:
+def composed(g: object, x: object, weight: object, eps: float, reduced: tuple, summed: tuple, shaped: Callable) -> tuple:
     """The same gradients in tensor operations: over dimensions `reduced` for the statistics, `summed` for weight and bias."""
     centred = x - x.mean(reduced, keepdim=True)
     rstd = ((centred * centred).mean(reduced, keepdim=True) + eps).rsqrt()

@@ -17,7 +17,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import emit
-from numod.ops import complexes, convolution, ctc, distance, extremum, flip, indexing, join, matmul, normalization, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
+from numod.ops import complexes, convolution, ctc, distance, extremum, flip, group_norm, indexing, join, matmul, normalization, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -147,6 +147,9 @@ def test_rows_that_blocks_share(compiled: list[str]) -> None:
     images, channels = on_gpu(32, 64, 3136, dtype=dtypes.float64), on_gpu(64, dtype=dtypes.float64)  # the most registers
     normalization.channel_norm.prepare((images, channels, channels), (1e-5,))
     normalization.channel_norm_gradient.prepare((images, images, channels, channels, channels), (1e-5,))
+    groups = on_gpu(32 * 8, dtype=dtypes.float64)
+    group_norm.group_norm.prepare((images, channels, channels), (8, 1e-5))
+    group_norm.group_norm_gradient.prepare((images, images, channels, groups, groups), (8,))
     few, channels = on_gpu(2, 64, 900, dtype=dtypes.float64), on_gpu(64, dtype=dtypes.float64)  # a block for each channel
     normalization.channel_norm.prepare((few, channels, channels), (1e-5,))
     normalization.channel_norm_gradient.prepare((few, few, channels, channels, channels), (1e-5,))
@@ -244,6 +247,8 @@ def test_norms_and_alignments(compiled: list[str]) -> None:
         normalization.row_norm_gradient.prepare((rows, rows, vector, n, n), (True,))
         normalization.channel_norm.prepare((images, vector, vector), (1e-5,))
         normalization.channel_norm_gradient.prepare((images, images, vector, vector, vector), (1e-5,))
+        group_norm.group_norm.prepare((images, vector, vector), (5, 1e-5))
+        group_norm.group_norm_gradient.prepare((images, images, vector, on_gpu(10, dtype=kind), on_gpu(10, dtype=kind)), (5,))
         lengths, labels, scores = on_gpu(5, dtype=dtypes.int64), on_gpu(5, 3, dtype=dtypes.int64), on_gpu(7, 5, 4, dtype=kind)
         ctc.ctc.prepare((scores, labels, lengths, lengths), (0, False))
         ctc.ctc_gradient.prepare((vector, scores, labels, lengths, lengths, vector, on_gpu(5, 7, 7, dtype=kind)), (0, True))

@@ -8,6 +8,7 @@ import pytest
 import numod
 import numod.nn.functional as F
 from numod.ops import normalization as op
+from numod.ops.group_norm import group_norm
 
 EPS = 1e-5
 
@@ -25,9 +26,11 @@ def expected(x: np.ndarray, g: np.ndarray, weight: np.ndarray | float, bias: np.
     return hat * weight + bias, dx, (g * hat).sum(summed), g.sum(summed)
 
 
-def run(norm: op._Norm, x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, g: np.ndarray, dtype: numod.dtype) -> list[np.ndarray]:
+def run(
+    norm: op.Norm, x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None, g: np.ndarray, dtype: numod.dtype, parameters: tuple = (EPS,),
+) -> list[np.ndarray]:  # fmt: skip
     inputs = [None if each is None else numod.tensor(each, dtype=dtype, requires_grad=True) for each in (x, weight, bias)]
-    out, _, _ = norm.apply(tuple(inputs), (EPS,))
+    out, _, _ = norm.apply(tuple(inputs), parameters)
     out.backward(numod.tensor(g, dtype=dtype))
     return [out.detach().numpy(), *(None if each is None else each.grad.numpy() for each in inputs)]
 
@@ -52,6 +55,19 @@ def test_channels(shape: tuple, affine: bool, dtype: numod.dtype, tolerance: flo
     found = run(op.channel_norm, x, weight, bias, g, dtype)
     for mine, theirs in zip(found, expected(x, g, weight[:, None] if affine else 1.0, bias[:, None] if affine else 0.0, (0, 2), (0, 2))):
         assert mine is None or np.abs(mine - theirs).max() < tolerance * (1 + np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(numod.float32, 3e-5), (numod.float64, 1e-11)], ids=["float32", "float64"])
+@pytest.mark.parametrize("affine", ["both", "weight", "bias", "none"])
+@pytest.mark.parametrize("shape, groups", [((1, 2, 1), 1), ((3, 6, 5), 3), ((2, 4, 600), 4), ((5, 3, 7), 1)])
+def test_groups(shape: tuple, groups: int, affine: str, dtype: numod.dtype, tolerance: float) -> None:
+    x, g = drawn(*shape), drawn(*shape) - 3
+    weight, bias = drawn(shape[1]) if affine in ("both", "weight") else None, drawn(shape[1]) if affine in ("both", "bias") else None
+    found = run(group_norm, x, weight, bias, g, dtype, (groups, EPS))
+    apart = (shape[0], groups, shape[1] // groups, shape[2])
+    scale, shift = (filler if each is None else each.reshape(1, *apart[1:3], 1) for each, filler in ((weight, 1.0), (bias, 0.0)))
+    for mine, theirs in zip(found, expected(x.reshape(apart), g.reshape(apart), scale, shift, (2, 3), (0, 3))):
+        assert mine is None or np.abs(mine.ravel() - theirs.ravel()).max() < tolerance * (1 + np.abs(theirs).max())
 
 
 def test_statistics_far_from_zero_keep_their_digits() -> None:
@@ -88,7 +104,7 @@ def test_sums_over_rows_are_left_out_where_nobody_asks() -> None:
 
 
 @pytest.mark.parametrize("norm, shape", [(op.row_norm, (2, 3)), (op.channel_norm, (2, 3, 1))])
-def test_other_dtypes_are_refused(norm: op._Norm, shape: tuple) -> None:
+def test_other_dtypes_are_refused(norm: op.Norm, shape: tuple) -> None:
     with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
         norm.apply((numod.ones(shape, dtype=numod.int64), None, None), (EPS,))
     with pytest.raises(RuntimeError, match="expected scalar type Float"):

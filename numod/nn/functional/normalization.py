@@ -12,6 +12,7 @@ from ...core.resolve import resolved
 from ...core.tensor import Tensor
 from ...device import Layout
 from ...ops import normalization as op, table as t
+from ...ops.group_norm import group_norm as group_norm_op
 from .pooling import avg_pool2d, avg_pool3d
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_response_norm", "rms_norm"]
@@ -90,9 +91,14 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
     if input.numel() == num_groups:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.shape)}")
     _expect_channels(channels, weight=weight, bias=bias)
-    x, rows = _agreeing(input, weight, bias), input.shape[0] * num_groups
-    out, _, _ = op.row_norm.apply((f.reshape(f.contiguous(x), (rows, x.numel() // max(rows, 1))), None, None), (eps,))
-    return _scaled(f.reshape(out, x.shape), weight, bias).to(input.dtype)
+    x = _agreeing(input, weight, bias)
+    out, _, _ = group_norm_op.apply((_in_channels(x), *map(_dense, (weight, bias))), (num_groups, eps))
+    return f.reshape(out, x.shape).to(input.dtype)
+
+
+def _in_channels(x: Tensor) -> Tensor:
+    """x as (images, channels, elements of each)."""
+    return f.reshape(f.contiguous(x), (*x.shape[:2], prod(x.shape[2:])))
 
 
 def _expect_channels(channels: int, **tensors: Tensor | None) -> None:
@@ -137,7 +143,7 @@ def batch_norm(
     count = x.numel() // x.shape[1]
     if count == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    out, mean, var = op.channel_norm.apply((f.reshape(f.contiguous(x), (*x.shape[:2], count // x.shape[0])), *map(_dense, (weight, bias))), (eps,))
+    out, mean, var = op.channel_norm.apply((_in_channels(x), *map(_dense, (weight, bias))), (eps,))
     with no_grad():
         if running_mean is not None:
             running_mean.mul_(1 - momentum).add_(mean.detach().to(running_mean.dtype), alpha=momentum)
@@ -164,14 +170,14 @@ def instance_norm(
         return _scaled(x, weight, bias).to(input.dtype)
     if count == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
-    out, mean, rstd = op.row_norm.apply((f.reshape(f.contiguous(x), (images * channels, count)), None, None), (eps,))
+    out, mean, rstd = group_norm_op.apply((_in_channels(x), *map(_dense, (weight, bias))), (channels, eps))
     with no_grad():
         if running_mean is not None:
             running_mean.mul_(1 - momentum).add_(f.mean(f.reshape(mean.detach(), (images, channels)), 0), alpha=momentum)
         if running_var is not None:
             var = 1 / (rstd.detach() * rstd.detach()) - eps
             running_var.mul_(1 - momentum).add_(f.mean(f.reshape(var, (images, channels)), 0), alpha=momentum * count / (count - 1))
-    return _scaled(f.reshape(out, x.shape), weight, bias).to(input.dtype)
+    return f.reshape(out, x.shape).to(input.dtype)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
