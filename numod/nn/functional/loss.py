@@ -11,6 +11,7 @@ from ...core import functions as f
 from ...core.apply import apply
 from ...core.tensor import Tensor
 from ...ops import reduction as r, softmax as sm, table as t
+from ...ops.nll import nll
 from .activation import log_softmax
 from .reduction import reduced, with_legacy
 
@@ -120,6 +121,8 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
 @partial(with_legacy, before="ignore_index")
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """-input[target] for log-probabilities (N, C, ...) or (C,) and class indices; the mean is weighted by the classes' weights."""
+    if _in_one_pass(input, weight, reduction):
+        return _total_nll(input, target, weight, ignore_index, reduction)
     return _class_loss(input, target, weight, ignore_index, reduction, lambda x, safe: -f.gather(x, 1, safe.unsqueeze(1)).squeeze(1))
 
 
@@ -142,12 +145,29 @@ def cross_entropy(
     if label_smoothing <= 0.0:
         if weight is None and input.ndim > 1 and reduction in ("mean", "sum") and not input.is_meta and (input.device.type == "cpu" or target.numel()):
             return _total_cross_entropy(input, _checked_classes(input, target, None), ignore_index, reduction)
+        if _in_one_pass(input, weight, reduction):
+            return _total_nll(log_softmax(input, 1), target, weight, ignore_index, reduction)
         return _class_loss(input, target, weight, ignore_index, reduction, lambda x, safe: apply(sm.cross_entropy, (f.contiguous(x), f.contiguous(safe)), (-(1 << 62),)))
     logits = log_softmax(input, 1 if input.ndim > 1 else 0)
     classes = logits.shape[1 if input.ndim > 1 else 0]
     exact = nll_loss(logits, target, weight, ignore_index=ignore_index, reduction=reduction)
     spread = _class_loss(logits, target, weight, ignore_index, reduction, lambda x, safe: _spread(x, weight, classes), uniform=True)
     return (1.0 - label_smoothing) * exact + label_smoothing * spread
+
+
+def _in_one_pass(x: Tensor, weight: Tensor | None, reduction: str) -> bool:
+    """Whether `_total_nll` serves: on the CPU, where no gradient of the weights is wanted."""
+    wide = x.dtype.is_floating_point and x.dtype.compute is x.dtype
+    return wide and x.ndim > 1 and x.device.type == "cpu" and reduction in ("mean", "sum") and (weight is None or not weight.requires_grad)
+
+
+def _total_nll(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reduction: str) -> Tensor:
+    """The loss and the check of its targets in a single pass."""
+    target = f.contiguous(_checked_classes(x, target, weight))
+    loss, _, wrong = apply(nll, (f.contiguous(x), target, None if weight is None else f.contiguous(weight)), (ignored, reduction == "mean"))
+    if wrong._observe():
+        _refuse_classes(target, ignored, x.shape[1])
+    return loss
 
 
 def _total_cross_entropy(x: Tensor, target: Tensor, ignored: int, reduction: str) -> Tensor:
