@@ -1,6 +1,6 @@
 """Device functions for matrix products by register tiles: packing into panels that a tile reads contiguously, and the product of one block.
 
-Blocking and the division among threads are the kernel's (`ops.matmul`); the tile itself is `device.tiles`.
+Blocking and the division among threads are the kernel's (`ops.product_tiles`); the tile itself is `device.tiles`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from numod.graph import fuse, trace, verify
 from numod.graph.epilogue import Finished
 from numod.graph.passes import optimise
 from numod.nn import functional as F
-from numod.ops import matmul
+from numod.ops import matmul, product_tiles
 
 
 def data(*shape: int, seed: int = 0) -> numod.Tensor:
@@ -134,8 +134,8 @@ def test_explain_and_draw_show_the_end() -> None:
 def everything_joins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products of any size are made of tiles and take loops to their end; half of a program's lines are about them."""
     monkeypatch.setattr(fuse, "LARGE", 1)
-    monkeypatch.setattr(matmul, "_TILED", 1)
-    monkeypatch.setattr(matmul, "_TURNED", 1)
+    monkeypatch.setattr(product_tiles, "_TILED", 1)
+    monkeypatch.setattr(product_tiles, "_TURNED", 1)
     kinds = [programs.UNARY, programs.BINARY, programs.VIEW, programs.WRITE, programs.SCALAR] + [programs.PRODUCT] * 3
     monkeypatch.setattr(programs, "KINDS", kinds)
     for op in (matmul.matmul, matmul.linear):
