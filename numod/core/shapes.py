@@ -9,9 +9,8 @@ from .. import dtypes
 from ..device import Layout
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim, normalize_dims
-from ..ops import join, reduction as r, table as t, view as v
+from ..ops import join, pad as ops_pad, reduction as r, table as t, view as v
 from .apply import apply
-from .creation import full
 from .resolve import flat, resolved
 from .tensor import Tensor
 
@@ -335,14 +334,23 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tenso
     pad = tuple(pad)
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise RuntimeError(f"Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got {len(pad)} for {input.ndim} dimensions")
-    for k in range(len(pad) // 2):
-        dim = input.ndim - 1 - k
-        before, after = pad[2 * k], pad[2 * k + 1]
-        if input.shape[dim] + before + after < 0:
-            raise RuntimeError(f"The input size {input.shape[dim]}, plus negative padding {before} and {after}, resulted in a negative output size")
-        input = narrow(input, dim, max(0, -before), input.shape[dim] - max(0, -before) - max(0, -after))
-        edges = [full((*input.shape[:dim], max(0, n), *input.shape[dim + 1 :]), value, dtype=input.dtype, device=input.device) for n in (before, after)]
-        input = cat((edges[0], input, edges[1]), dim)
+    before, after = ((*(0,) * (input.ndim - len(pad) // 2), *pad[-2 + k :: -2]) for k in (0, 1))
+    for n, low, high in zip(input.shape, before, after):
+        if n + low + high < 0 or n + min(low, 0) < 0 or n + min(high, 0) < 0:
+            raise RuntimeError(f"The input size {n}, plus negative padding {low} and {high}, resulted in a negative output size")
+    kind = complex if input.dtype.is_complex else float if input.dtype.is_floating_point else int
+    result = padded(input, before, after, "constant", kind(value))
+    return result if result is not input else input.clone()
+
+
+def padded(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str, value: float = 0) -> Tensor:  # noqa: A002
+    """With so many more elements before and after those of each dimension (negative: fewer), see `ops.pad`."""
+    changed = [d for d in range(input.ndim) if before[d] or after[d]]
+    while changed:
+        own = [d for d in changed if d > changed[-1] - 3]
+        sides = [tuple(n if d in own else 0 for d, n in enumerate(side)) for side in (before, after)]
+        input = apply(ops_pad.pad, (input if input._layout.dense else apply(t.row_major, (input,)), value), (*sides, mode))  # noqa: A001
+        changed = changed[: -len(own)]
     return input
 
 

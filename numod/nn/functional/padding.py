@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from ... import dtypes
-from ...core import creation, functions as f
+from ...core import functions as f
+from ...core.shapes import padded
 from ...core.tensor import Tensor
+from ...ops.pad import PLACES
 
 __all__ = ["pad"]
 
@@ -22,7 +21,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         return f.pad_constant(input, pad, 0.0 if value is None else value)
     if value:
         raise ValueError(f"Padding mode \"{mode}\" doesn't take in value argument")
-    if mode not in _PLACES:
+    if mode not in PLACES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}; expected 'constant', 'reflect', 'replicate' or 'circular'")
     pad = tuple(pad)
     if len(pad) % 2 or len(pad) // 2 not in (1, 2, 3) or input.ndim not in (len(pad) // 2 + 1, len(pad) // 2 + 2):
@@ -34,36 +33,19 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         raise RuntimeError(
             f"Expected {ndim + 1}D or {ndim + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}"
         )
+    before, after = ([*(0,) * (input.ndim - ndim), *pad[-2 + k :: -2]] for k in (0, 1))
     result = input
-    for k in range(ndim):
-        before, after = pad[2 * k], pad[2 * k + 1]
-        if before or after:
-            dim = input.ndim - 1 - k
-            if mode == "circular":  # cropped elements do not reappear on the other side
-                left, right = max(-before, 0), max(-after, 0)
-                result = f.narrow(result, dim, left, max(result.shape[dim] - left - right, 0))
-                before, after = max(before, 0), max(after, 0)
-            result = _padded(result, dim, before, after, _index(mode, result.shape[dim], before, after, dim))
+    for dim in range(input.ndim - ndim, input.ndim):
+        if mode == "circular":  # cropped elements do not reappear on the other side
+            left, right = max(-before[dim], 0), max(-after[dim], 0)
+            result = f.narrow(result, dim, left, max(result.shape[dim] - left - right, 0)) if left or right else result
+            before[dim], after[dim] = max(before[dim], 0), max(after[dim], 0)
+        _check(mode, result.shape[dim], before[dim], after[dim], dim)
+    result = padded(result, before, after, mode)
     return result if result is not input else f.clone(input)
 
 
-_SLICES = 2  # places on both sides up to which each is a slice of its own: that costs less than to gather elements, but each has a gradient of its own
-
-
-def _padded(x: Tensor, dim: int, before: int, after: int, places: np.ndarray) -> Tensor:
-    """x between what goes before and after it: x itself is copied as a block."""
-    start = max(-before, 0)
-    sides = places[: max(before, 0)], places[len(places) - max(after, 0) :]
-    if sum(map(len, sides)) <= _SLICES:
-        left, right = ([f.narrow(x, dim, place, 1) for place in side.tolist()] for side in sides)
-    else:
-        left, right = ([f.index_select(x, dim, creation.computed(side, dtypes.int64, x.device))] for side in sides)
-    parts = [*left, f.narrow(x, dim, start, x.shape[dim] - start - max(-after, 0)), *right]
-    return f.cat(parts, dim) if len(parts) > 1 else parts[0]
-
-
-def _index(mode: str, n: int, before: int, after: int, dim: int) -> np.ndarray:
-    """The source index of each element of the padded dimension."""
+def _check(mode: str, n: int, before: int, after: int, dim: int) -> None:
     limit = {"reflect": n - 1, "circular": n, "replicate": before + after + n}[mode]
     if before > limit or after > limit:
         raise RuntimeError(
@@ -71,11 +53,3 @@ def _index(mode: str, n: int, before: int, after: int, dim: int) -> np.ndarray:
         )
     if n + before + after <= 0:
         raise RuntimeError(f"padding ({before}, {after}) at dimension {dim} leaves nothing of size {n}")
-    return _PLACES[mode](np.arange(-before, n + after), n)
-
-
-_PLACES = {
-    "reflect": lambda k, n: n - 1 - abs(n - 1 - abs(k)),
-    "replicate": lambda k, n: k.clip(0, n - 1),
-    "circular": lambda k, n: k % n,
-}
