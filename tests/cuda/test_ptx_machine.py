@@ -1,0 +1,394 @@
+"""The PTX that a GPU would be given, run by `ptx_machine` behind the driver's interface, against the CPU: launches of the sizes a GPU gets, with tails."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numod
+from numod import config, nn
+from numod.nn import functional as F
+from numod.ops import pointwise
+
+pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
+sys.path.insert(0, str(Path(__file__).parent))
+from ptx_machine import Fault, Machine, converted, directed, fused, odd_sum, quotient  # noqa: E402
+
+pytestmark = [
+    pytest.mark.ptx,
+    pytest.mark.skipif(config.cuda_simulator(), reason="the simulator has no PTX"),
+    pytest.mark.filterwarnings("ignore"),
+]
+HALVES = (numod.float16, numod.bfloat16)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine() -> Iterator[Machine]:
+    with Machine(1 << 27).installed() as made:
+        yield made
+
+
+def same(found: numod.Tensor, expected: numod.Tensor, tolerance: float = 1e-5) -> None:
+    assert found.device.type == "cuda" and found.dtype is expected.dtype and found.shape == expected.shape
+    found, expected = (each.detach().cpu() for each in (found, expected))
+    if found.is_floating_point() or found.is_complex():
+        found, expected = (each.to(numod.complex128 if each.is_complex() else numod.float64) for each in (found, expected))
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=tolerance, atol=tolerance)
+
+
+def check(function: Callable, *tensors: numod.Tensor, tolerance: float = 1e-5, gradients: bool = True) -> None:
+    """`function` gives the same on the device, and so do its gradients for a fixed weight of the results."""
+    ends = []
+    for device in ("cpu", "cuda"):
+        leaves = [each.detach().to(device).requires_grad_(gradients and each.is_floating_point()) for each in tensors]
+        out = function(*leaves)
+        outs = [*out] if isinstance(out, tuple | list) else [out]
+        asked = [each for each in outs if each.requires_grad]
+        if asked:
+            sum((each * weight(each.shape, each.dtype).to(device)).sum() for each in asked).backward()
+        ends.append([*outs, *(each.grad for each in leaves if each.grad is not None)])
+    assert len(ends[0]) == len(ends[1])
+    for expected, found in zip(*ends):
+        same(found, expected, tolerance)
+
+
+def weight(shape: tuple, dtype: numod.dtype) -> numod.Tensor:
+    return ((numod.arange(int(np.prod(shape)), dtype=numod.float64) * 0.7).sin() + 0.2).reshape(shape).to(dtype)
+
+
+def made(*shape: int, dtype: numod.dtype = numod.float32) -> numod.Tensor:
+    numod.manual_seed(sum(shape))
+    return (numod.randn(*shape) * 2).to(dtype)
+
+
+CONSTANT = {"fill", "arange", "linspace", "index", "uniform", "normal", "randint", "random_uniform", "random_normal", "random_below"}
+
+
+def arguments(row: pointwise.Pointwise) -> list:
+    """Tensors every row is defined for: (31, 9) and a row that broadcasts, conditions as bool, integers as numbers."""
+    numod.manual_seed(0)
+    kind = numod.float32 if "f" in row.accepts else numod.int64
+    values = []
+    for position, name in enumerate(row.inputs):
+        value = numod.rand(31, 9) * 0.8 + 0.1 if position == 0 else numod.rand(9) * 0.8 + 0.1
+        value = (value * 8).to(kind) + 1 if kind is numod.int64 else value + 1 if row.name == "acosh" else value
+        values.append(value > 0.5 if name in row.conditions else 3 if name in row.integers else value)
+    return values
+
+
+@pytest.mark.parametrize("name", sorted(set(pointwise.rows) - CONSTANT))
+def test_rows(name: str) -> None:
+    row = pointwise.rows[name]
+    values = arguments(row)
+    moved = [each.cuda() if isinstance(each, numod.Tensor) else each for each in values]
+    same(row(*moved), row(*values))
+
+
+@pytest.mark.parametrize("dtype", [numod.float16, numod.bfloat16, numod.float64, numod.uint8, numod.int8, numod.int16, numod.int32, numod.bool, numod.complex64, numod.complex128], ids=str)
+def test_dtypes(dtype: numod.dtype) -> None:
+    x, y = made(3, 700).to(dtype), made(700).to(dtype)
+    check(lambda x, y: x + y, x, y, gradients=False)
+    check(lambda x: x.to(numod.float32), x.real if dtype.is_complex else x, gradients=False)
+    if not dtype.is_complex:
+        check(lambda x: (x.sum(), x.amax(1), x.t().contiguous().sum(0)), x, gradients=False, tolerance=1e-2 if dtype in HALVES else 1e-6)
+    if not dtype.is_complex and not dtype.is_floating_point and dtype is not numod.bool:
+        check(lambda x, y: (x // (y * y + 1).clamp(min=1), x % (y * y + 1).clamp(min=1), x >> 1, x << 3), x, y, gradients=False)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_every_number_of_sixteen_bits(dtype: numod.dtype) -> None:
+    x = numod.arange(1 << 16).to(numod.int32).to(numod.int16).view(dtype)
+    check(lambda x: (x.float(), x.float().to(dtype)), x, gradients=False)
+    near = numod.from_numpy(np.random.default_rng(0).integers(0, 1 << 32, 20000, dtype=np.uint32).view(np.float32).copy())
+    check(lambda near: near.to(dtype), near, gradients=False)
+
+
+def test_layouts() -> None:
+    x = made(5, 37, 41)
+    for view in (lambda x: x.permute(2, 0, 1), lambda x: x[1:4, ::3, 5:], lambda x: x.transpose(0, 1), lambda x: x[:, :1].expand(5, 9, 41), lambda x: x.permute(2, 1, 0)[::2]):
+        check(lambda x, view=view: (view(x) * 2.0, view(x).contiguous(), view(x).sum(-1), view(x).sum(0)), x)
+    check(lambda x: x.reshape(-1)[3:4000] + x.reshape(-1)[5:4002], x)
+    check(lambda x: (x + 1)[0, 0, 0], x)
+
+    def write(x: numod.Tensor) -> numod.Tensor:
+        out = numod.zeros(41, 37, device=x.device)
+        out.t().copy_(x[0])
+        out[3:9, ::2] += 1
+        out[5] = 7
+        return out
+
+    check(write, x, gradients=False)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "argmin", "norm", "var", "logsumexp", "max"])
+def test_reductions(name: str) -> None:
+    x = made(6, 5, 300)
+    x[2, 3, 17] = x[1, 1, 250] = 9.0
+    smooth = name not in ("any", "all", "argmax", "argmin", "prod")
+    for dim in (0, 1, 2):
+        check(lambda x, dim=dim: getattr(x, name)(dim=dim), x, gradients=smooth)
+    check(lambda x: getattr(x, name)() if name != "logsumexp" else x.logsumexp((0, 1, 2)), x * 0.1 if name == "prod" else x, gradients=smooth, tolerance=1e-4)
+
+
+def test_long_reductions_in_two_stages() -> None:
+    x = made(70001)
+    check(lambda x: (x.sum(), x.mean(), x.max(), x.argmin(), x.norm(), x.std()), x, tolerance=1e-4)
+    columns = made(9000, 3)
+    check(lambda x: (x.sum(0), x.amax(0), x.mean((0, 1))), columns, tolerance=1e-4)
+    nan = made(70001)
+    nan[51234] = float("nan")
+    check(lambda x: (x.amax(), x.sum()), nan, gradients=False)
+
+
+@pytest.mark.parametrize("dtype", [numod.float32, numod.float64, numod.bfloat16, numod.int64, numod.complex64], ids=str)
+@pytest.mark.parametrize("shapes", [((130, 70), (70, 65)), ((3, 7, 19), (3, 19, 5)), ((1, 33), (33, 1)), ((2, 1, 65, 9), (3, 9, 66)), ((70,), (70, 65)), ((9, 3), (3,))], ids=str)
+def test_products(shapes: tuple, dtype: numod.dtype) -> None:
+    a, b = (made(*shape, dtype=dtype) for shape in shapes)
+    tolerance = {numod.float32: 1e-4, numod.float64: 1e-10, numod.bfloat16: 3e-1}.get(dtype, 1e-4)
+    check(lambda a, b: a @ b, a, b, tolerance=tolerance, gradients=dtype in (numod.float32, numod.float64))
+
+
+def test_products_of_transposed_and_sliced_matrices() -> None:
+    a, b = made(70, 130), made(65, 70)
+    check(lambda a, b: a.t() @ b.t(), a, b, tolerance=1e-4)
+    check(lambda a, b: a[3:, 1:].t() @ b[:, :67].t(), a, b, tolerance=1e-4)
+    check(lambda a, w, c: F.linear(a, w, c), made(130, 33), made(66, 33), made(66), tolerance=1e-4)
+    check(lambda a, b: numod.addmm(a, a, b, beta=0.5, alpha=2.0), made(17, 17), made(17, 17), tolerance=1e-4)
+
+
+CONVOLUTIONS = [  # shapes of x and weight, and settings
+    ((2, 3, 15, 14), (4, 3, 3, 2), {"padding": 1, "stride": 2}),
+    ((1, 4, 14, 9), (70, 2, 3, 3), {"padding": (1, 0), "stride": (1, 2), "dilation": (2, 1), "groups": 2}),
+    ((2, 3, 77), (4, 3, 3), {"padding": 2, "stride": 3}),
+    ((1, 1, 5, 6, 5), (2, 1, 2, 2, 2), {"padding": 1, "dilation": 2}),
+    ((2, 3, 13, 14), (3, 1, 3, 3), {"groups": 3, "padding": 1}),
+    ((2, 5, 9, 9), (67, 5, 1, 1), {"stride": 2}),
+]
+
+
+@pytest.mark.parametrize(("x", "weight", "settings"), CONVOLUTIONS, ids=str)
+def test_convolutions(x: tuple, weight: tuple, settings: dict) -> None:
+    check(lambda x, w: getattr(F, f"conv{len(weight) - 2}d")(x, w, **settings), made(*x), made(*weight), tolerance=1e-4)
+
+
+def test_transposed_convolutions() -> None:
+    check(lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1), made(2, 5, 7, 6), made(5, 3, 3, 3), tolerance=1e-4)
+
+
+LAYERS = {
+    "max_pool": lambda x: F.max_pool2d(x, 3, 2, 1), "avg_pool": lambda x: F.avg_pool2d(x, 3, 2, 1), "adaptive": lambda x: F.adaptive_avg_pool2d(x, (3, 2)), "interpolate": lambda x: F.interpolate(x, scale_factor=2.5, mode="bilinear"),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, x[0, :, 0, 0], x[1, :, 0, 0], True), "layer_norm": lambda x: F.layer_norm(x, (13,), x[0, 0, 0], x[0, 1, 0]), "group_norm": lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]),
+    "instance_norm": lambda x: F.instance_norm(x), "rms_norm": lambda x: F.rms_norm(x, (13,), x[0, 0, 0]), "softmax": lambda x: x.softmax(1), "log_softmax": lambda x: x.log_softmax(-1), "attention": lambda x: F.scaled_dot_product_attention(x, x * 0.5, x + 1),
+    "causal": lambda x: F.scaled_dot_product_attention(x, x * 0.5, x + 1, is_causal=True), "pad": lambda x: F.pad(x, (2, 3, 1, 2), mode="reflect"), "unfold": lambda x: F.unfold(x, 3, padding=1), "gelu": lambda x: F.gelu(x) + F.silu(x) * F.softplus(x),
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x[:, :4], 2), "cdist": lambda x: numod.cdist(x[0], x[1], 1.5), "cumsum": lambda x: x.cumsum(2) + x.cumsum(1), "grid_sample": lambda x: F.grid_sample(x, x.permute(0, 2, 3, 1)[..., :2].tanh()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_and_their_gradients(name: str) -> None:
+    check(LAYERS[name], made(3, 6, 11, 13), tolerance=1e-3)
+
+
+@pytest.mark.parametrize("n", [5, 100, 1000, 5000])
+def test_rows_shared_by_teams(n: int) -> None:
+    x, w, b = made(3, n), made(n) * 0.1 + 1, made(n)
+    check(lambda x: (x.softmax(1), x.log_softmax(1)), x, tolerance=1e-4)
+    check(lambda x, w, b: F.layer_norm(x, (n,), w, b), x, w, b, tolerance=1e-3)
+    check(lambda x: F.cross_entropy(x, numod.tensor([1, -100, n - 1], device=x.device), label_smoothing=0.1), x, tolerance=1e-4)
+    check(lambda x: (x.max(1)[0], x.logsumexp(1), x.cumsum(1)), x, tolerance=1e-3)
+
+
+def test_batch_norms() -> None:
+    for shape in ((2, 3, 900), (64, 5, 3, 3), (300, 7)):
+        channels = made(shape[1]), made(shape[1])
+        check(lambda x, w, b: F.batch_norm(x, None, None, w, b, True), made(*shape), *channels, tolerance=1e-3)
+
+
+LOSSES = {
+    "mse": lambda x: F.mse_loss(x, x.detach().flip(0)), "l1": lambda x: F.l1_loss(x, x.detach().flip(0)), "huber": lambda x: F.huber_loss(x, x.detach().flip(0)), "kl": lambda x: F.kl_div(x.log_softmax(1), x.detach().softmax(1), reduction="batchmean"),
+    "bce": lambda x: F.binary_cross_entropy_with_logits(x, x.detach().sigmoid()), "nll": lambda x: F.nll_loss(x.log_softmax(1), (x[:, 0] > 0).long()), "cross_entropy": lambda x: F.cross_entropy(x, (x[:, 0] > 0).long(), x[0].detach().exp(), label_smoothing=0.1),
+    "soft": lambda x: F.cross_entropy(x, x.detach().flip(0).softmax(1)), "hinge": lambda x: F.multi_margin_loss(x, (x[:, 0] > 0).long()), "cosine": lambda x: F.cosine_similarity(x, x.detach().flip(0)).sum(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses(name: str) -> None:
+    check(LOSSES[name], made(37, 19), tolerance=1e-4)
+
+
+def test_ctc() -> None:
+    targets, x = numod.tensor([[1, 2], [3, 3]]), made(9, 2, 5)
+    check(lambda x: F.ctc_loss(x.log_softmax(2), targets.to(x.device), [9, 7], [2, 1], reduction="none"), x, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN", "LSTMCell", "GRUCell"])
+def test_recurrent(name: str) -> None:
+    numod.manual_seed(0)
+    layer = getattr(nn, name)(5, 9)
+    moved = copy.deepcopy(layer).cuda()
+    x = made(3, 5) if name.endswith("Cell") else made(4, 3, 5)
+    found, expected = moved(x.cuda()), layer(x)
+    first = [each[0] if isinstance(each, tuple) else each for each in (found, expected)]
+    same(*first, 1e-5)
+    for each in first:
+        (each * each).sum().backward()
+    for here, there in zip(moved.parameters(), layer.parameters()):
+        same(here.grad, there.grad, 1e-4)
+
+
+def test_gather_and_scatter() -> None:
+    x, index, rows = made(37, 19), numod.randint(0, 37, (23, 19)), numod.randint(0, 37, (50,))
+    for function in (
+        lambda x, i, r: (x.gather(0, i), x.index_select(0, r), x[r], x.take_along_dim(i, 0), x[r, r % 19], F.embedding(r, x), x[x > 0.3], x.masked_fill(x > 0, 2.0)),
+        lambda x, i, r: (x.scatter_add(0, i, x[:23]), x.index_add(0, r[:37], x), x.scatter_reduce(0, i, x[:23], "prod"), x.scatter_reduce(0, i, x[:23], "amax")),
+    ):
+        check(lambda x, f=function: f(x, index.to(x.device), rows.to(x.device)), x, tolerance=1e-4)
+    check(lambda x: (x.nonzero(), numod.bincount((x.abs() * 3).long().reshape(-1)), numod.histc(x, 7, -1.0, 1.0)), x, gradients=False)
+    check(lambda x: (numod.cat((x, x[:3] * 2), 0), numod.stack((x, x)), x.roll(3, 1), x.flip(0, 1), x.tril(), x.diagonal(), x.repeat(2, 3), x.repeat_interleave(2, 0)), x)
+    check(lambda x: F.embedding_bag(rows.to(x.device), x, numod.tensor([0, 7, 30], device=x.device)), x)
+
+
+@pytest.mark.parametrize("n", [1, 33, 1000, 5000])
+@pytest.mark.parametrize("dtype", [numod.float32, numod.int64], ids=str)
+def test_order(n: int, dtype: numod.dtype) -> None:
+    x = (made(3, n) * 5).to(dtype)
+    if dtype is numod.float32 and n > 9:
+        x[1, 4:9] = numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
+    k = min(n, 7)
+    check(lambda x: (*x.sort(1), *x.sort(1, descending=True), *x.topk(k), x.kthvalue(1 + n // 2, 1)[0], *x.cummax(1), x.cumsum(1) if dtype is numod.int64 else x.nan_to_num(0, 0).cumsum(1)), x, gradients=False, tolerance=1e-4)
+    if dtype is numod.int64:
+        check(lambda x: (*x.unique(return_inverse=True, return_counts=True), *x.mode(1), numod.searchsorted(x[0].sort()[0], x)), x, gradients=False)
+
+
+def test_running_totals() -> None:
+    x = made(2, 3000)
+    check(lambda x: (x.cumsum(1), x.logcumsumexp(1), x.cumsum(0)), x, tolerance=1e-3)
+    check(lambda x: ((1 + x * 0.001).cumprod(1), *x.cummin(1)), x, tolerance=1e-3, gradients=False)
+
+
+def test_random_numbers_are_those_of_the_cpu() -> None:
+    for make, exact in ((numod.rand, True), (numod.randn, False), (lambda *n, **where: numod.randint(0, 1000, n, **where), True), (lambda n, **where: numod.zeros(n, **where).bernoulli_(0.3), True), (lambda n, **where: F.dropout(numod.ones(n, **where), 0.4), True)):
+        results = []
+        for device in ("cuda", "cpu"):
+            numod.manual_seed(7)
+            results.append(make(1033, device=device))
+        same(*results, 0 if exact else 1e-6)
+    for make, rates in ((numod._standard_gamma, [0.3, 2.0, 40.0]), (numod.poisson, [0.3, 4.0, 40.0])):
+        results = []
+        for rate in (numod.tensor(rates).cuda(), numod.tensor(rates)):
+            numod.manual_seed(3)
+            results.append(make(rate))
+        same(*results)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "ASGD"])
+def test_optimizers(name: str) -> None:
+    numod.manual_seed(0)
+    x, y = made(37, 5), numod.arange(37) % 3
+    model = nn.Sequential(nn.Linear(5, 14), nn.Tanh(), nn.Linear(14, 3))
+    twin = copy.deepcopy(model).to("cuda")
+    for network, inputs, target in ((model, x, y), (twin, x.cuda(), y.cuda())):
+        optimizer = getattr(numod.optim, name)(network.parameters(), lr=0.01, **({"momentum": 0.9, "nesterov": True} if name == "SGD" else {}))
+        for _ in range(2):
+            optimizer.zero_grad()
+            F.cross_entropy(network(inputs), target).backward()
+            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+    for found, expected in zip(twin.parameters(), model.parameters()):
+        same(found, expected, 1e-4)
+
+
+def test_a_compiled_step() -> None:
+    numod.manual_seed(0)
+    x, y = made(7, 1, 8, 9), numod.arange(7) % 3
+    model = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1, bias=False), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(48, 3))
+    twin = copy.deepcopy(model).to("cuda")
+    losses = []
+    for network, inputs, target in ((model, x, y), (twin, x.cuda(), y.cuda())):
+        optimizer = numod.optim.AdamW(network.parameters(), lr=0.01)
+
+        @numod.compile
+        def step(inputs: numod.Tensor, target: numod.Tensor, network: nn.Module = network, optimizer: object = optimizer) -> numod.Tensor:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(network(inputs), target)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        losses.append([step(inputs, target) for _ in range(3)])
+    for expected, found in zip(*losses):
+        same(found, expected, 1e-4)
+    for found, expected in zip(twin.state_dict().values(), model.state_dict().values()):
+        same(found, expected, 1e-3)
+
+
+def test_an_index_outside_is_told() -> None:
+    x = made(5, 3).cuda()
+    with pytest.raises(IndexError, match="CUDA_LAUNCH_BLOCKING"):
+        x[numod.tensor([7]).cuda()].cpu()
+    same(x + 0, x.cpu())
+
+
+HEAD = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry kernel(.param .u64 out)\n{\n.reg .pred %p<4>;\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n.reg .f32 %f<9>;\n.shared .align 4 .b8 near[256];\n"
+START = "ld.param.u64 %rd1, [out];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, near;\nshl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nmul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\nsetp.lt.u32 %p1, %r1, 32;\n"
+
+
+def run(body: str, blocks: int = 1, threads: int = 64) -> np.ndarray:
+    """What a kernel wrote to 64 words that were 0."""
+    own = Machine(1 << 16)
+    module = own.load(f"{HEAD}{START}{body}\nret;\n}}\n")
+    out = own.allocate(256)
+    own.host(out, 256, True)
+    own.launch(own.kernels[own.entry(module, "kernel") - 1], blocks, threads, np.uint64(out).tobytes())
+    return own.memory.bytes[out - own.origin :][:256].view("u4")
+
+
+def test_the_machine_runs_branches_barriers_and_shared_memory() -> None:
+    turned = "st.shared.u32 [%r4], %r1;\nbar.sync 0;\nsub.s32 %r5, 252, %r3;\nadd.s32 %r5, %r5, %r2;\nld.shared.u32 %r6, [%r5];\n@%p1 bra $L;\nadd.s32 %r6, %r6, 100;\n$L:\nst.global.u32 [%rd3], %r6;"
+    assert run(turned).tolist() == [63 - k if k < 32 else 163 - k for k in range(64)]
+    assert run("shl.b32 %r5, %r1, 26;\nmul.lo.s32 %r5, %r5, 3;\nst.global.u32 [%rd3], %r5;").tolist() == [(k << 26) * 3 & 0xFFFFFFFF for k in range(64)]
+
+
+@pytest.mark.parametrize(("body", "told"), [
+    ("st.global.u32 [%rd3+4], %r1;", "write outside of global memory, by 1 threads; the first is thread 63"),
+    ("st.global.u32 [%rd3+2], %r1;", "misaligned access to global memory, by 64"),
+    ("ld.global.v2.u32 {%r5, %r6}, [%rd1+4];", "misaligned"),
+    ("ld.shared.u32 %r5, [%r4];", "shared memory is read that nobody wrote"),
+    ("st.shared.u32 [%r4+4], %r1;", "write outside of shared memory, by 1 threads"),
+    ("@%p1 bra $L;\nbar.sync 0;\n$L:", "a barrier is reached by 32 of 64"),
+    ("st.shared.u32 [%r4], %r1;\nsub.s32 %r5, 252, %r3;\nadd.s32 %r5, %r5, %r2;\nld.shared.u32 %r6, [%r5];", "race: shared memory is read that another thread wrote"),
+    ("st.shared.u32 [%r4], %r1;\nbar.sync 0;\nld.shared.u32 %r6, [%r2];\nst.shared.u32 [%r4], %r1;", "race: shared memory is written that another thread read"),
+    ("st.global.u32 [%rd1], %r1;", "race: global memory is written by several threads at once"),
+], ids=range(9))  # fmt: skip
+def test_the_machine_finds_what_is_wrong(body: str, told: str) -> None:
+    with pytest.raises(Fault, match=told):
+        run(body)
+
+
+def test_the_machine_finds_blocks_that_write_one_place() -> None:
+    body = "mov.u32 %r5, %ctaid.x;\nst.global.u32 [%rd3], %r5;"
+    assert not run(body, blocks=1).any()
+    with pytest.raises(Fault, match="race: global memory is written by several threads"):
+        run(body, blocks=2)
+
+
+def test_the_machine_rounds_once() -> None:
+    rng = np.random.default_rng(0)
+    x, y, z = (rng.standard_normal(4000).astype("f4") * np.float32(2.0) ** rng.integers(-70, 30, 4000).astype("f4") for _ in range(3))
+    exact = [Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)) for a, b, c in zip(x, y, z)]
+    odd = odd_sum(x.astype("f8") * y.astype("f8"), z.astype("f8"))
+    for how, right in (("rm", lambda lower, upper, value: lower <= value < upper), ("rp", lambda lower, upper, value: lower < value <= upper)):
+        found = directed(odd, how)
+        beside = np.nextafter(found, np.float32(np.inf if how == "rm" else -np.inf))
+        ends = (found, beside) if how == "rm" else (beside, found)
+        assert all(right(Fraction(float(lower)), Fraction(float(upper)), value) for lower, upper, value in zip(*ends, exact))
+    nearest = fused()(x, y, z)
+    assert all(abs(Fraction(float(a)) - value) <= abs(Fraction(float(b)) - value) for other in (np.inf, -np.inf) for a, b, value in zip(nearest, np.nextafter(nearest, np.float32(other)), exact))
+    assert converted(np.array([np.nan, 3e9, -3e9, 2.5, -0.5], "f4"), np.dtype("i4"), "rni", False).tolist() == [0, 2**31 - 1, -(2**31), 2, 0]
+    assert quotient(np.array([-7, 7, -7, 5], "i4"), np.array([2, -2, -2, 0], "i4")).tolist() == [-3, -3, 3, -1]
