@@ -71,10 +71,20 @@ def classes_of(steps: Sequence[Sequence[int]]) -> str:
     return "".join(str(step[-1]) if step[-1] in (0, 1) else "t" if step[-2:-1] == [1] else "s" for step in steps)
 
 
+def crossing(sizes: list[int], steps: list[list[int]]) -> tuple[list[int], list[list[int]]] | None:
+    """Sizes and strides with that dimension before the inner one along which a tensor runs that strides along the inner one; None where it is too short for tiles."""
+    strided = [step for step in steps if step[-1] not in (0, 1)]
+    across = next((d for d in range(len(sizes) - 1) if any(step[d] == 1 for step in strided)), None)
+    if across is None or sizes[across] < TILE or sizes[-1] < TILE:
+        return None
+    order = [*(d for d in range(len(sizes) - 1) if d != across), across, len(sizes) - 1]
+    return [sizes[d] for d in order], [[step[d] for d in order] for step in steps]
+
+
 def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str]:
     """Source and signature of a loop. Arguments: input tensors, results, numbers, then n, and for strided loops the geometry (see `geometry`).
 
-    `flat` gives one loop over all elements (GPU threads); else outer rows and a contiguous inner loop.
+    `flat` gives one loop over all elements (GPU threads), in tiles where a tensor is turned; else outer rows and a contiguous inner loop.
     """
     tensors = [each for each in loop.inputs if each.tensor]
     numbers = [each for each in loop.inputs if not each.tensor]
@@ -158,13 +168,29 @@ def _by_fours(turn: list[str], stores: int) -> list[str]:
 TILE = 8  # rows, and elements of them, that are worked on together where a tensor is turned, so that a cache line is used up before its set is full
 
 
+def _tile_head(rank: int) -> list[str]:
+    """The head of a loop of GPU threads in tiles, TILE along the inner dimension and 32 along the one before: a block of 256 threads uses whole sectors of 32 bytes in both.
+
+    Neighbouring blocks are neighbours along the inner dimension. A warp uses half a sector of a turned tensor at least; the rest waits in the L1 cache.
+    """
+    size = f"size{rank - 2}" if rank > 2 else "rows"
+    lines = [f"    tiles, across = (n + {TILE - 1}) // {TILE}, ({size} + 31) // 32"]
+    lines += [f"    for place in parallel_range({f'rows // {size} * ' if rank > 2 else ''}tiles * across * {32 * TILE}):", f"        tile = place >> {(32 * TILE).bit_length() - 1}"]  # shifts need no look at signs
+    lines += ["        strip = tile // tiles", f"        inner = (tile - strip * tiles) * {TILE} + (place & {TILE - 1})"]
+    lines += [f"        i{rank - 2} = {'strip % across' if rank > 2 else 'strip'} * 32 + ((place >> {TILE.bit_length() - 1}) & 31)", f"        if inner < n and i{rank - 2} < {size}:"]
+    return [*lines, *([" " * 12 + "outer = strip // across", *unravel("outer", "i", "size", rank - 2, " " * 12)] if rank > 2 else [])]
+
+
 def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tuple[list[str], str, object, list[str]]:
     """Loop headers, the body's indentation, how a tensor's element is addressed there, and what follows the body.
 
     A processor's task takes a run of rows, along whose last index the addresses are linear: divisions for each row would cost more than a short row.
     """
     outer, turned = rank - 1, "t" in classes
-    if flat:
+    if flat and turned:
+        lines, indent, along, tail = _tile_head(rank), 12, "", []
+        lines += [f"{' ' * indent}{array}_base = {dot('i', f'{array}_', outer)}" for array in arrays]
+    elif flat:
         lines = ["    for place in parallel_range(rows * n):", "        row = place // n", "        inner = place % n", *unravel("row", "i", "size", outer, " " * 8)]
         lines += [f"        {array}_base = {dot('i', f'{array}_', outer)}" for array in arrays]
         indent, along, tail = 8, "", []

@@ -218,7 +218,11 @@ def plan_loop(loop: emit.Loop, name: str, device: object, tensors: list[Layout],
         classes, sizes, steps = "1" * len(operands), [work], []
     else:
         sizes, steps = emit.collapse(shape, [broadcast_strides(each, shape) for each in operands])
+        tiles = None if counts or not device.backend.FLAT else emit.crossing(sizes, steps)
+        sizes, steps = tiles or (sizes, steps)
         classes = emit.classes_of(steps)
+        if device.backend.FLAT and not tiles:
+            classes = classes.replace("t", "s")
     source, signature = _source(loop, classes, len(sizes), device.backend.FLAT)
     strided = len(sizes) > 1 or "s" in classes
     constants = (sizes[-1], *(emit.geometry(sizes, steps, classes) if strided else ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -113,6 +114,8 @@ def test_layouts() -> None:
     x = made(5, 37, 41)
     for view in (lambda x: x.permute(2, 0, 1), lambda x: x[1:4, ::3, 5:], lambda x: x.transpose(0, 1), lambda x: x[:, :1].expand(5, 9, 41), lambda x: x.permute(2, 1, 0)[::2]):
         check(lambda x, view=view: (view(x) * 2.0, view(x).contiguous(), view(x).sum(-1), view(x).sum(0)), x)
+    for shape, order in (((37, 41), (1, 0)), ((5, 37, 41), (2, 1, 0)), ((3, 9, 10, 11), (0, 2, 3, 1)), ((8, 300), (1, 0))):  # in tiles
+        check(lambda x, order=order: x.permute(order) + numod.ones(x.permute(order).shape, device=x.device), made(*shape))
     check(lambda x: x.reshape(-1)[3:4000] + x.reshape(-1)[5:4002], x)
     check(lambda x: (x + 1)[0, 0, 0], x)
 
@@ -392,3 +395,26 @@ def test_the_machine_rounds_once() -> None:
     assert all(abs(Fraction(float(a)) - value) <= abs(Fraction(float(b)) - value) for other in (np.inf, -np.inf) for a, b, value in zip(nearest, np.nextafter(nearest, np.float32(other)), exact))
     assert converted(np.array([np.nan, 3e9, -3e9, 2.5, -0.5], "f4"), np.dtype("i4"), "rni", False).tolist() == [0, 2**31 - 1, -(2**31), 2, 0]
     assert quotient(np.array([-7, 7, -7, 5], "i4"), np.array([2, -2, -2, 0], "i4")).tolist() == [-3, -3, 3, -1]
+
+
+def counted(machine: Machine, function: Callable) -> Counter:
+    """Instructions and memory traffic of what `function` launches, its kernels built before."""
+    function()
+    machine.counts = Counter()
+    try:
+        function()
+        return machine.counts
+    finally:
+        machine.counts = None
+
+
+def test_neighbouring_threads_share_sectors(machine: Machine) -> None:
+    x = made(256, 128).cuda()
+    least = x.numel() * 4 // 32
+    copied = counted(machine, x.clone)
+    assert copied["global loads sectors"] == copied["global stores sectors"] == least
+    for view in (x.t(), x.reshape(16, 16, 128).permute(0, 2, 1), x.reshape(16, 16, 128).permute(2, 0, 1)):
+        turned = counted(machine, view.contiguous)
+        assert turned["global loads sectors"] == 2 * least and turned["global stores sectors"] == least
+    summed = counted(machine, lambda: x.sum(1))
+    assert summed["global loads sectors"] == least and summed["shared loads passes"] == summed["shared loads"]
