@@ -204,9 +204,11 @@ def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: b
 
     A kernel with a `long` text, which takes seconds to compile, is always divided, so that it is compiled only once.
     """
-    if divisible and work >= threads.THRESHOLD:
-        return threads.Gated(make(True))
-    return threads.alone(make(True)) if divisible and long else make(False)
+
+    def serial() -> Callable:
+        return threads.alone(make(True)) if divisible and long else make(False)
+
+    return threads.Gated(lambda: make(True), serial) if divisible and work >= threads.THRESHOLD else serial()
 
 
 def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> Callable:

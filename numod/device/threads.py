@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import cached_property
 
 from .. import config
 
@@ -32,19 +33,35 @@ def set_num_threads(count: int) -> None:
 
 
 class Gated:
-    """Launches a divided kernel (whose last argument is the number of threads) with all threads if the gate is free, else with one."""
+    """Launches a divided kernel (whose last argument is the number of threads) with all threads if the gate is free, else with one.
 
-    __slots__ = ("launch",)
+    While `set_num_threads(1)` holds it launches the serial kernel, which small arrays use too, so that only one of the two is compiled. Both arguments build one.
+    """
 
-    def __init__(self, launch: Callable) -> None:
-        self.launch = launch
+    def __init__(self, make_divided: Callable[[], Callable], make_serial: Callable[[], Callable]) -> None:
+        self.make_divided, self.make_serial = make_divided, make_serial
+        _ = self.serial if _threads == 1 else self.divided  # built now, as other kernels are
+
+    @cached_property
+    def serial(self) -> Callable:
+        """The serial kernel."""
+        return self.make_serial()
+
+    @cached_property
+    def divided(self) -> Callable:
+        """The divided kernel."""
+        return self.make_divided()
 
     def __call__(self, *arguments: object) -> None:
-        if _threads == 1 or _forked or not _gate.acquire(blocking=False):
-            self.launch(*arguments, 1)
+        if _threads == 1:
+            self.serial(*arguments)
+            return
+        divided = self.divided
+        if _forked or not _gate.acquire(blocking=False):
+            divided(*arguments, 1)
             return
         try:
-            self.launch(*arguments, most())
+            divided(*arguments, most())
         finally:
             _gate.release()
 

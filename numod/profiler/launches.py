@@ -191,7 +191,7 @@ def wire(thing: object, exchange: dict[int, Callable], seen: set[int]) -> object
                 cell.cell_contents = found
     elif isinstance(thing, Gated):
         seen.add(id(thing))
-        thing.launch = wire(thing.launch, exchange, seen)
+        vars(thing).update({name: wire(each, exchange, seen) for name, each in vars(thing).items()})
     return thing
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import numod
+from numod.device.threads import Gated, most
 from numod.nn import functional as F
 
 OPS = {
@@ -41,3 +42,22 @@ def test_one_thread_and_two_agree(name: str) -> None:
         numod.set_num_threads(before)
     for alone, shared in zip(*found):
         assert np.isfinite(alone).all() and (alone == shared).all()
+
+
+def test_only_the_kernel_that_is_used_is_built() -> None:
+    before, built, calls = numod.get_num_threads(), [], []
+
+    def make(kind: str) -> object:
+        return lambda: built.append(kind) or (lambda *arguments: calls.append(arguments))
+
+    try:
+        numod.set_num_threads(1)
+        gated = Gated(make("divided"), make("serial"))
+        gated(7)
+        assert built == ["serial"] and calls == [(7,)]
+        numod.set_num_threads(before)
+        gated(7)
+        gated(7)
+        assert built == (["serial", "divided"] if before > 1 else ["serial"]) and calls[1:] == 2 * [(7, most()) if before > 1 else (7,)]
+    finally:
+        numod.set_num_threads(before)
