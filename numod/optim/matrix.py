@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from math import sqrt
 from typing import Any
 
 from .. import dtypes
-from ..autograd import enable_grad, no_grad
+from ..autograd import no_grad
 from ..core import functions as f
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, gradients_of, non_negative, one_element, with_gradients
+from .optimizer import Optimizer, gradients_of, non_negative, one_element
 
 
 class _Composed(Optimizer):
@@ -19,17 +19,11 @@ class _Composed(Optimizer):
     reads_anew = False
 
     @no_grad()
-    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
-        """Update all parameters that have a gradient; the closure's loss is returned."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            parameters = with_gradients(group)
-            for each, gradient in zip(parameters, gradients_of(parameters, group)):
-                self._update(each, gradient, group, self.state[each])
-        return loss
+    def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
+        """None is left: each parameter is updated at once."""
+        for each, gradient in zip(parameters, gradients_of(parameters, group)):
+            self._update(each, gradient, group, self.state[each])
+        return []
 
     def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _update(p, g, group, state)")

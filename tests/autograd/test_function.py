@@ -311,40 +311,30 @@ def test_a_write_to_a_saved_tensor_is_noticed():
         z.backward()
 
 
+class DoubleInPlace(Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
 def test_mark_dirty():
-    class Double(Function):
-        @staticmethod
-        def forward(ctx, x):
-            x.mul_(2)
-            ctx.mark_dirty(x)
-            return x
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
     x = leaf(1.0, 2.0)
     h = x * 1
-    y = Double.apply(h)
+    y = DoubleInPlace.apply(h)
     assert y is h and h.tolist() == [2.0, 4.0]
     (h * 3).sum().backward()
     assert x.grad.tolist() == [6.0, 6.0]
 
 
 def test_a_leaf_cannot_be_dirty():
-    class Double(Function):
-        @staticmethod
-        def forward(ctx, x):
-            x.mul_(2)
-            ctx.mark_dirty(x)
-            return x
-
-        @staticmethod
-        def backward(ctx, g):
-            return g * 2
-
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
-        Double.apply(leaf(1.0))
+        DoubleInPlace.apply(leaf(1.0))
 
 
 def test_mark_non_differentiable():
@@ -454,3 +444,23 @@ def test_a_function_within_a_function():
     x = leaf(3.0)
     Outer.apply(x).backward()
     assert x.grad.item() == 6.0
+
+
+def test_a_backward_that_may_not_be_differentiated() -> None:
+    class Double(numod.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: numod.Tensor) -> numod.Tensor:
+            return x * 2
+
+        @staticmethod
+        @numod.autograd.function.once_differentiable
+        def backward(ctx: object, gradient: numod.Tensor) -> numod.Tensor:
+            return gradient * 2
+
+    x = numod.ones(2, requires_grad=True)
+    (first,) = numod.autograd.grad(Double.apply(x).pow(2).sum(), x, create_graph=True)
+    assert first.tolist() == [8, 8]
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+    Double.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 2]

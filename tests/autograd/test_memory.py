@@ -101,6 +101,15 @@ def test_training_makes_no_reference_cycles():
         assert gc.collect() == 0
 
 
+def expect_freed(play):
+    """`play` returns a weak reference to a result's memory: it and its graph are freed at once, and leave nothing to the collector."""
+    for _ in range(2):  # builds kernels, which leaves cycles of Numba's; the second time adds to gradients
+        play()
+    with no_collector():
+        assert play()() is None
+        assert gc.collect() == 0
+
+
 SITUATIONS = {
     "pointwise": lambda x: (x * x).exp(),
     "saved_result": lambda x: x.exp().sigmoid().tanh(),
@@ -127,12 +136,7 @@ def test_graphs_are_freed_without_the_collector(name, walked):
         return storage
 
     x = numod.ones(2, 2, requires_grad=True)
-    for _ in range(2):  # builds kernels, which leaves cycles of Numba's; the second time adds to x.grad
-        play()
-    play()
-    with no_collector():
-        assert play()() is None
-        assert gc.collect() == 0
+    expect_freed(play)
 
 
 def test_the_graph_of_a_second_order_is_freed():
@@ -141,11 +145,7 @@ def test_the_graph_of_a_second_order_is_freed():
         return weakref.ref(g._storage)
 
     x = numod.ones(2, 2, requires_grad=True)
-    play()
-    play()
-    with no_collector():
-        assert play()() is None
-        assert gc.collect() == 0
+    expect_freed(play)
 
 
 class Exponential(numod.autograd.Function):
@@ -170,11 +170,7 @@ def test_functions_are_freed(walked):
         return weakref.ref(y._storage)
 
     x = numod.ones(2, 2, requires_grad=True)
-    play()
-    play()
-    with no_collector():
-        assert play()() is None
-        assert gc.collect() == 0
+    expect_freed(play)
 
 
 def test_intermediate_results_are_freed_during_the_forward_pass():

@@ -357,3 +357,13 @@ def test_chunks_of_nothing_are_as_many_as_asked_for():
 def test_a_histogram_of_one_value_or_none_has_a_range_of_one():
     assert numod.histogram(numod.zeros(3), 2).bin_edges.tolist() == [-0.5, 0, 0.5]
     assert numod.histogram(numod.zeros(0), 2).bin_edges.tolist() == [0, 0.5, 1]
+
+
+def test_small_meanings() -> None:
+    assert (numod.tensor([True]) ** 2).dtype is numod.int64 and (numod.tensor([3]) ** 2).tolist() == [9]
+    assert numod.ones(2).type("torch.DoubleTensor").dtype is numod.float64
+    assert numod.arange(4).split(split_size=[1, 3])[1].tolist() == [1, 2, 3]
+    assert str(numod.iinfo(numod.int32)) == "iinfo(min=-2.14748e+09, max=2.14748e+09, dtype=int32)"
+    numod._assert(True, "no")
+    with pytest.raises(AssertionError, match="this"):
+        numod._assert(False, "this")

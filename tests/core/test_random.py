@@ -343,3 +343,12 @@ def test_chances_are_between_0_and_1():
     with pytest.raises(RuntimeError, match=r"expects p to be in \[0, 1\], but got p=2"):
         numod.ones(2).bernoulli_(2)
     assert numod.ones(3, 2).bernoulli_(numod.tensor([0.0, 1.0])).tolist() == [[0, 1]] * 3 and numod.bernoulli(numod.ones(0)).shape == (0,)
+
+
+def test_random_numbers_inside_a_fork_do_not_count() -> None:
+    numod.manual_seed(3)
+    expected = numod.rand(2)
+    numod.manual_seed(3)
+    with numod.random.fork_rng():
+        numod.rand(5)
+    assert numod.equal(numod.rand(2), expected)

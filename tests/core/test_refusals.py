@@ -69,3 +69,25 @@ def test_what_is_left_out_as_a_whole_is_said(name, kind):
     assert not hasattr(torch, name)
     with pytest.raises(AttributeError, match=f"module 'numod' has no attribute '{name}'; numod has no .*{kind}"):
         getattr(torch, name)
+
+
+def test_types_of_errors() -> None:
+    for call, error in (
+        (lambda: int(torch.ones(2)), ValueError), (lambda: float(torch.ones(2)), ValueError), (lambda: bool(torch.ones(2)), RuntimeError), (lambda: ~torch.ones(1), TypeError),
+        (lambda: -torch.tensor([True]), RuntimeError), (lambda: torch.tensor([5]).add(1, alpha=1.5), RuntimeError), (lambda: torch.tensor([5]).sub(1, alpha=1.5), RuntimeError),
+        (lambda: torch.ones(2).masked_fill(torch.tensor([True, False]), torch.ones(2)), RuntimeError), (lambda: torch.ones(2).type("nope"), ValueError),
+        (lambda: torch.ones(2).masked_fill_(torch.tensor([True, False]), torch.ones(2)), RuntimeError),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            call()
+
+
+def test_warnings() -> None:
+    x = torch.ones(2, requires_grad=True)
+    for call in (
+        lambda: torch.meshgrid(torch.arange(2), torch.arange(3)), lambda: torch.tensor(torch.ones(2)), lambda: (2 * x).grad,
+        lambda: torch.arange(2)[torch.tensor([0, 1], dtype=torch.uint8)], lambda: torch.optim.SGD([x, x], lr=0.1),
+    ):  # fmt: skip
+        with pytest.warns(UserWarning):
+            call()
+    assert x.grad is None

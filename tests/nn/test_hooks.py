@@ -438,3 +438,10 @@ def test_registration_hooks_see_and_replace():
         net.act = nn.ReLU()
         net.add_module("more", nn.ReLU())
     assert net.act is net.more is other
+
+
+def test_hooks_of_both_kinds_are_refused() -> None:
+    layer = numod.nn.Linear(1, 1)
+    layer.register_full_backward_hook(lambda *_: None)
+    with pytest.raises(RuntimeError, match="both"):
+        layer.register_backward_hook(lambda *_: None)

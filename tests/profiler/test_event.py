@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -104,31 +105,14 @@ def test_gradients_of_what_was_written_in_place() -> None:
     assert gradient.forward is sin and part.forward is cos
 
 
-def test_ops_know_their_nodes_on_every_thread() -> None:
-    together = threading.Barrier(3)
-
-    def work() -> None:
-        together.wait(timeout=60)
-        for _ in range(50):
-            numod.ones(3, requires_grad=True).exp().sum().backward()
-        together.wait(timeout=60)
-
-    with profile() as prof:
-        with ThreadPoolExecutor(2) as pool:
-            others = [pool.submit(work) for _ in range(2)]
-            work()
-        assert [each.result() for each in others] == [None, None]
-    gradients = find(prof, "ExpBackward0")
-    assert len(gradients) == 150 and all(each.forward.name == "numod::exp" and each.forward.thread == each.thread for each in gradients)
-
-
-def test_other_threads_have_slices_of_their_own() -> None:
+def profiled_threads(call: Callable) -> profile:
+    """50 calls on each of three threads, of which one is this."""
     together = threading.Barrier(3)  # numbers of threads that have ended are used again
 
     def work() -> None:
         together.wait(timeout=60)
         for _ in range(50):
-            numod.ones(3).exp()
+            call()
         together.wait(timeout=60)
 
     with profile() as prof:
@@ -136,6 +120,17 @@ def test_other_threads_have_slices_of_their_own() -> None:
             others = [pool.submit(work) for _ in range(2)]
             work()
         assert [each.result() for each in others] == [None, None]
+    return prof
+
+
+def test_ops_know_their_nodes_on_every_thread() -> None:
+    prof = profiled_threads(lambda: numod.ones(3, requires_grad=True).exp().sum().backward())
+    gradients = find(prof, "ExpBackward0")
+    assert len(gradients) == 150 and all(each.forward.name == "numod::exp" and each.forward.thread == each.thread for each in gradients)
+
+
+def test_other_threads_have_slices_of_their_own() -> None:
+    prof = profiled_threads(lambda: numod.ones(3).exp())
     exps = find(prof, "numod::exp")
     assert len(exps) == 150 and len({each.thread for each in exps}) == 3
     assert all(each.cpu_parent is None or each.cpu_parent.thread == each.thread for each in prof.events())

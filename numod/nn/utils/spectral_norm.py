@@ -15,6 +15,7 @@ from ...core import Tensor, from_numpy
 from .. import functional as F
 from ..module import Module
 from ..parameter import Parameter, is_lazy
+from .weight_norm import take_hook
 
 __all__ = ["SpectralNorm", "SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook", "remove_spectral_norm", "spectral_norm"]
 
@@ -158,13 +159,7 @@ def spectral_norm(
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """Make the normalized weight a parameter again. Raises ValueError where it has no spectral norm."""
-    for number, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, SpectralNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[number]
-            break
-    else:
-        raise ValueError(f"spectral_norm of '{name}' not found in {module}")
+    take_hook(module, SpectralNorm, name, "spectral_norm").remove(module)
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
         for number, hook in list(hooks.items()):
             if isinstance(hook, (SpectralNormStateDictHook, SpectralNormLoadStateDictPreHook)) and hook.fn.name == name:

@@ -79,9 +79,13 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Make the weight a parameter again. Raises ValueError where it has no weight norm."""
+    take_hook(module, WeightNorm, name, "weight_norm").remove(module)
+    return module
+
+
+def take_hook(module: Module, kind: type, name: str, what: str) -> Any:
+    """The hook of this kind that computes `module.<name>` before every call, taken from the module. Raises ValueError where there is none."""
     for number, hook in module._forward_pre_hooks.items():
-        if isinstance(hook, WeightNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[number]
-            return module
-    raise ValueError(f"weight_norm of '{name}' not found in {module}")
+        if isinstance(hook, kind) and hook.name == name:
+            return module._forward_pre_hooks.pop(number)
+    raise ValueError(f"{what} of '{name}' not found in {module}")

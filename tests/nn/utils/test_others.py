@@ -102,3 +102,12 @@ def test_the_old_name_of_clipping_warns():
     with pytest.warns(FutureWarning, match="clip_grad_norm_"):
         assert utils.clip_grad_norm([parameter], 1.0).item() == 5.0
     assert parameter.grad.tolist() == pytest.approx([0.6, 0.8], rel=1e-4)
+
+
+def test_paths_and_bases_of_layers() -> None:
+    modules = numod.nn.modules
+    assert modules.conv.Conv2d is numod.nn.Conv2d and modules.batchnorm._BatchNorm is not None and modules.rnn.LSTM is numod.nn.LSTM
+    assert isinstance(numod.nn.Conv1d(1, 1, 1), modules.conv._ConvNd) and isinstance(numod.nn.Dropout(), modules.dropout._DropoutNd)
+    assert isinstance(numod.nn.BatchNorm2d(2), modules.batchnorm._NormBase) and repr(numod.nn.Hardswish(inplace=True)) == "Hardswish()"
+    with pytest.raises(TypeError):
+        numod.nn.Tanh(inplace=True)
