@@ -20,14 +20,15 @@ from .op import Op, Plan, single_device
 LEADS = 3  # leading dimensions that the kernels support; the caller merges more
 _ROWS, _CHUNK, _KEYS = 32, 256, 192  # a block of queries, those that share a packed block of keys, and that block
 _WORKERS = 8
-_SMALL = 1 << 17  # multiply-adds below which the composed form is as fast, and needs no further kernels
+_SMALL = 1 << 17  # multiply-adds below which the composed form is as fast, and needs no further kernels, unless it has to mask
 _STEPS = ", ".join(f"{name}_{step}" for name in ("query", "key", "value", "mask") for step in ("first", "second", "third", "row", "column"))
 
 
-def suits(query: Layout, heads: int, count: int, width: int) -> bool:
-    """Whether the kernels here take queries (…, L, E) of so many heads, with `count` keys and values of `width`."""
+def suits(query: Layout, heads: int, count: int, width: int, masked: bool) -> bool:
+    """Whether the kernels here take queries (…, L, E) of so many heads, with `count` keys and values of `width`; `masked`: some keys are left out."""
     length, depth = query.shape[-2:]
-    return query.device.type == "cpu" and query.dtype.is_floating_point and depth > 0 and heads * length * count * (depth + width) >= _SMALL
+    work = heads * length * count * (depth + width)
+    return query.device.type == "cpu" and query.dtype.is_floating_point and min(depth, width) > 0 and work >= (1 if masked else _SMALL)
 
 
 def chances(query: object, key: object, mask: object, scale: float, causal: bool) -> object:

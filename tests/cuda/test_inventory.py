@@ -54,4 +54,4 @@ def test_permutations_say_so_too() -> None:
 def test_composed_ops_are_composed_there() -> None:
     meta = numod.zeros(2, 512, 64, device="meta")
     assert not recurrent_layer.runs(meta)
-    assert not attention.suits(meta._layout, 2, 512, 64) and attention.suits(numod.zeros(2, 512, 64)._layout, 2, 512, 64)
+    assert not attention.suits(meta._layout, 2, 512, 64, False) and attention.suits(numod.zeros(2, 512, 64)._layout, 2, 512, 64, False)

@@ -51,7 +51,7 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, d
         shapes = ", ".join(str(tuple(each.shape)) for each in tensors[:3])
         raise RuntimeError(f"scaled_dot_product_attention: sizes differ; query, key and value are {shapes}, expected (..., L, E), (..., S, E) and (..., S, Ev)")
     lead = broadcast_shapes("scaled_dot_product_attention", [each.shape[:-2] for each in tensors])
-    if not op.suits(query._layout, prod(lead), key.shape[-2], value.shape[-1]) or (mask is not None and mask.requires_grad):
+    if not op.suits(query._layout, prod(lead), key.shape[-2], value.shape[-1], causal or mask is not None) or (mask is not None and mask.requires_grad):
         return f.matmul(dropout(op.chances(query, key, mask, scale, causal), dropout_p), value)
     ends = [each.shape[-2:] for each in tensors[:3]] + [(query.shape[-2], key.shape[-2])]
     tensors = [each if each.shape == (*lead, *end) else f.expand(each, (*lead, *end)) for each, end in zip(tensors, ends)]
