@@ -69,8 +69,11 @@ _OF_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def given(kind: object) -> object:
-    """`kind`, where users may also write a Python type: `dtype=float` is float64, as in NumPy."""
-    return _OF_PYTHON.get(kind, kind) if kind.__class__ is type else kind
+    """`kind`, where users may also write a Python type: `dtype=float` is float64, as in NumPy. Raises TypeError for a name or what else is no dtype."""
+    kind = _OF_PYTHON.get(kind, kind) if kind.__class__ is type else kind
+    if kind is not None and not isinstance(kind, dtype):
+        raise TypeError(f"argument 'dtype' must be a numod.dtype, such as numod.float32, not {kind!r}")
+    return kind
 
 
 def _by_name(name: str) -> dtype:

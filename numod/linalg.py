@@ -13,4 +13,4 @@ _HOMES = {
     _contractions: "tensordot",
     _products: "matmul",
 }
-globals().update({name: _methods.with_out(getattr(home, name)) for home, names in _HOMES.items() for name in names.split()})
+globals().update({name: _methods.with_out(_methods.checked(name, getattr(home, name))) for home, names in _HOMES.items() for name in names.split()})

@@ -273,7 +273,7 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...
     if not vectors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing is None:
-        warnings.warn("numod.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
+        warnings.warn("numod.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3)
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'numod.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for each in vectors:

@@ -29,6 +29,9 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         equation, operands = _of_lists((equation, *operands))
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
+    for k, each in enumerate(operands):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"einsum(): expected Tensor as element {k} in argument 1, but got {type(each).__name__}")
     terms, result = _parsed(equation.replace(" ", ""), operands)
     left, names = _simple(operands[0], terms[0])
     for k, operand in enumerate(operands[1:], 1):

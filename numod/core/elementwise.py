@@ -106,8 +106,10 @@ def where(condition: Tensor, input: Tensor | float | None = None, other: Tensor 
     """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
     if not isinstance(condition, Tensor):
         raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
-    if input is None:
+    if input is None and other is None:
         return condition.nonzero(as_tuple=True)
+    if input is None or other is None:
+        raise TypeError("where() takes a condition alone, or input and other with it, got None for one of them")
     if condition.dtype not in (dtypes.bool_, dtypes.uint8):
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.short}")
     return t.where(condition, input, other)

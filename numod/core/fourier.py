@@ -117,6 +117,8 @@ def _family(name: str, transform: Callable, what: str) -> tuple[Callable, Callab
     """The transform along one dimension, along two, and along any."""
 
     def one(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:  # noqa: A002
+        if n == -1:  # "as it is" only where there is a size for each of several dimensions
+            raise RuntimeError("Invalid number of data points (-1) specified")
         return transform(name, input, n, dim, norm)
 
     def two(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:  # noqa: A002

@@ -13,6 +13,7 @@ from ..formats import preserve_format
 from ..ops import special, table as t  # noqa: F401  special adds its rows
 from . import creation, functions as f, transfer  # noqa: F401  transfer adds its methods
 from .apply import apply, apply_into, state
+from .arguments import wrong_argument
 from .printing import format_tensor
 from .tensor import Tensor
 
@@ -81,22 +82,22 @@ def _in_place(row: object) -> Callable:
     return method
 
 
-def _checked(name: str, function: Callable) -> Callable:
-    """The public function: checks that its first argument is a tensor."""
+def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
+    """The public function: where it fails on an argument of a wrong type, the error is PyTorch's. `of_tensor`: its first argument is looked at before."""
 
     @functools.wraps(function)
-    def checked(*arguments: object, **named: object) -> object:
-        if arguments and not isinstance(arguments[0], Tensor):
+    def answered(*arguments: object, **named: object) -> object:
+        if of_tensor and arguments and not isinstance(arguments[0], Tensor):
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}")
         try:
             return function(*arguments, **named)
-        except AttributeError as error:  # perhaps of something else given as a further tensor
-            position = next((k for k, each in enumerate(arguments, 1) if each is error.obj and not isinstance(each, Tensor)), None)
-            if position is None:
+        except Exception as error:
+            wrong = wrong_argument(name, function, arguments, named)
+            if wrong is None:
                 raise
-            raise TypeError(f"{name}(): argument {position} must be Tensor, not {type(error.obj).__name__}") from error
+            raise wrong from error
 
-    return checked
+    return answered
 
 
 def with_out(function: Callable) -> Callable:
@@ -149,8 +150,8 @@ for _name, _source in (POINTWISE | ALIASES).items():
     elif len(_formula.inputs) > 1 or _source == "logical_not":
         setattr(Tensor, f"{_name}_", _via_copy(functions[_name]))  # tells the tape that none of the old values remain
 for _home in f.HOMES:
-    functions |= _names(_home, "FUNCTIONS")
-    functions |= {_name: _checked(_name, _function) for _name, _function in _names(_home, "BOTH").items()}
+    functions |= {_name: checked(_name, _function) for _name, _function in _names(_home, "FUNCTIONS").items()}
+    functions |= {_name: checked(_name, _function, True) for _name, _function in _names(_home, "BOTH").items()}
     for _name, _function in (_names(_home, "BOTH") | _names(_home, "METHODS")).items():
         setattr(Tensor, _name, _function)
     for _name, _function in _names(_home, "IN_PLACE").items():
@@ -249,12 +250,12 @@ for _name, _function in list(vars(Tensor).items()):
     if _name.endswith("_") and not _name.startswith("_") and not _function.__doc__:
         _function.__doc__ = f"In-place {_name[:-1]}."
 for _name in ("selu", "celu", "hardshrink", "fill", "detach"):
-    functions[_name] = row_function(t.rows[_name]) if _name not in ("fill", "detach") else _checked(_name, getattr(Tensor, _name, _functional(_name)))
+    functions[_name] = row_function(t.rows[_name]) if _name not in ("fill", "detach") else checked(_name, getattr(Tensor, _name, _functional(_name)), True)
 Tensor.hardshrink, Tensor.selu_, Tensor.celu_ = functions["hardshrink"], _in_place(t.selu), _in_place(t.celu)
 for _name in """abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip cos cosh deg2rad detach erf erfc
     exp exp2 expm1 fill fix floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc
     sinh sqrt square tan tanh trunc xlogy zero selu celu""".split():
-    functions[f"{_name}_"] = _checked(f"{_name}_", getattr(Tensor, f"{_name}_"))
+    functions[f"{_name}_"] = checked(f"{_name}_", getattr(Tensor, f"{_name}_"), True)
 
 # ---- operators
 

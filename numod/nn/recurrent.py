@@ -137,6 +137,8 @@ class RNNBase(Module):
         return result, self._last(last if batched else [each.squeeze(1) for each in last])
 
     def _check_dtype(self, x: Tensor) -> None:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{self._get_name()}(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
         wanted = self.weight_ih_l0.dtype
         if x.dtype is not wanted and not modes.autocast:
             raise ValueError(f"RNN input dtype ({x.dtype}) does not match weight dtype ({wanted}). Convert input: input.to({wanted}), or convert model: model.to({x.dtype})")

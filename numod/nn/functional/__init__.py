@@ -17,3 +17,12 @@ from .normalization import *
 from .padding import *
 from .pooling import *
 from .vision import *
+
+from types import FunctionType as _FunctionType  # noqa: E402
+
+from ...core.methods import checked as _checked  # noqa: E402
+
+for _name, _function in list(globals().items()):
+    if isinstance(_function, _FunctionType) and not _name.startswith("_") and _name != "linear":  # that one answers itself, without the time of a further call
+        globals()[_name] = _checked(_name, _function)
+        globals()[_name].__module__, globals()[_name].__qualname__ = __name__, _name  # where pickle finds it

@@ -156,7 +156,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def _softmax_dim(name: str, ndim: int) -> int:
-    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=3)
+    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=4)
     return 0 if ndim in (0, 1, 3) else 1
 
 
@@ -178,7 +178,7 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """softmax((logits + Gumbel noise) / tau); `hard` gives one-hot vectors with that gradient. Jang, Gu and Poole, 2017."""
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     noise = -t.log(-t.log(random.rand(logits.shape, dtype=logits.dtype, device=logits.device).clamp_min(1e-38)))
     soft = f.softmax((logits + noise) / tau, dim)
     if not hard:

@@ -58,9 +58,9 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Whole channels of (N, C, H, W) dropped. Tompson et al., 2015."""
     _check(p)
     if input.ndim not in (3, 4):
-        warnings.warn(f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an error in a future release.", stacklevel=2)
+        warnings.warn(f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an error in a future release.", stacklevel=3)
     elif input.ndim == 3:
-        warnings.warn("dropout2d: Received a 3-D input, taken as (N, C, L) and not as (C, H, W); dropout1d says so without this warning.", stacklevel=2)
+        warnings.warn("dropout2d: Received a 3-D input, taken as (N, C, L) and not as (C, H, W); dropout1d says so without this warning.", stacklevel=3)
     return _channels(input, p, training, inplace)
 
 
@@ -68,7 +68,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Whole channels of (N, C, D, H, W) or (C, D, H, W) dropped."""
     _check(p)
     if input.ndim not in (4, 5):
-        warnings.warn(f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an error in a future release.", stacklevel=2)
+        warnings.warn(f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an error in a future release.", stacklevel=3)
     return _channels(input, p, training, inplace) if input.ndim != 4 else _channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
 
 

@@ -6,6 +6,7 @@ from math import prod
 
 from ...core import functions as f
 from ...core.apply import apply
+from ...core.arguments import wrong_argument
 from ...core.tensor import Tensor
 from ...ops import matmul as mm
 
@@ -16,7 +17,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     """input (..., in) @ weight (out, in) transposed + bias (out,) -> (..., out). Raises RuntimeError where sizes or dtypes differ."""
     if out is not None:
         return f.write_result("linear", linear(input, weight, bias), out)
-    if input._layout.ndim == 2 and weight._layout.ndim == 2:
+    try:
+        matrices = input._layout.ndim == 2 and weight._layout.ndim == 2
+    except AttributeError as error:
+        raise wrong_argument("linear", linear, (input, weight, bias), {}) or error from None
+    if matrices:
         if bias is not None and not bias._layout.dense:
             bias = f.contiguous(bias)
         return apply(mm.linear, (input if input._layout.dense else f.contiguous(input), weight, bias))

@@ -27,7 +27,7 @@ def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *nu
     if own.shape != other.shape:
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.", stacklevel=4,
+            "Please ensure they have the same size.", stacklevel=6,
         )
     dense = own.dense and other.dense and own.shape == other.shape
     if reduction in ("mean", "sum") and own.size and dense and all([each._layout.dense and each.shape == own.shape for each in numbers if isinstance(each, Tensor)]):
@@ -111,7 +111,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
         raise RuntimeError("kl_div: Integral inputs not supported.")
     if reduction == "mean":
-        warnings.warn("reduction: 'mean' divides by the number of elements; the divergence is divided by the batch size alone, as by 'batchmean'.", stacklevel=3)
+        warnings.warn("reduction: 'mean' divides by the number of elements; the divergence is divided by the batch size alone, as by 'batchmean'.", stacklevel=4)
     loss = t.exp(target) * (target - input) if log_target else t.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return f.sum(loss) / (input.shape[0] if input.ndim else 1)

@@ -235,19 +235,19 @@ def _antialiased(n: int, size: int, scale: float, corners: bool, mode: str) -> t
 
 def upsample(input: Tensor, size: object = None, scale_factor: object = None, mode: str = "nearest", align_corners: bool | None = None) -> Tensor:
     """Deprecated name of `interpolate`."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:
     """Deprecated: `interpolate` with mode "nearest"."""
-    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
     return interpolate(input, size, scale_factor)
 
 
 def upsample_bilinear(input: Tensor, size: object = None, scale_factor: object = None) -> Tensor:
     """Deprecated: `interpolate` with mode "bilinear" and align_corners=True."""
-    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warnings.warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
@@ -259,7 +259,7 @@ def _corners(align_corners: bool | None) -> bool:
     if align_corners is None:
         warnings.warn(
             "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. "
-            "See the documentation of grid_sample for details.", stacklevel=3,
+            "See the documentation of grid_sample for details.", stacklevel=4,
         )
     return bool(align_corners)
 

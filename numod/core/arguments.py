@@ -1,0 +1,43 @@
+"""What a function was given that it cannot take. It is found after the function has failed, from its annotations: calls that succeed pay nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from numbers import Number
+
+from .tensor import Tensor
+
+_KINDS = {  # by the parts of an annotation; others may be anything
+    "Tensor": Tensor, "None": type(None), "bool": bool, "int": (Tensor, Number), "float": (Tensor, Number), "str": str, "Sequence[int]": (list, tuple, Tensor),
+    "Sequence[Tensor]": (list, tuple, Tensor),
+}  # fmt: skip
+
+
+def wrong_argument(name: str, function: Callable, arguments: tuple, named: dict) -> TypeError | None:
+    """PyTorch's error for the first argument that is not what `function` (called `name`) is annotated to take. None where all are."""
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind(*arguments, **named).arguments
+    except (TypeError, ValueError):
+        return None
+    for position, (key, given) in enumerate(bound.items()):
+        parameter = signature.parameters[key]
+        parts = str(parameter.annotation).split(" | ")
+        if not all(part in _KINDS for part in parts):
+            continue
+        several = parameter.kind is parameter.VAR_POSITIONAL
+        for each in given if several else (given,):
+            if not any(isinstance(each, _KINDS[part]) or (part in ("int", "float") and hasattr(each, "__index__")) for part in parts):
+                place = "" if key in named else f" (position {position + 1})"
+                return TypeError(f"{name}(): argument '{key}'{place} must be {_described(parts)}, not {type(each).__name__}")
+        if "Sequence[Tensor]" in parts and not isinstance(given, Tensor):
+            for k, each in enumerate(given or ()):
+                if not isinstance(each, Tensor):
+                    return TypeError(f"{name}(): expected Tensor as element {k} in argument {position}, but got {type(each).__name__}")
+    return None
+
+
+def _described(parts: list[str]) -> str:
+    words = {"float": "Number", "Sequence[int]": "tuple of ints", "Sequence[Tensor]": "tuple of Tensors"}
+    return " or ".join(words.get(part, part) for part in parts if part != "None")
