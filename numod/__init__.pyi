@@ -64,71 +64,50 @@ from .formats import memory_format as memory_format
 from .autograd.modes import no_grad as no_grad
 from .autograd.modes import set_grad_enabled as set_grad_enabled
 from .nn.functional.older import adaptive_max_pool1d as adaptive_max_pool1d
-from .core.elementwise import add as add
 from .nn.functional.older import affine_grid_generator as affine_grid_generator
-from .nn.functional.dropout import alpha_dropout as alpha_dropout
+from .nn.functional import alpha_dropout as alpha_dropout
 from .nn.functional.older import alpha_dropout_ as alpha_dropout_
 from .backends.switches import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
 from .core.creation import as_tensor as as_tensor
 from .core.memory import asarray as asarray
-from .core.arrangement import atleast_1d as atleast_1d
-from .core.arrangement import atleast_2d as atleast_2d
-from .core.arrangement import atleast_3d as atleast_3d
 from .nn.functional.older import batch_norm as batch_norm
 from .core.random import bernoulli as bernoulli
-from .nn.functional.linear import bilinear as bilinear
+from .nn.functional import bilinear as bilinear
 from .nn.functional.older import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
-from .core.arrangement import block_diag as block_diag
-from .core.arrangement import broadcast_shapes as broadcast_shapes
-from .core.arrangement import broadcast_tensors as broadcast_tensors
 from .dtypes import can_cast as can_cast
-from .core.arrangement import cartesian_prod as cartesian_prod
-from .core.distances import cdist as cdist
-from .core.contractions import chain_matmul as chain_matmul
-from .nn.functional.vision import channel_shuffle as channel_shuffle
+from .nn.functional import channel_shuffle as channel_shuffle
 from .amp.autocast import clear_autocast_cache as clear_autocast_cache
-from .core.arrangement import combinations as combinations
 from .graph.compile import compile as compile
 from .nn.functional.older import constant_pad_nd as constant_pad_nd
 from .nn.functional.older import convolution as convolution
 from .nn.functional.older import cosine_embedding_loss as cosine_embedding_loss
-from .nn.functional.distance import cosine_similarity as cosine_similarity
+from .nn.functional import cosine_similarity as cosine_similarity
 from .nn.functional.older import ctc_loss as ctc_loss
-from .core.cumulative import cumulative_trapezoid as cumulative_trapezoid
-from .core.elementwise import div as div
-from .nn.functional.dropout import dropout as dropout
+from .nn.functional import dropout as dropout
 from .nn.functional.older import dropout_ as dropout_
-from .core.contractions import einsum as einsum
 from .nn.functional.older import embedding as embedding
 from .nn.functional.older import embedding_bag as embedding_bag
 from .core.memory import empty_permuted as empty_permuted
 from .core.memory import empty_strided as empty_strided
-from .nn.functional.dropout import feature_alpha_dropout as feature_alpha_dropout
+from .nn.functional import feature_alpha_dropout as feature_alpha_dropout
 from .nn.functional.older import feature_alpha_dropout_ as feature_alpha_dropout_
 from .nn.functional.older import feature_dropout as feature_dropout
 from .nn.functional.older import feature_dropout_ as feature_dropout_
-from .core.elementwise import floor_divide as floor_divide
-from .core.norms import frobenius_norm as frobenius_norm
 from .core.exchange import from_dlpack as from_dlpack
 from .core.creation import from_numpy as from_numpy
 from .core.memory import frombuffer as frombuffer
 from .amp.autocast import get_autocast_dtype as get_autocast_dtype
 from .dtypes import get_default_dtype as get_default_dtype
 from .backends.switches import get_deterministic_debug_mode as get_deterministic_debug_mode
-from .core.attributes import get_device as get_device
 from .backends.switches import get_float32_matmul_precision as get_float32_matmul_precision
 from .backends.switches import get_num_interop_threads as get_num_interop_threads
 from .device.threads import get_num_threads as get_num_threads
 from .core.printing import get_printoptions as get_printoptions
 from .core.random import get_rng_state as get_rng_state
-from .core.cumulative import gradient as gradient
 from .nn.functional.older import grid_sampler as grid_sampler
-from .nn.functional.normalization import group_norm as group_norm
+from .nn.functional import group_norm as group_norm
 from .nn.functional.older import gru_cell as gru_cell
-from .nn.functional.margin import hinge_embedding_loss as hinge_embedding_loss
-from .core.searching import histogramdd as histogramdd
-from .core.complexes import imag as imag
-from .core.indexing import index_put_ as index_put_
+from .nn.functional import hinge_embedding_loss as hinge_embedding_loss
 from .core.random import initial_seed as initial_seed
 from .nn.functional.older import instance_norm as instance_norm
 from .autograd.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
@@ -138,45 +117,30 @@ from .amp.autocast import is_autocast_enabled as is_autocast_enabled
 from .backends.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from .autograd.modes import is_grad_enabled as is_grad_enabled
 from .autograd.modes import is_inference_mode_enabled as is_inference_mode_enabled
-from .core.attributes import is_same_size as is_same_size
-from .core.queries import is_storage as is_storage
-from .core.queries import is_tensor as is_tensor
 from .nn.functional.older import kl_div as kl_div
-from .nn.functional.normalization import layer_norm as layer_norm
+from .nn.functional import layer_norm as layer_norm
 from .serialization.checkpoint import load as load
-from .core.low_rank import lobpcg as lobpcg
 from .nn.functional.older import lstm_cell as lstm_cell
 from .core.random import manual_seed as manual_seed
-from .nn.functional.margin import margin_ranking_loss as margin_ranking_loss
+from .nn.functional import margin_ranking_loss as margin_ranking_loss
 from .nn.functional.older import max_pool1d_with_indices as max_pool1d_with_indices
-from .core.arrangement import meshgrid as meshgrid
 from .core.random import multinomial as multinomial
 from .nn.functional.older import norm_except_dim as norm_except_dim
 from .core.random import normal as normal
-from .core.norms import nuclear_norm as nuclear_norm
-from .nn.functional.distance import pairwise_distance as pairwise_distance
-from .core.low_rank import pca_lowrank as pca_lowrank
-from .core.distances import pdist as pdist
-from .nn.functional.vision import pixel_shuffle as pixel_shuffle
-from .nn.functional.vision import pixel_unshuffle as pixel_unshuffle
-from .core.sampling import poisson as poisson
-from .nn.functional.margin import poisson_nll_loss as poisson_nll_loss
-from .core.special import polygamma as polygamma
-from .core.elementwise import pow as pow
-from .nn.functional.activation import prelu as prelu
+from .nn.functional import pairwise_distance as pairwise_distance
+from .nn.functional import pixel_shuffle as pixel_shuffle
+from .nn.functional import pixel_unshuffle as pixel_unshuffle
+from .nn.functional import poisson_nll_loss as poisson_nll_loss
+from .nn.functional import prelu as prelu
 from .dtypes import promote_types as promote_types
-from .core.elementwise import remainder as remainder
-from .core.reshaping import resize_as_ as resize_as_
-from .core.arithmetic import result_type as result_type
-from .nn.functional.normalization import rms_norm as rms_norm
+from .nn.functional import rms_norm as rms_norm
 from .nn.functional.older import rnn_relu_cell as rnn_relu_cell
 from .nn.functional.older import rnn_tanh_cell as rnn_tanh_cell
-from .nn.functional.activation import rrelu as rrelu
+from .nn.functional import rrelu as rrelu
 from .nn.functional.older import rrelu_ as rrelu_
 from .serialization.checkpoint import save as save
 from .core.creation import scalar_tensor as scalar_tensor
 from .core.random import seed as seed
-from .core.scattering import segment_reduce as segment_reduce
 from .autograd.anomaly import set_anomaly_enabled as set_anomaly_enabled
 from .amp.autocast import set_autocast_cache_enabled as set_autocast_cache_enabled
 from .amp.autocast import set_autocast_dtype as set_autocast_dtype
@@ -190,20 +154,10 @@ from .backends.switches import set_num_interop_threads as set_num_interop_thread
 from .device.threads import set_num_threads as set_num_threads
 from .core.printing import set_printoptions as set_printoptions
 from .core.random import set_rng_state as set_rng_state
-from .core.elementwise import sub as sub
-from .core.low_rank import svd_lowrank as svd_lowrank
 from .core.creation import tensor as tensor
-from .core.arithmetic import threshold_ as threshold_
 from .core.exchange import to_dlpack as to_dlpack
-from .core.cumulative import trapezoid as trapezoid
-from .core.triangles import tril_indices as tril_indices
 from .nn.functional.older import triplet_margin_loss as triplet_margin_loss
-from .core.triangles import triu_indices as triu_indices
-from .core.queries import typename as typename
-from .core.scattering import unravel_index as unravel_index
 from .backends.switches import use_deterministic_algorithms as use_deterministic_algorithms
-from .core.complexes import view_as_complex as view_as_complex
-from .core.complexes import view_as_real as view_as_real
 from .func.batching import vmap as vmap
 
 BFloat16Tensor: type[Tensor]
@@ -264,8 +218,10 @@ def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """acosh(x), element by element, with broadcasting and type promotion."""
 def acosh_(input: Tensor) -> Tensor:
     """In-place acosh."""
-def adaptive_avg_pool1d(input: Tensor, output_size: Any, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows that divide the input evenly into `output_size`; None keeps a size."""
+def add(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
+    """input + alpha * other."""
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
 def addcdiv(input: Tensor, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1, *, out: Tensor | None = None) -> Tensor:
@@ -354,11 +310,17 @@ def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """atanh(x), element by element, with broadcasting and type promotion."""
 def atanh_(input: Tensor) -> Tensor:
     """In-place atanh."""
-def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True, divisor_override: _int | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Scalars as vectors of one element; others as they are."""
+def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Scalars and vectors as a row of a matrix; others as they are."""
+def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Scalars as (1, 1, 1), vectors as (1, n, 1), matrices as (m, n, 1); others as they are."""
+def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True, divisor_override: _int | None = None) -> Tensor:
     """The mean of each window; elements of the border count as 0 unless `count_include_pad` is False."""
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """beta * input + alpha * batch1 @ batch2, batches of matrices."""
-def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False) -> Tensor:
     """The triangle: 1 - |2 x - 1|."""
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
     """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
@@ -374,24 +336,36 @@ def bitwise_right_shift(input: Tensor, other: Tensor | _float, *, out: Tensor | 
     """bitwise_right_shift(x, y), element by element, with broadcasting and type promotion."""
 def bitwise_xor(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """bitwise_xor(x, y), element by element, with broadcasting and type promotion."""
-def blackman_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+def blackman_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False) -> Tensor:
     """Blackman's window: 0.42 - 0.5 cos(2 pi x) + 0.08 cos(4 pi x)."""
+def block_diag(*tensors: Tensor) -> Tensor:
+    """A matrix with the tensors (vectors as rows) along its diagonal, 0 elsewhere."""
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
+def broadcast_shapes(*shapes: Sequence[_int] | _int) -> tuple[_int, ...]:
+    """The shape to which all shapes broadcast."""
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors expanded to their common broadcast shape; views."""
 def broadcast_to(input: Tensor, size: Sequence[_int]) -> Tensor:
     """Expanded to `size`."""
 def bucketize(input: Tensor | _float, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The index of the bucket each value falls into, for sorted boundaries; with `right` a value equal to a boundary belongs above it."""
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """The Cartesian product of vectors, one combination per row; a single vector itself."""
 def cat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
+def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: str | None = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
+    """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R). For many rows and p = 2 by a matrix product, which is less accurate."""
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """ceil(x), element by element, with broadcasting and type promotion."""
 def ceil_(input: Tensor) -> Tensor:
     """In-place ceil."""
-def celu(input: Any, alpha: Any = 1.0, inplace: Any = False) -> Any:
+def celu(input: Tensor, alpha: _float = 1.0, inplace: _bool = False) -> Any:
     """celu of every element; alpha=1.0."""
 def celu_(self: Tensor, *others: object, **named: object) -> Tensor:
     """In-place celu."""
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of matrices, multiplied in the cheapest order."""
 def cholesky(input: Tensor, upper: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The Cholesky factor of symmetric positive-definite matrices."""
 def cholesky_inverse(L: Tensor, upper: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -420,6 +394,8 @@ def clone(input: Tensor, *, memory_format: _memory_format = ...) -> Tensor:
     """A copy with memory of its own."""
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along dimension 1, scalars and vectors as columns."""
+def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) -> Tensor:
+    """All combinations of r elements of a vector, in order, one per row."""
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """real + i imag, of two real tensors of one floating dtype, which broadcast."""
 def concat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -468,6 +444,8 @@ def cumprod(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
     """Running product along a dimension; integers and bool give int64."""
 def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
     """Running sum along a dimension; integers and bool give int64."""
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
+    """Running area under y along a dimension by the trapezoidal rule."""
 def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """deg2rad(x), element by element, with broadcasting and type promotion."""
 def deg2rad_(input: Tensor) -> Tensor:
@@ -494,6 +472,8 @@ def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """digamma(x), element by element, with broadcasting and type promotion."""
 def dist(input: Tensor, other: Tensor, p: _float = 2) -> Tensor:
     """The p-norm of input - other."""
+def div(input: Tensor, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
+    """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
 def divide(input: Tensor, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -502,6 +482,8 @@ def dsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 2."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along dimension 2."""
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """The sum of products that `equation` names, as "bij,bjk->bik"; "..." stands for leading dimensions, a repeated letter for a diagonal."""
 def empty(*size: _int, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """A tensor of uninitialised memory."""
 def empty_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
@@ -558,6 +540,8 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """floor(x), element by element, with broadcasting and type promotion."""
 def floor_(input: Tensor) -> Tensor:
     """In-place floor."""
+def floor_divide(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """Quotient rounded towards minus infinity."""
 def fmax(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """fmax(x, y), element by element, with broadcasting and type promotion."""
 def fmin(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
@@ -570,6 +554,8 @@ def frac_(input: Tensor) -> Tensor:
     """In-place frac."""
 def frexp(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.frexp:
     """(mantissa, exponent) with input = mantissa * 2 ** exponent and 0.5 <= |mantissa| < 1; the exponent is int32."""
+def frobenius_norm(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+    """The root of the sum of squares."""
 def full(size: Sequence[_int], fill_value: _float, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """A tensor filled with `fill_value`, whose type determines the dtype by default."""
 def full_like(input: Tensor, fill_value: _float, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
@@ -588,17 +574,21 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None 
     """All products of elements of two vectors."""
 def get_default_device() -> _device:
     """Where tensors are made when no device is named."""
+def get_device(self: Tensor) -> _int:
+    """Index of the tensor's CUDA device; -1 on the CPU."""
+def gradient(input: Tensor, *, spacing: _float | Sequence = 1, dim: _int | Sequence[_int] | None = None, edge_order: _int = 1) -> tuple[Tensor, ...]:
+    """Estimated derivatives along dimensions (all by default): second-order accurate inside, of order `edge_order` at the ends."""
 def greater(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """gt(x, y), element by element, with broadcasting and type promotion."""
 def greater_equal(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """ge(x, y), element by element, with broadcasting and type promotion."""
 def gt(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """gt(x, y), element by element, with broadcasting and type promotion."""
-def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 0.54, beta: _float = 0.46, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+def hamming_window(window_length: _int, periodic: _bool = True, alpha: _float = 0.54, beta: _float = 0.46, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False) -> Tensor:
     """Hamming's window: alpha - beta cos(2 pi x)."""
-def hann_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+def hann_window(window_length: _int, periodic: _bool = True, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False) -> Tensor:
     """Hann's window: (1 - cos(2 pi x)) / 2."""
-def hardshrink(input: Any, lambd: Any = 0.5, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Any:
+def hardshrink(input: Tensor, lambd: _float = 0.5) -> Any:
     """hardshrink of every element; lambd=0.5."""
 def heaviside(input: Tensor, values: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """heaviside(x, values), element by element, with broadcasting and type promotion."""
@@ -606,6 +596,8 @@ def histc(input: Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, 
     """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
 def histogram(input: Tensor, bins: _int | Tensor, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.histogram:
     """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
+def histogramdd(input: Tensor, bins: _int | Sequence[_int] | Sequence[Tensor], *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogramdd:
+    """(hist, bin_edges) of points (..., D) in D dimensions: hist has one for each, bin_edges D vectors, given or of `bins` equal parts of `range`'s D pairs."""
 def hsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
     """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -620,6 +612,8 @@ def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     """Regularised lower incomplete gamma function P(input, other). There is no gradient for `input`."""
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Regularised upper incomplete gamma function Q(input, other) = 1 - P(input, other). There is no gradient for `input`."""
+def imag(input: Tensor) -> Tensor:
+    """The imaginary parts, as a view."""
 def index_add(input: Tensor, *arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> Tensor:
     """A copy of `input` after index_add_."""
 def index_copy(input: Tensor, *arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> Tensor:
@@ -628,6 +622,8 @@ def index_fill(input: Tensor, *arguments: object, **named: object) -> Tensor:
     """A copy of `input` after index_fill_."""
 def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: _bool = False) -> Tensor:
     """A copy of input with values written (or added) at indices."""
+def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: _bool = False) -> Tensor:
+    """self[indices] = values, or += with `accumulate` (repeated indices add up)."""
 def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: str, *, include_self: _bool = True, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """input with the slices of source reduced into those selected by a vector of indices, by prod, mean, amax or amin."""
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -648,8 +644,14 @@ def is_neg(input: Tensor) -> _bool:
     """False: conjugates and negatives are computed at once here, never put off."""
 def is_nonzero(input: Tensor) -> _bool:
     """Whether a tensor of one element is not zero. Raises RuntimeError for others."""
+def is_same_size(self: Tensor, other: Tensor) -> _bool:
+    """Whether the shapes are equal."""
 def is_signed(self) -> _bool:
     """Whether the dtype has negative numbers."""
+def is_storage(obj: object) -> _bool:
+    """Whether `obj` is a tensor's storage."""
+def is_tensor(obj: object) -> _bool:
+    """Whether `obj` is a Tensor."""
 def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
     """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -668,7 +670,7 @@ def isreal(input: Tensor) -> Tensor:
     """Whether each element's imaginary part is 0."""
 def istft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor:
     """The signal that has this short-time transform: frames are added where they overlap, over the windows' squares (Griffin and Lim, 1984)."""
-def kaiser_window(window_length: _int, periodic: _bool = True, beta: _float = 12.0, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
+def kaiser_window(window_length: _int, periodic: _bool = True, beta: _float = 12.0, *, dtype: _dtype | None = None, device: object = None, requires_grad: _bool = False) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
 def kron(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
@@ -694,6 +696,8 @@ def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """lgamma(x), element by element, with broadcasting and type promotion."""
 def linspace(start: _float, end: _float, steps: _int, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
+def lobpcg(A: Tensor, k: _int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: _int | None = None, iK: Tensor | None = None, niter: _int | None = None, tol: _float | None = None, largest: _bool | None = None, method: str | None = None) -> tuple[Tensor, Tensor]:
+    """(k eigenvalues, eigenvectors) of A x = λ B x, the largest ones unless told otherwise, for symmetric A and positive-definite B (..., N, N)."""
 def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(x), element by element, with broadcasting and type promotion."""
 def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -770,6 +774,8 @@ def mean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool
     """Mean over dimensions (all by default) of a floating tensor."""
 def median(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor | return_types.median:
     """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
+def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Coordinates of a grid: each vector along its own dimension, expanded to the grid's shape. "xy" swaps the first two dimensions."""
 def min(input: Tensor, dim: _int | Tensor | None = None, keepdim: _bool = False, *, other: Tensor | None = None) -> Tensor | return_types.min:
     """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
 def minimum(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
@@ -828,6 +834,8 @@ def norm(input: Tensor, p: _float | str | None = 'fro', dim: _int | Sequence[_in
     """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
 def not_equal(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """ne(x, y), element by element, with broadcasting and type promotion."""
+def nuclear_norm(input: Tensor, dim: Sequence[_int] = ..., keepdim: _bool = False) -> Tensor:
+    """The sum of singular values of matrices."""
 def numel(self) -> _int:
     """The number of elements."""
 def ones(*size: _int, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
@@ -840,14 +848,24 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: _bool = True, transpo
     """Q @ other (or other @ Q), with Q, all its columns, from `geqrf`; or with Q^H."""
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """All products of elements of two vectors."""
+def pca_lowrank(A: Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    """(U, S, V) of the principal components of the rows of A (..., M, N), whose mean is subtracted where `center`."""
+def pdist(input: Tensor, p: _float = 2.0) -> Tensor:
+    """p-norm distances of each row to those after it, (N, M) -> (N * (N - 1) / 2)."""
 def permute(input: Tensor, *order: _int, dims: Sequence[_int] | None = None) -> Tensor:
     """Dimensions in the given order; a view."""
 def pinverse(input: Tensor, rcond: _float = 1e-15, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Samples of Poisson distributions with the elements as rates."""
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """abs * (cos(angle) + i sin(angle))."""
+def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The n-th derivative of digamma, element by element."""
 def positive(input: Tensor) -> Tensor:
     """The tensor itself."""
+def pow(input: Tensor | _float, exponent: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
 def prod(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
     """Product over a dimension (all by default); integers and bool give int64."""
 def put(input: Tensor, *arguments: object, **named: object) -> Tensor:
@@ -888,16 +906,22 @@ def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """relu(x), element by element, with broadcasting and type promotion."""
 def relu_(input: Tensor) -> Tensor:
     """In-place relu."""
+def remainder(input: Tensor | _float, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
+    """Remainder with the sign of `other`."""
 def renorm(input: Tensor, p: _float, dim: _int, maxnorm: _float, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
 def repeat_interleave(input: Tensor, repeats: Tensor | _int | None = None, dim: _int | None = None, *, output_size: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Each element repeated `repeats` times (a number, or one per element) along a dimension, or of the flattened tensor."""
 def reshape(input: Tensor, *sizes: _int, shape: Sequence[_int] | None = None) -> Tensor:
     """The same elements in another shape; a view where possible. One size may be -1."""
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: object = None) -> Tensor:
+    """`resize_` to the shape of another tensor."""
 def resolve_conj(input: Tensor) -> Tensor:
     """The tensor: conjugates and negatives are computed at once here, never put off."""
 def resolve_neg(input: Tensor) -> Tensor:
     """The tensor: conjugates and negatives are computed at once here, never put off."""
+def result_type(tensor1: Tensor | _float, tensor2: Tensor | _float) -> _dtype:
+    """The dtype that arithmetic between two tensors or numbers results in."""
 def roll(input: Tensor, shifts: _int | Sequence[_int], dims: _int | Sequence[_int] | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Elements shifted cyclically along dimensions; without dims, along the flattened tensor."""
 def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = ...) -> Tensor:
@@ -922,11 +946,13 @@ def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce:
     """input with src reduced into it at index along a dimension, by sum, prod, mean, amax or amin; with the values of input, unless `include_self` is false."""
 def searchsorted(sorted_sequence: Tensor, input: Tensor | _float, *, out_int32: _bool = False, right: _bool = False, side: str | None = None, sorter: Tensor | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Insertion points in sorted rows: how many elements are less than the value or, with `right`, not greater. `sorter` gives the order of unsorted rows."""
+def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: _float | None = None) -> Tensor:
+    """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of `lengths` (*batch, segments) along `axis`."""
 def select(input: Tensor, dim: _int, index: _int) -> Tensor:
     """One index of a dimension, which is removed; a view."""
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor:
     """A copy of input with one slice of a dimension replaced by src."""
-def selu(input: Any, inplace: Any = False) -> Any:
+def selu(input: Tensor, inplace: _bool = False) -> Any:
     """selu of every element; no parameters."""
 def selu_(self: Tensor, *others: object, **named: object) -> Tensor:
     """In-place selu."""
@@ -986,12 +1012,16 @@ def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: 
     """(standard deviation, mean) over dimensions."""
 def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
     """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex."""
+def sub(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
+    """input - alpha * other."""
 def subtract(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
 def sum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
     """Sum over dimensions (all by default); integers and bool give int64."""
 def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.svd:
     """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
+def svd_lowrank(A: Tensor, q: _int | None = 6, niter: _int | None = 2, M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """(U, S, V) with A - M ≈ U diag(S) V^H, of q columns. Halko, Martinsson and Tropp, Finding structure with randomness, 2009, algorithm 5.1."""
 def swapaxes(input: Tensor, axis0: _int, axis1: _int) -> Tensor:
     """Two dimensions swapped; a view."""
 def swapdims(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
@@ -1014,8 +1044,10 @@ def tensor_split(input: Tensor, indices_or_sections: Tensor | _int | Sequence[_i
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
 def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] | Tensor = 2, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
-def threshold(input: Any, threshold: Any, value: Any, inplace: Any = False) -> Any:
+def threshold(input: Tensor, threshold: _float, value: _float, inplace: _bool = False) -> Any:
     """threshold of every element; no parameters."""
+def threshold_(input: Tensor, threshold: _float, value: _float) -> Tensor:
+    """In-place threshold."""
 def tile(input: Tensor, *times: _int, dims: Sequence[_int] | None = None) -> Tensor:
     """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
 def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.topk:
@@ -1024,20 +1056,28 @@ def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
 def transpose(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
     """Two dimensions swapped; a view."""
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
+    """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
     """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
 def triangular_solve(b: Tensor, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.triangular_solve:
     """(X with A X = b, a copy of A): the older form of `linalg.solve_triangular`."""
 def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Matrices (..., M, N) with 0 above a diagonal."""
+def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | str | None = None) -> Tensor:
+    """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Matrices (..., M, N) with 0 below a diagonal."""
+def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _dtype | None = None, device: _device | str | None = None) -> Tensor:
+    """Rows and columns, (2, count), of the elements on and above a diagonal of a (row, col) matrix, row by row."""
 def true_divide(input: Tensor, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """trunc(x), element by element, with broadcasting and type promotion."""
 def trunc_(input: Tensor) -> Tensor:
     """In-place trunc."""
+def typename(obj: object) -> str:
+    """The qualified name of a value's type; "numod.FloatTensor" and the like for tensors; a class's own name."""
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
     """The slices along a dimension; views."""
 def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor:
@@ -1046,6 +1086,8 @@ def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, r
     """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
 def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
     """The first of each run of equal elements (or slices of a dimension), in order; results as those of `unique`."""
+def unravel_index(indices: Tensor, shape: _int | Sequence[_int]) -> tuple[Tensor, ...]:
+    """Flat indices converted to a tuple of coordinates in a tensor of `shape`."""
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
     """The same as `chunk`."""
 def unsafe_split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int] | None = None, dim: _int = 0, *, split_size: _int | Sequence[_int] | None = None) -> tuple[Tensor, ...]:
@@ -1062,6 +1104,10 @@ def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: 
     """(variance, mean) over dimensions."""
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The product of two vectors, the first conjugated."""
+def view_as_complex(input: Tensor) -> Tensor:
+    """The same memory, (..., 2), as complex numbers. Raises RuntimeError where the pairs do not lie one after the other."""
+def view_as_real(input: Tensor) -> Tensor:
+    """The same memory as real numbers, (..., 2): real and imaginary part."""
 def vsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
     """`tensor_split` into rows: along dimension 0."""
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:

@@ -148,7 +148,7 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
             raise RuntimeError(".to() does not accept copy argument")
         if name not in ("device", "dtype", "tensor", "non_blocking", "memory_format"):
             raise TypeError(f"to() got an unexpected keyword argument '{name}'; it takes device, dtype, tensor and non_blocking")
-        found.update(_parts_of(value) if name == "tensor" else {name: dtypes.given(value)})
+        found.update(_parts_of(value) if name == "tensor" else {name: dtypes.given(value) if name == "dtype" else value})
     found.pop("memory_format", None)  # a layout hint, without effect
     if isinstance(found.get("device"), str):
         found["device"] = device_type(found["device"])  # so that a bad name raises even if there is nothing to move
@@ -158,7 +158,7 @@ def parse_to(*args: Any, **kwargs: Any) -> dict[str, Any]:
 def _parts_of(value: Any) -> list[tuple[str, Any]]:
     if isinstance(value, Tensor):
         return [("device", value.device), ("dtype", value.dtype)]
-    value = dtypes.given(value)
+    value = dtypes.given(value) if isinstance(value, type) else value
     if isinstance(value, dtypes.dtype):
         return [("dtype", value)]
     if isinstance(value, bool):

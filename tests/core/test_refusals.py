@@ -15,7 +15,7 @@ CASES = [
     (TypeError, "must be ints", lambda: X.as_strided((2,), (1,), float("nan"))),
     (TypeError, "must be ints", lambda: X.as_strided((2,), (1.5,))),
     (RuntimeError, "numel: integer multiplication overflow", lambda: torch.zeros(1).expand(1 << 40, 1 << 40)),
-    (TypeError, r"equal\(\): argument 2 must be Tensor, not int", lambda: torch.equal(X, 1)),
+    (TypeError, r"equal\(\): argument 'other' \(position 2\) must be Tensor, not int", lambda: torch.equal(X, 1)),
     (RuntimeError, "expected dense tensors", lambda: index_select.apply((X, torch.arange(4)[::2]), (0,))),
     # what there is no room for is refused at once
     (MemoryError, "allocate", lambda: torch.vander(torch.ones(2), HUGE)),

@@ -29,8 +29,8 @@ def _activation(row: object, *defaults: float, inplace: bool = True) -> Callable
     """A row of the table as a function with PyTorch's signature: the input, the row's numbers with defaults, and `inplace` if there is such a form."""
     names = row.inputs[1:]
     required = len(names) - len(defaults)
-    numbers = [_parameter(name, Parameter.empty if k < required else defaults[k - required]) for k, name in enumerate(names)]
-    signature = Signature([_parameter("input"), *numbers, *([_parameter("inplace", False)] if inplace else [])])
+    numbers = [_parameter(name, "float", Parameter.empty if k < required else defaults[k - required]) for k, name in enumerate(names)]
+    signature = Signature([_parameter("input", "Tensor"), *numbers, *([_parameter("inplace", "bool", False)] if inplace else [])])
     optional = (*defaults, False) if inplace else defaults
     most = len(signature.parameters)
 
@@ -65,8 +65,8 @@ def _bound(name: str, signature: Signature, arguments: tuple, named: dict) -> tu
     return bound.args
 
 
-def _parameter(name: str, default: object = Parameter.empty) -> Parameter:
-    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default)
+def _parameter(name: str, annotation: str, default: object = Parameter.empty) -> Parameter:
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
 
 
 leaky_relu = _activation(t.leaky_relu, 0.01)

@@ -18,13 +18,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if out is not None:
         return f.write_result("linear", linear(input, weight, bias), out)
     try:
-        matrices = input._layout.ndim == 2 and weight._layout.ndim == 2
+        if input._layout.ndim == 2 and weight._layout.ndim == 2:
+            if bias is not None and not bias._layout.dense:
+                bias = f.contiguous(bias)
+            return apply(mm.linear, (input if input._layout.dense else f.contiguous(input), weight, bias))
     except AttributeError as error:
         raise wrong_argument("linear", linear, (input, weight, bias), {}) or error from None
-    if matrices:
-        if bias is not None and not bias._layout.dense:
-            bias = f.contiguous(bias)
-        return apply(mm.linear, (input if input._layout.dense else f.contiguous(input), weight, bias))
     if weight.ndim == 1:
         result = f.matmul(input, weight)
         return result if bias is None else result + bias
