@@ -14,6 +14,7 @@ from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
 from .op import Op, Plan, single_device
+from .search import searchsorted
 from .softmax import split
 
 
@@ -94,6 +95,22 @@ def scatter_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
             base = (row * m + k) * inner
             for j in range(base + first, base + last):
                 x[uintp((row * n + index[uintp(j)]) * inner + j - base)] += source[uintp(j)]
+
+
+def bag_kernel(x, index, bounds, share, out, bags, inner, mean):
+    """out (bags, inner) = for each bag the sum of the rows of x (n, inner) at index, from bounds[bag] up to bounds[bag + 1], times their shares; or their mean."""
+    for task in parallel_range(bags):
+        bag = int64(task)
+        for j in range(inner):
+            out[uintp(bag * inner + j)] = 0
+        first, last = bounds[uintp(bag)], bounds[uintp(bag + 1)]
+        for k in range(first, last):
+            source = index[uintp(k)] * inner
+            for j in range(inner):
+                out[uintp(bag * inner + j)] += x[uintp(source + j)] * share[uintp(k)]
+        if mean != 0 and last > first:
+            for j in range(inner):
+                out[uintp(bag * inner + j)] /= last - first
 
 
 def nonzero_kernel(mask, before, out, n):
@@ -194,6 +211,35 @@ class Write(Op):
         return Plan(into[0], launch, sizes)
 
 
+class Bag(Op):
+    """Sums (parameter `mean`: means) of rows of a dense x (n, width) by bag: bag b has those at index[bounds[b]:bounds[b + 1]], times their `share` where there are shares."""
+
+    inputs, parameters = ("x", "index", "bounds", "share"), ("mean",)
+    gradients = {
+        "x": lambda g, layout, index, bounds, share, mean: g.new_zeros(layout.shape).index_add_(0, index, _of_members(g, index, bounds, mean) * (1 if share is None else share.unsqueeze(1))),
+        "share": lambda g, x, index, bounds, mean: (_of_members(g, index, bounds, mean) * x.index_select(0, index)).sum(1),
+    }
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x, index, bounds, share), (mean,) = arguments, parameters
+        tensors = [x, index, bounds, *([share] if isinstance(share, Layout) else [])]
+        _check_index(self.name, index, *tensors)
+        out = layout((bounds.shape[0] - 1, x.shape[1]), x.dtype, single_device(self.name, tensors))
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        text, array = bind.source_of(bag_kernel), f"{x.storage.name}[]"
+        text = text if len(tensors) > 3 else text.replace("share, ", "").replace(" * share[uintp(k)]", "")
+        signature = ", ".join([array, "int64[]", "int64[]", *[array] * (len(tensors) - 2), "int64, int64, int64"])
+        work = x.shape[1] * (index.size + out.shape[0])
+        return Plan(out, bind.launcher(x.device, self.name, with_ones(text, x, inner=x.shape[1]), signature, x.dtype, work), (out.shape[0], x.shape[1], int(mean)))
+
+
+def _of_members(g: object, index: object, bounds: object, mean: bool) -> object:
+    """The rows of g that belong to the bags' members; for a mean divided by their number."""
+    g = g / (bounds[1:] - bounds[:-1]).clamp(min=1).unsqueeze(1) if mean else g
+    return g.index_select(0, searchsorted.apply((g.new_arange(index.shape[0]), bounds, bounds), (True, False)) - 1)
+
+
 class Nonzero(Op):
     """Places of the true elements of a dense bool mask; parameter: how many there are. On a GPU `before` is their running count."""
 
@@ -242,3 +288,4 @@ scatter = Write("scatter", scatter_kernel, lambda g, index, dim: g.scatter(dim, 
 scatter_add = Write("scatter_add", scatter_add_kernel, lambda g: g, lambda g, index, dim: g.gather(dim, index))
 nonzero = Nonzero("nonzero")
 bounded = Bounded("bounded")
+bag = Bag("bag")

@@ -108,6 +108,7 @@ def test_weights_of_samples() -> None:
 CALLS: list[Callable] = [
     lambda w, s: F.embedding(tensor(INDEX), w), lambda w, s: F.embedding_bag(tensor(INDEX), w, tensor(OFFSETS)), lambda w, s: F.embedding_bag(tensor(INDEX), w, tensor(OFFSETS), mode="max"),
     lambda w, s: F.embedding_bag(tensor(INDEX), w, tensor(OFFSETS), mode="sum", per_sample_weights=s, padding_idx=1),
+    lambda w, s: F.embedding_bag(tensor(INDEX[:6]).reshape(2, 3), w, mode="sum", per_sample_weights=s[:6].reshape(2, 3)),
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from ...autograd import no_grad
 from ...core import creation, functions as f
 from ...core.tensor import Tensor
 from ...ops import table as t
-from ...ops.indexing import index_select
+from ...ops.indexing import bag, index_select
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
@@ -80,12 +80,16 @@ def embedding_bag(
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
     _check_sample_weights(per_sample_weights, input, weight, mode)
-    flat, bags, count = _bags(input, offsets, include_last_offset)
+    flat, bounds = _bags(input, offsets, include_last_offset)
+    count = bounds.numel() - 1
     flat = f.check_bounds("embedding_bag()", flat, weight.shape[0], 0, error=RuntimeError)
     shares = None if per_sample_weights is None else f.reshape(per_sample_weights, -1)[: flat.numel()]
     padding_idx = _row(padding_idx, weight.shape[0], RuntimeError("padding_idx must be within the number of embeddings"))
     if max_norm is not None:
         _shorten(weight, flat, max_norm, norm_type)
+    if mode != "max" and padding_idx is None and not scale_grad_by_freq:
+        return bag.apply((f.contiguous(weight), flat, bounds, shares if shares is None else f.contiguous(shares)), (mode == "mean",))
+    bags = f.searchsorted(bounds[:-1], creation.arange(flat.numel(), device=flat.device), right=True) - 1
     if padding_idx is not None:
         used = f.reshape(f.nonzero(flat != padding_idx), -1)
         flat, bags, shares = (None if each is None else f.index_select(each, 0, used) for each in (flat, bags, shares))
@@ -114,12 +118,11 @@ def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, 
 
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, Tensor, int]:
-    """(the indices as a vector, the bag of each, number of bags)."""
+    """(the indices as a vector, where in it each bag begins and the last one ends)."""
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError("If input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type " + type(offsets).__name__)
-        bags = creation.arange(input.shape[0], device=input.device).unsqueeze(1).expand(input.shape)
-        return _indices(input), f.reshape(bags, -1), input.shape[0]
+        return _indices(input), creation.arange(input.shape[0] + 1, device=input.device) * input.shape[1]
     if input.ndim != 1:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
     if offsets is None:
@@ -128,9 +131,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Te
         raise ValueError("offsets has to be a 1D Tensor")
     flat, places = _indices(input), _indices(offsets)
     last = _last_offset(places, flat.numel(), include_last)
-    flat = flat[:last] if include_last else flat
-    bags = f.searchsorted(places, creation.arange(flat.numel(), device=flat.device), right=True) - 1
-    return flat, bags, places.numel() - include_last
+    return (flat[:last], places) if include_last else (flat, f.pad_constant(places, (0, 1), flat.numel()))
 
 
 def _last_offset(places: Tensor, length: int, include_last: bool) -> int:
