@@ -9,7 +9,7 @@ from .tensor import Tensor
 
 _METHODS = (
     "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 "
-    "maximum minimum mul neg norm pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
+    "max maximum minimum mul neg norm pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
 ).split()
 _OTHER_NAMES = {"maximum": "clamp_min", "minimum": "clamp_max"}  # of a tensor or of a number
 
@@ -25,9 +25,13 @@ def _part(argument: Any, k: int, count: int) -> Any:
 
 def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, named: dict) -> tuple:
     """The results of the method for every tensor, each with its part of the arguments."""
+    if name == "pow" and not isinstance(tensors, (list, tuple)):  # a number to the power of each tensor
+        return tuple(tensors**each for each in arguments[0])
     if not tensors:
         raise RuntimeError("Tensor list must have at least one tensor.")
     count = len(tensors)
+    if name.startswith("addc") and len(arguments) == 3:  # the third are the factors, which the method takes by name
+        arguments, named = arguments[:2], {"value": arguments[2]}
     results = []
     for k, tensor in enumerate(tensors):
         parts = [_part(each, k, count) for each in arguments]
@@ -48,5 +52,5 @@ def _function(name: str, in_place: bool) -> Callable:
 
 
 _new = [_function(name, False) for name in (*_METHODS, "clone")]
-_over = [_function(name, True) for name in (*_METHODS, "copy", "zero") if name != "norm"]
+_over = [_function(name, True) for name in (*_METHODS, "copy", "zero") if name not in ("max", "norm")]
 functions = {function.__name__: function for function in (*_new, *_over)}

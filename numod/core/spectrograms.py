@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import dtypes
 from ..ops import table as t
-from .complexes import conj_, real_
+from .complexes import conj_, real_, view_as_real
 from .creation import arange, ones
 from .fourier import fft, ifft, irfft, rfft
 from .reshaping import unfold
@@ -19,11 +19,12 @@ def stft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True,
     pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None, align_to_window: bool | None = None,
 ) -> Tensor:
-    """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex.
+    """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex,
+    or pairs of real numbers where `return_complex` is False.
 
     `center` pads half a frame at both ends by `pad_mode`; `normalized` divides by the root of n_fft; `onesided` (default for real signals) keeps half.
     """
-    if return_complex is not True and not input.is_complex() and (window is None or not window.is_complex()):
+    if return_complex is None and not input.is_complex() and (window is None or not window.is_complex()):
         raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further require that return_complex=True in a future PyTorch release.")
     hop, width = _sizes("stft", n_fft, hop_length, win_length, window)
     if input.ndim not in (1, 2):
@@ -36,7 +37,8 @@ def stft(
     half = not frames.is_complex() if onesided is None else onesided
     norm = "ortho" if normalized else "backward"
     found = transpose(rfft(frames, norm=norm) if half else fft(frames, norm=norm), -1, -2)
-    return found if input.ndim == 2 else found.squeeze(0)
+    found = found if input.ndim == 2 else found.squeeze(0)
+    return view_as_real(found) if return_complex is False else found
 
 
 def istft(

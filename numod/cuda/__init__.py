@@ -136,6 +136,17 @@ def set_rng_state(new_state: Any, device: Device | str | int = "cuda") -> None:
     random.set_rng_state(new_state)
 
 
+def get_rng_state_all() -> list[Any]:
+    """`get_rng_state` of each device."""
+    return [get_rng_state(number) for number in range(device_count())]
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """`set_rng_state` of each device."""
+    for number, state in enumerate(new_states):
+        set_rng_state(state, number)
+
+
 def can_device_access_peer(device: Device | str | int, peer_device: Device | str | int) -> bool:
     """Whether one device reads another's memory: there is only one. Raises RuntimeError for others."""
     return _checked(device) is not _checked(peer_device)

@@ -165,6 +165,14 @@ def _by_fours(turn: list[str], stores: int) -> list[str]:
     return [*lines, "        else:", "            for index in range(place, n, quarter):", *("                " + line for line in turn)]
 
 
+_LOCAL = frozenset("end index inner k low max min n place quarter range row rows run share start".split())  # what the loops below call their own, or call
+
+
+def argument_name(name: str) -> str:
+    """The name that a kernel has for a formula's input: another where the loop around it has that name."""
+    return f"{name}_given" if name in _LOCAL else name
+
+
 TILE = 8  # rows, and elements of them, that are worked on together where a tensor is turned, so that a cache line is used up before its set is full
 
 

@@ -130,6 +130,8 @@ class RNNBase(Module):
         if x.shape[-1] != self.input_size:
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {x.shape[-1]}")
         steps, batch = x.shape[:2]
+        if not steps:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         states = self._initial(hx, batch, x, batched)
         result, last = self._layers(f.reshape(x, (steps * batch, x.shape[-1])), [batch] * steps, states)
         result = f.reshape(result, (steps, batch, result.shape[-1]))

@@ -119,11 +119,11 @@ class Pointwise(Op, Formula):
         key = (kinds, compute, result, over)
         if key not in self._loops:
             inputs = tuple(
-                emit.Input(name, kind, is_tensor, name in self.conditions, name in self.integers)
+                emit.Input(emit.argument_name(name), kind, is_tensor, name in self.conditions, name in self.integers)
                 for name, (kind, is_tensor) in zip(self.inputs, kinds)
             )
-            expression = self.express(*(Symbol(name) for name in self.inputs))
-            self._loops[key] = emit.Loop(inputs, (emit.Output(expression, result, over),), compute.compute)
+            expression = self.express(*(Symbol(each.name) for each in inputs))
+            self._loops[key] = emit.Loop(inputs, (emit.Output(expression, result, over and emit.argument_name(over)),), compute.compute)
         return self._loops[key]
 
     @property

@@ -60,10 +60,10 @@ class Update(Op):
 
     def _loop(self, kinds: tuple[tuple[DType, bool], ...]) -> emit.Loop:
         if kinds not in self._loops:
-            inputs = tuple(emit.Input(name, kind, tensor) for name, (kind, tensor) in zip(self.inputs, kinds))
-            types = {each.name: each.dtype for each in inputs}
-            results = self.formula(*(Symbol(name) for name in self.inputs))
-            outputs = tuple(emit.Output(as_expression(result), types[name], name) for name, result in zip(self.writes, results, strict=True))
+            inputs = tuple(emit.Input(emit.argument_name(name), kind, tensor) for name, (kind, tensor) in zip(self.inputs, kinds))
+            types = {name: each.dtype for name, each in zip(self.inputs, inputs)}
+            results = self.formula(*(Symbol(each.name) for each in inputs))
+            outputs = tuple(emit.Output(as_expression(result), types[name], emit.argument_name(name)) for name, result in zip(self.writes, results, strict=True))
             self._loops[kinds] = emit.Loop(inputs, outputs, types[self.writes[0]].compute)
         return self._loops[kinds]
 

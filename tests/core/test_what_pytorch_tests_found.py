@@ -340,3 +340,37 @@ def test_marks_of_a_tensor_that_is_gone_fall_on_no_other():
             return 2 * g + 3 * h
 
     assert all(each.requires_grad for each in Twice.apply(numod.ones(2, requires_grad=True)))
+
+
+@pytest.mark.parametrize("shape", [(70, 64), (3, 70, 40)])
+def test_formulas_may_name_inputs_as_loops_name_variables(shape):
+    """Inputs called `end`, `min` and `max`, and an optimizer's `share`, in loops over turned tensors."""
+    x = numod.rand(*shape).transpose(-1, -2)
+    end, weight = numod.rand(*x.shape), numod.rand(*x.shape)
+    low = end * 0.5
+    assert numod.allclose(x.lerp(end, weight), x + weight * (end - x), atol=1e-6)
+    assert (x.clamp(low, end) == numod.minimum(numod.maximum(x, low), end)).all() and (x.clone().clamp_(min=end) == numod.maximum(x, end)).all()
+    p, q = x.clone().requires_grad_(), x.contiguous().requires_grad_()
+    for each in (p, q):
+        each.grad = weight
+        optim.ASGD([each]).step()
+    assert numod.equal(p, q)
+
+
+def test_windows_of_signals():
+    from numod.signal import windows
+
+    np.testing.assert_allclose(windows.hann(6, sym=False), numod.hann_window(6), atol=1e-7)
+    np.testing.assert_allclose(windows.kaiser(7, beta=8.0), np.kaiser(7, 8.0), rtol=1e-6)
+    np.testing.assert_allclose(windows.blackman(7, dtype=numod.float64), np.blackman(7), atol=1e-15)
+    np.testing.assert_allclose(windows.gaussian(3, std=2.0), np.exp([-0.125, 0, -0.125]), rtol=1e-6)
+    assert windows.cosine(0).shape == (0,) and windows.nuttall(1).tolist() == [1]
+    with pytest.raises(ValueError, match="non-negative"):
+        windows.hann(-1)
+
+
+def test_stft_as_pairs_and_lists_of_factors():
+    x = numod.randn(100)
+    assert numod.equal(x.stft(16, window=numod.ones(16), return_complex=False), numod.view_as_real(x.stft(16, window=numod.ones(16), return_complex=True)))
+    one, two = numod._foreach_addcdiv([numod.ones(1), numod.ones(1)], [numod.ones(1)] * 2, [numod.full((1,), 4.0)] * 2, [2.0, 8.0])
+    assert (one.item(), two.item()) == (1.5, 3.0) and numod._foreach_pow(2.0, [numod.tensor(3.0)])[0] == 8
