@@ -139,6 +139,11 @@ class Matmul(Op):
         a, b = (_transposed(each) if flag else each for each, flag in zip(arguments, parameters))
         return a, b, None
 
+    def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
+        """Second matrices, of two dimensions, that tiles would turn or pack at every call."""
+        a, b, _ = self.factors(arguments, parameters)
+        return Packing(1, pack_columns, (parameters[1],), packed_matmul) if a.ndim == b.ndim == 2 and takes_panels(a, b) else None
+
     def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
         """As `Op.finished`. None where tiles do not make the product, or the tensors' elements do not follow its rows in equal steps."""
         return finished(name, self.factors(arguments, parameters), *end)
@@ -198,8 +203,7 @@ class Linear(Op):
 
     def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
         """Weights that tiles would turn or pack at every call."""
-        x, weight, _ = self.factors(arguments, parameters)
-        return Packing(1, pack_columns, (), packed_linear) if takes_panels(x, weight) else None
+        return Packing(1, pack_columns, (True,), packed_linear) if takes_panels(*self.factors(arguments, parameters)[:2]) else None
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, weight, bias = arguments
@@ -214,38 +218,50 @@ class Linear(Op):
 
 
 class PackColumns(Op):
-    """The panels, one after the other, in which a product's kernel reads a matrix (inner, columns). Packs the transpose of weight (columns, inner)."""
+    """The panels, one after the other, in which a product by tiles reads a matrix (inner, columns), or the transpose of one. Chosen for the CPU's floats."""
 
-    inputs = ("weight",)
-    differentiable = False
+    inputs, parameters = ("matrix",), ("transpose",)
+    differentiable = portable = False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (weight,) = arguments
-        run, constants, size = panel_packer(weight)
-        return Plan(layout((size,), weight.dtype, weight.device), run, constants)
+        (matrix,), (transpose,) = arguments, parameters
+        run, constants, size = panel_packer(_transposed(matrix) if transpose else matrix)
+        return Plan(layout((size,), matrix.dtype, matrix.device), run, constants)
 
 
-class PackedLinear(Linear):
-    """`linear` of floats on the CPU with the weight packed too, by `pack_columns`: the packed one is read."""
+class Packed:
+    """A product that is given its second matrix packed too, by `pack_columns`, and reads that. For two dimensions."""
 
-    inputs = (*Linear.inputs, "packed")
-    gradients, joint, differentiable = {}, {}, False
+    differentiable = portable = False
+    gradients, joint = {}, {}
 
     def prepack(self, arguments: tuple, parameters: tuple) -> None:
         """Nothing is left to pack."""
 
     def finished(self, name: str, arguments: tuple, parameters: tuple, *end: object) -> Callable | None:
         """As `Op.finished`."""
-        made = finished(name, self.factors(arguments[:3], parameters), *end, packed=True)
+        made = finished(name, self.factors(arguments[:-1], parameters), *end, packed=True)
         return made and (lambda given, *rest: made([given[0], given[-1], *given[2:-1]], *rest))
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        x, weight, bias, _ = arguments
-        out = layout((x.shape[0], weight.shape[0]), x.dtype, x.device)
-        run, constants = tiled(self.name, x, _transposed(weight), 1, 0, 0, packed=True)
-        if isinstance(bias, Layout):
-            return Plan(out, lambda x_data, _, bias_data, packed, out_data: run(x_data, packed, out_data, bias_data, *constants[1:]))
-        return Plan(out, lambda x_data, _, packed, out_data: run(x_data, packed, out_data, *constants))
+        a, b, bias = self.factors(arguments[:-1], parameters)
+        run, (nothing, *constants) = tiled(self.name, a, b, 1, 0, 0, packed=True)
+        out = layout((a.shape[0], b.shape[1]), a.dtype, a.device)
+        if bias is not None:
+            return Plan(out, lambda a_data, _, bias_data, packed, out_data: run(a_data, packed, out_data, bias_data, *constants))
+        return Plan(out, lambda a_data, _, packed, out_data: run(a_data, packed, out_data, nothing, *constants))
+
+
+class PackedMatmul(Packed, Matmul):
+    """`matmul` of a packed matrix."""
+
+    inputs = (*Matmul.inputs, "packed")
+
+
+class PackedLinear(Packed, Linear):
+    """`linear` of a packed weight."""
+
+    inputs = (*Linear.inputs, "packed")
 
 
 def _linear_loops(x: Layout, weight: Layout, has_bias: bool) -> tuple[Callable, tuple]:
@@ -268,4 +284,4 @@ def _check(name: str, a: Layout, b: Layout, inner: int, hint: str = "") -> None:
 
 matmul = Matmul("matmul")
 linear = Linear("linear")
-pack_columns, packed_linear = PackColumns("pack_columns"), PackedLinear("packed_linear")
+pack_columns, packed_matmul, packed_linear = PackColumns("pack_columns"), PackedMatmul("packed_matmul"), PackedLinear("packed_linear")

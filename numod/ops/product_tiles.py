@@ -233,10 +233,10 @@ def takes_panels(a: Layout, b: Layout) -> bool:
     return a.device.type == "cpu" and a.dtype.is_floating_point and rows >= tiles.host().rows and b.shape[-1] > 1 and rows * inner * b.shape[-1] >= _TURNED
 
 
-def panel_packer(weight: Layout) -> tuple[Callable, tuple, int]:
-    """The launcher that packs the transpose of weight (columns, inner), its constants, and how many elements it writes."""
-    (columns, inner), lanes, number = weight.shape, tiles.host().lanes(weight.storage.itemsize), weight.storage.name
+def panel_packer(b: Layout) -> tuple[Callable, tuple, int]:
+    """The launcher that packs b (inner, columns), its constants, and how many elements it writes."""
+    (inner, columns), lanes, number = b.shape, tiles.host().lanes(b.storage.itemsize), b.storage.name
     panel, padded, deep = _panels(inner, columns, lanes)
-    constants = (inner, columns, weight.strides[1], weight.strides[0], deep, panel, padded)
+    constants = (inner, columns, *b.strides, deep, panel, padded)
     signature = ", ".join([f"{number}[]"] * 2 + ["int64"] * len(constants))
-    return bind.launcher(weight.device, "pack_columns", _sized(pack_matrix, LANES=lanes), signature, weight.dtype, weight.size), constants, inner * padded
+    return bind.launcher(b.device, "pack_columns", _sized(pack_matrix, LANES=lanes), signature, b.dtype, b.size), constants, inner * padded

@@ -91,7 +91,7 @@ def _known() -> dict[str, Op]:
     for name, module in list(sys.modules.items()):
         if name.startswith("numod.ops."):
             named = [*vars(module).values(), *getattr(module, "rows", {}).values()]
-            found.update({f"{type(each).__name__}.{each.name}": each for each in named if isinstance(each, Op)})
+            found.update({f"{type(each).__name__}.{each.name}": each for each in named if isinstance(each, Op) and each.portable})
     return found
 
 
@@ -114,7 +114,7 @@ def _name_of(op: Op) -> Any:
             if gradient is op:
                 scaled = base.name not in pointwise.rows or pointwise.rows[base.name] is not base
                 return ["total_grad" if scaled else "grad", base.name.removesuffix("_total") if scaled else base.name, position]
-    raise ValueError(f"save_program: {op.name} has no name that a file could hold")
+    raise ValueError(f"save_program: {op.name} has no name that a file could hold; save the program as it was recorded")
 
 
 def _written(each: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import numod
 from numod import nn
 from numod.graph import verify
 from numod.nn import functional as F
+from numod.serialization.program import save_program
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +58,25 @@ def test_products_of_packed_weights(sizes: tuple, rows: int, dtype: numod.dtype,
 def test_without_bias_and_with_other_uses_of_the_weight() -> None:
     layer = nn.Linear(64, 48, bias=False)
     same(lambda x: layer(x) + layer.weight.sum(), freeze(lambda x: layer(x) + layer.weight.sum()), numod.randn(32, 64))
+
+
+@pytest.mark.parametrize("columns", [48, 300])
+@pytest.mark.parametrize("transposed", [True, False])
+def test_matrix_products(transposed: bool, columns: int) -> None:
+    weight, bias = numod.randn(*((columns, 64) if transposed else (64, columns))), numod.randn(columns)
+    function = lambda x: F.relu(x @ (weight.T if transposed else weight) + bias)  # noqa: E731
+    frozen = freeze(function)
+    same(function, frozen, numod.randn(130, 64))
+    assert any("packed_matmul" in each for each in steps(frozen))
+
+
+def test_programs_of_packed_weights_are_not_saved(tmp_path: Path) -> None:
+    """Another processor's panels may be others."""
+    frozen = freeze(nn.Linear(40, 48))
+    for _ in range(2):
+        frozen(numod.randn(16, 40))
+    with pytest.raises(ValueError, match="packed_linear has no name that a file could hold; save the program as it was recorded"):
+        save_program(frozen.graph, tmp_path / "program")
 
 
 def test_batch_norm_is_scale_and_shift() -> None:
