@@ -151,8 +151,7 @@ def _tile_kernel(
     host, storage, (a_row, a_column), (b_row, b_column) = tiles.host(), a.storage, a.strides[-2:], b.strides[-2:]
     lanes, tile_rows = host.lanes(storage.itemsize), host.rows
     panel, padded, deep = _panels(inner, columns, lanes)
-    small = inner * columns * storage.itemsize <= _DIRECT
-    pack_b = b_column != 1 or not (small or rows <= 2 * tile_rows) or (columns % lanes != 0 and not host.masks)
+    pack_b = _packs(a, b)
     pack_a = a_column != 1 and not (rows * inner * storage.itemsize <= _DIRECT)
     deep = deep if pack_a or pack_b or packed or rows > tile_rows else inner
     widest = min(_PANELS, -(-columns // panel)) * panel
@@ -227,10 +226,19 @@ def _dotted(a: Layout, b: Layout) -> bool:
     return few or rows * inner * columns < _TURNED or (columns <= lanes and inner >= _LONG * lanes)
 
 
+def _packs(a: Layout, b: Layout) -> bool:
+    """Whether tiles pack b, and do not read it as it lies."""
+    (rows, inner), columns, host = a.shape[-2:], b.shape[-1], tiles.host()
+    direct = inner * columns * b.storage.itemsize <= _DIRECT or rows <= 2 * host.rows
+    return b.strides[-1] != 1 or not direct or (columns % host.lanes(b.storage.itemsize) != 0 and not host.masks)
+
+
 def takes_panels(a: Layout, b: Layout) -> bool:
-    """Whether a product gains where b is given packed: tiles would turn or pack it at every call, or read rows of it that are too few to fill them."""
-    rows, inner = a.shape[-2:]
-    return a.device.type == "cpu" and a.dtype.is_floating_point and rows >= tiles.host().rows and b.shape[-1] > 1 and rows * inner * b.shape[-1] >= _TURNED
+    """Whether a product gains where b is given packed: tiles would pack it at every call, or take dot products of rows that fill panels."""
+    (rows, inner), columns, host = a.shape[-2:], b.shape[-1], tiles.host()
+    if a.device.type != "cpu" or not a.dtype.is_floating_point or rows < host.rows or columns < 2 or rows * inner * columns < _TURNED:
+        return False
+    return columns > 2 * host.lanes(a.storage.itemsize) if _dotted(a, b) else _packs(a, b)
 
 
 def panel_packer(b: Layout) -> tuple[Callable, tuple, int]:

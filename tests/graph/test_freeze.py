@@ -67,7 +67,7 @@ def test_matrix_products(transposed: bool, columns: int) -> None:
     function = lambda x: F.relu(x @ (weight.T if transposed else weight) + bias)  # noqa: E731
     frozen = freeze(function)
     same(function, frozen, numod.randn(130, 64))
-    assert any("packed_matmul" in each for each in steps(frozen))
+    assert any("packed_matmul" in each for each in steps(frozen)) == (transposed or columns == 300)  # a small matrix is read as it lies
 
 
 def test_programs_of_packed_weights_are_not_saved(tmp_path: Path) -> None:
