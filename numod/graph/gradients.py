@@ -23,7 +23,7 @@ class Gradients:
 
     def __init__(self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...], without: frozenset = frozenset()) -> None:
         self.concerned = mentions(function, "grad") or any(each[1] == "is" and hasattr(each[2], "param_groups") for each in entries)
-        leaves = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor) and thing._requires_grad]
+        leaves = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor) and (thing._requires_grad or thing._grad is not None)]
         self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(each): (each, each._grad) for each in leaves}
         self.places: list[Place] = [(each, "grad") for each, _ in self.before.values()]
         self.given = {key for key in self.before if (key, "grad") in without}
@@ -46,6 +46,9 @@ class Gradients:
             elif recorder.holds(gradient):
                 self.guards.append(_same_gradient(leaf, gradient))
             elif leaf._grad is None:
+                recorder.drop_gradient(leaf)
+        for leaf in recorder.indifferent.values():
+            if leaf._grad is None:  # it takes no part, or is frozen: other calls may find a gradient to drop
                 recorder.drop_gradient(leaf)
         for number, (each, gradient) in enumerate(self.inputs):
             if gradient is None and each._grad is not None and id(each) not in recorder.indifferent:

@@ -18,7 +18,7 @@ from ..core import changes
 from ..core.random import Generator
 from ..core.tensor import Tensor
 from .later import Later
-from .reach import SIMPLE, Guard, fields, hooks_on, is_compiled, is_module, is_optimizer, names_of, size, worded
+from .reach import SIMPLE, Guard, fields, hooks_on, is_compiled, is_module, is_optimizer, names_of, size, step_hooks, worded
 
 dtypes.on_default_change.append(changes.note)
 _DEPTH = 6  # of plain objects and containers
@@ -217,6 +217,9 @@ class Look:
     def _optimizer(self, name: str, optimizer: Any) -> Iterator[Entry]:
         """Flags of its groups (numbers are read at every step, so only whether they are zero), the parameters, and tensors of its state."""
         yield name, "is", optimizer
+        for number, hook in step_hooks(optimizer).items():
+            yield f"{name}'s hooks[{number}]", "is", hook
+            yield from self._look(f"{name}'s hooks[{number}]", hook, _DEPTH)
         for k, group in enumerate(optimizer.param_groups):
             for key, each in group.items():
                 if key == "params":

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..core import changes
 from ..core.tensor import Tensor
 from ..device import Size
 from ..device.device import Device
@@ -32,6 +33,7 @@ SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, dtypes.
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
+_SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of their own
 _PACKAGE = __name__.partition(".")[0]
 _LIBRARIES = {*sys.stdlib_module_names, _PACKAGE, "numpy", "numba", "builtins"}
 
@@ -71,6 +73,8 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
     walk.function(function, "")
     for k, each in enumerate(roots):
         walk.visit(f"object {k} given", each)
+    for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
+        walk.visit("a hook of all modules or optimizers", hook)
     for name, each in walk.optimizers:
         walk.optimizer(name, each)
     return walk.guards
@@ -141,6 +145,8 @@ class _Walk:
             self.optimizers.append((name, value))
             for each in parameters_of(value):
                 self.visit(f"{name}'s parameter", each)
+            for hook in step_hooks(value).values():
+                self.visit(f"{name}'s hooks", hook)
             self.thing(name, value)
         elif isinstance(value, (random.Random, np.random.Generator, np.random.RandomState)) or hasattr(value, "__next__"):
             raise _another(name)
@@ -196,7 +202,7 @@ class _Walk:
         self.attributes(name, value, type(value))
 
     def library(self, name: str, value: Any) -> None:
-        """The numbers and tensors of an object of this library that methods use which the code mentions: a loss scale, say."""
+        """The numbers and tensors of an object of this library that methods use which the code mentions (a loss scale, say), and containers that it mentions itself."""
         used, waiting = set(), list(self.mentioned)
         while waiting:
             key = waiting.pop()
@@ -206,7 +212,7 @@ class _Walk:
                 waiting += global_names(method.__code__)
             used.add(key)
         for key, each in fields(value):
-            if key in used and isinstance(each, (Tensor, *SIMPLE)):
+            if (key in used and isinstance(each, (Tensor, *SIMPLE))) or (key in self.mentioned - _SETTINGS and isinstance(each, (list, dict))):
                 self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
 
     def attributes(self, name: str, value: Any, kind: type | types.ModuleType) -> None:
@@ -231,7 +237,7 @@ class _Walk:
             self.visit(f"{name}.{key}", getattr(descriptor, "__func__", descriptor))
             return
         own = is_module(value) and (key in value.__dict__ or any(key in value.__dict__[each] for each in _REGISTRIES))
-        own = own or (is_optimizer(value) and key in ("param_groups", "state"))
+        own = own or (is_optimizer(value) and key in _SETTINGS)
         if own or (id(value), key) in self.without or not (descriptor is not None or key in getattr(value, "__dict__", ())):
             return
         try:
@@ -377,6 +383,11 @@ def strings_in(code: types.CodeType) -> Iterator[str]:
             yield from strings_in(constant)
         else:
             yield from (each for each in (constant if isinstance(constant, tuple) else (constant,)) if isinstance(each, str))
+
+
+def step_hooks(optimizer: Any) -> dict[tuple[str, int], Callable]:
+    """The hooks around an optimizer's steps."""
+    return {(when, number): hook for when in ("pre", "post") for number, hook in getattr(optimizer, f"_optimizer_step_{when}_hooks", {}).items()}
 
 
 def parameters_of(optimizer: Any) -> list[Tensor]:

@@ -150,7 +150,7 @@ class Recorder:
         self.alive: list[Tensor] = []  # of each value. Ids must not be used again while recording
         self.others: list[object] = []  # aliases and storages, for the same reason
         self.made_here: set[int] = set()  # storages that the function made
-        self.indifferent: set[int] = set()  # leaves whose gradient is dropped before it is looked at
+        self.indifferent: dict[int, Tensor] = {}  # leaves whose gradient is dropped before it is looked at
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
         self.patient, self.refused = False, False  # whether a value that is read is no error, since the function may raise itself; whether one was read
         self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
@@ -266,7 +266,7 @@ class Recorder:
     def dropped(self, leaf: Tensor) -> None:
         """The function sets a leaf's gradient to None. Where nothing has set it yet, what a run finds there does not matter."""
         if leaf._grad is None and get_ident() == self.thread:
-            self.indifferent.add(id(leaf))
+            self.indifferent[id(leaf)] = leaf
 
     def drop_gradient(self, leaf: Tensor) -> None:
         """Have the program set a leaf's gradient to None."""

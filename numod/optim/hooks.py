@@ -9,9 +9,24 @@ from itertools import chain
 from typing import Any
 
 from ..autograd import Handle
+from ..core import changes
 
-_before_any_step: OrderedDict[int, Callable] = OrderedDict()
-_after_any_step: OrderedDict[int, Callable] = OrderedDict()
+
+class Hooks(OrderedDict):
+    """A table of hooks by number. Changes are noted, since recorded programs hold what hooks did."""
+
+    def __setitem__(self, number: int, hook: Callable) -> None:
+        changes.note()
+        super().__setitem__(number, hook)
+
+    def pop(self, *number: Any) -> Any:
+        """As a dict's."""
+        changes.note()
+        return super().pop(*number)
+
+
+_before_any_step, _after_any_step = Hooks(), Hooks()
+changes.everywhere += [_before_any_step, _after_any_step]
 
 
 class Hooked:
@@ -19,7 +34,7 @@ class Hooked:
 
     def __init__(self) -> None:
         for when in ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre", "load_state_dict_post"):
-            setattr(self, f"_optimizer_{when}_hooks", OrderedDict())
+            setattr(self, f"_optimizer_{when}_hooks", Hooks())
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)

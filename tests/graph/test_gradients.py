@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 from pairs import Pair, batch, compile, equal, forward_pair, gradients_of, net, step_of
 
@@ -53,6 +55,16 @@ def test_gradients_dropped_by_the_user_or_the_step() -> None:
     pair.run(1, 2, 3)
     pair.both(lambda model, _: [setattr(each, "grad", numod.ones_like(each)) for each in model.parameters()])
     pair.run(4, 5)
+
+
+def test_gradients_of_frozen_and_unused_parameters_are_dropped() -> None:
+    pair, unused = Pair(make=lambda model, optimizer: step_of(model[:3], optimizer)), nn.Linear(1, 1)
+    pair.both(lambda model, optimizer: optimizer.add_param_group({"params": model.append(copy.deepcopy(unused))[3].parameters()}))
+    for k in range(8):
+        pair.run(k)
+        pair.both(lambda model, _, k=k: model[0].requires_grad_(k % 3 == 0))
+        if k in (3, 5):
+            pair.both(lambda model, _: model[3](numod.ones(1)).sum().backward())
 
 
 def test_zeroed_gradients() -> None:

@@ -129,6 +129,43 @@ def test_a_step_count_that_a_function_reads_is_refused() -> None:
         Pair(optimizer=numod.optim.Adam, make=make).run(1, 2, 3, 4)
 
 
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_hooks_of_steps_are_recorded_and_guarded(everywhere: bool) -> None:
+    scale, handles, pair = [0.5], [], Pair()
+
+    def hook(optimizer: numod.optim.Optimizer, args: tuple, named: dict) -> None:
+        for each in optimizer.param_groups[0]["params"]:
+            each.grad.mul_(scale[0])
+
+    def add(_: nn.Module, optimizer: numod.optim.Optimizer) -> None:
+        if not everywhere:
+            handles.append(optimizer.register_step_pre_hook(hook))
+        elif not handles:
+            handles.append(numod.optim.optimizer.register_optimizer_step_pre_hook(hook))
+
+    try:
+        pair.run(1, 2)
+        pair.both(add)
+        pair.run(3, 4)
+        scale[0] = 2.0
+        pair.run(5, 6)
+    finally:
+        for each in handles:
+            each.remove()
+    pair.run(7, 8)
+
+
+def test_defaults_of_an_optimizer_that_a_function_reads() -> None:
+    def make(model: nn.Module, optimizer: numod.optim.Optimizer) -> object:
+        plain = step_of(model, optimizer)
+        return lambda x, y: plain(x, y) * optimizer.defaults["lr"]
+
+    pair = Pair(make=make)
+    for k in range(4):
+        pair.run(k)
+        pair.both(lambda _, optimizer, k=k: optimizer.defaults.update(lr=k / 7))
+
+
 def test_momentum_that_begins_late() -> None:
     pair = Pair(optimizer=lambda p: numod.optim.SGD(p, lr=0.1))
     pair.run(1, 2, 3)
