@@ -341,6 +341,18 @@ def window_stop(o, n, out, stride, pad, step, kernel):
 
 
 @scalar
+def first_window(k, n, out, stride, pad, step, kernel):
+    """The first window that can hold element k."""
+    return max((k + pad - (kernel - 1) * step + stride - 1) // stride, 0) if stride > 0 else k * out // n
+
+
+@scalar
+def last_window(k, n, out, stride, pad):
+    """One past the last window that can hold element k."""
+    return min((k + pad) // stride + 1, out) if stride > 0 else ((k + 1) * out + n - 1) // n
+
+
+@scalar
 def window_size(o, n, stride, pad, kernel, inside, counts_borders):
     """Elements that a mean over the window divides by."""
     first = o * stride - pad

@@ -47,6 +47,14 @@ def index_select_kernel(x, index, out, outer, n, inner, m, parts):
                 out[uintp(target + k)] = x[uintp(source + k)]
 
 
+def index_select_elements(x, index, out, outer, n, inner, m):
+    """The same for GPU threads, one for each element: neighbours read neighbours."""
+    for task in parallel_range(outer * m * inner):
+        place = int64(task)
+        row = place // inner
+        out[uintp(place)] = x[uintp((row // m * n + index[uintp(row % m)]) * inner + place - row * inner)]
+
+
 def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
     """x (outer, n, inner) += source (outer, m, inner) at index (m) along n; each task has one of `blocks` runs of `width` columns."""
     for task in parallel_range(outer * blocks):
@@ -177,8 +185,8 @@ class Read(Op):
         outer, n, inner = split(x.shape, dim)
         m = index.shape[dim] if self.kernel is gather_kernel and index.ndim else prod(index.shape) if self.kernel is index_select_kernel else 1
         flat, kernel = x.device.backend.FLAT, self.kernel
-        kernel = gather_runs_kernel if kernel is gather_kernel and not flat else kernel
-        numbers = (outer, n, inner, m) if kernel is gather_kernel else (outer, n, inner, m, m if flat else min(m, -(-_PARTS // outer)))
+        kernel = gather_runs_kernel if kernel is gather_kernel and not flat else index_select_elements if kernel is index_select_kernel and flat else kernel
+        numbers = (outer, n, inner, m) if flat else (outer, n, inner, m, min(m, -(-_PARTS // outer)))
         source = with_ones(bind.source_of(kernel), x, **dict(zip(("inner", "m", "parts"), numbers[2:])))
         signature = ", ".join([array := f"{x.storage.name}[]", "int64[]", array, *["int64"] * len(numbers)])
         return Plan(out, bind.launcher(x.device, self.name, source, signature, x.dtype, out.size), numbers)

@@ -31,27 +31,26 @@ _WINDOWS = "depth, height, kernel_d, kernel_h, out_d, out_h, stride_d, stride_h,
 
 def max_pool_kernel(x, out, indices):
     """out = the greatest element of each window, NaN first; indices = its place in the plane, the first of several, the last of NaNs."""
-    for task in parallel_range(planes * out_d * out_h):
+    for task in parallel_range(planes * out_d * out_h * out_w):
         place = int64(task)
-        oh = place % out_h
-        od = (place // out_h) % out_d
-        plane = place // (out_h * out_d) * depth * height * width
+        ow, row = place % out_w, place // out_w
+        oh, od = row % out_h, (row // out_h) % out_d
+        plane = row // (out_h * out_d) * depth * height * width
         d_first, d_last = window_start(od, depth, out_d, stride_d, pad_d, step_d), window_stop(od, depth, out_d, stride_d, pad_d, step_d, kernel_d)
         h_first, h_last = window_start(oh, height, out_h, stride_h, pad_h, step_h), window_stop(oh, height, out_h, stride_h, pad_h, step_h, kernel_h)
-        for ow in range(out_w):
-            w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, step_w), window_stop(ow, width, out_w, stride_w, pad_w, step_w, kernel_w)
-            where = (d_first * height + h_first) * width + w_first
-            best = x[uintp(plane + where)]
-            for d in range(d_first, d_last, step_d):
-                for h in range(h_first, h_last, step_h):
-                    line = (d * height + h) * width
-                    for w in range(w_first, w_last, step_w):
-                        value = x[uintp(plane + line + w)]
-                        if (value > best) | (value != value):
-                            best = value
-                            where = line + w
-            out[uintp(place * out_w + ow)] = best
-            indices[uintp(place * out_w + ow)] = where
+        w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, step_w), window_stop(ow, width, out_w, stride_w, pad_w, step_w, kernel_w)
+        where = (d_first * height + h_first) * width + w_first
+        best = x[uintp(plane + where)]
+        for d in range(d_first, d_last, step_d):
+            for h in range(h_first, h_last, step_h):
+                line = (d * height + h) * width
+                for w in range(w_first, w_last, step_w):
+                    value = x[uintp(plane + line + w)]
+                    if (value > best) | (value != value):
+                        best = value
+                        where = line + w
+        out[uintp(place)] = best
+        indices[uintp(place)] = where
 
 
 def greatest_lines(x, out, folded, table, workers, line, margin):
@@ -109,26 +108,39 @@ def place_gradient_kernel(g, indices, out):
                 out[uintp(base + indices[uintp(k)])] += g[uintp(k)]
 
 
+def place_gradient_elements(g, indices, out):
+    """The same for GPU threads, one for each element of out: in the same order, of the windows that hold the element those whose index it is."""
+    for task in parallel_range(planes * depth * height * width):
+        place, size, zero = int64(task), depth * height * width, g.dtype.type(0)
+        plane, where, total = place // size, place % size, zero
+        d, h, w = where // (height * width), where // width % height, where % width
+        for od in range(first_window(d, depth, out_d, stride_d, pad_d, step_d, kernel_d), last_window(d, depth, out_d, stride_d, pad_d)):
+            for oh in range(first_window(h, height, out_h, stride_h, pad_h, step_h, kernel_h), last_window(h, height, out_h, stride_h, pad_h)):
+                for ow in range(first_window(w, width, out_w, stride_w, pad_w, step_w, kernel_w), last_window(w, width, out_w, stride_w, pad_w)):
+                    k = ((plane * out_d + od) * out_h + oh) * out_w + ow
+                    total += g[uintp(k)] if indices[uintp(k)] == where else zero
+        out[uintp(place)] = total
+
+
 def average_kernel(x, out, counts_borders, divisor):
     """out = the sum of each window over its size: with borders, without, or the given divisor."""
-    for task in parallel_range(planes * out_d * out_h):
+    for task in parallel_range(planes * out_d * out_h * out_w):
         place = int64(task)
-        oh = place % out_h
-        od = (place // out_h) % out_d
-        plane = place // (out_h * out_d) * depth * height * width
+        ow, row = place % out_w, place // out_w
+        oh, od = row % out_h, (row // out_h) % out_d
+        plane = row // (out_h * out_d) * depth * height * width
         d_first, d_last = window_start(od, depth, out_d, stride_d, pad_d, 1), window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d)
         h_first, h_last = window_start(oh, height, out_h, stride_h, pad_h, 1), window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h)
         sizes = window_size(od, depth, stride_d, pad_d, kernel_d, d_last - d_first, counts_borders)
         sizes *= window_size(oh, height, stride_h, pad_h, kernel_h, h_last - h_first, counts_borders)
-        for ow in range(out_w):
-            w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, 1), window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w)
-            total = x.dtype.type(0)
-            for d in range(d_first, d_last):
-                for h in range(h_first, h_last):
-                    for w in range(w_first, w_last):
-                        total += x[uintp(plane + (d * height + h) * width + w)]
-            size = divisor if divisor != 0 else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
-            out[uintp(place * out_w + ow)] = total / real(size)
+        w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, 1), window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w)
+        total = x.dtype.type(0)
+        for d in range(d_first, d_last):
+            for h in range(h_first, h_last):
+                for w in range(w_first, w_last):
+                    total += x[uintp(plane + (d * height + h) * width + w)]
+        size = divisor if divisor != 0 else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
+        out[uintp(place)] = total / real(size)
 
 
 def average_lines(x, out, folded, table, sizes, workers, line, margin, counts_borders, divisor):
@@ -194,6 +206,25 @@ def average_gradient_kernel(g, out, counts_borders, divisor):
                         for h in range(h_first, h_last):
                             for w in range(w_first, w_last):
                                 out[uintp(plane + (d * height + h) * width + w)] += share
+
+
+def average_gradient_elements(g, out, counts_borders, divisor):
+    """The same for GPU threads, one for each element of out: in the same order, the shares of the windows that hold it."""
+    for task in parallel_range(planes * depth * height * width):
+        place, total = int64(task), g.dtype.type(0)
+        w, h, d = place % width, place // width % height, place // (width * height) % depth
+        plane = place // (depth * height * width)
+        for od in range(first_window(d, depth, out_d, stride_d, pad_d, 1, kernel_d), last_window(d, depth, out_d, stride_d, pad_d)):
+            inside = window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d) - window_start(od, depth, out_d, stride_d, pad_d, 1)
+            deep = window_size(od, depth, stride_d, pad_d, kernel_d, inside, counts_borders)
+            for oh in range(first_window(h, height, out_h, stride_h, pad_h, 1, kernel_h), last_window(h, height, out_h, stride_h, pad_h)):
+                inside = window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h) - window_start(oh, height, out_h, stride_h, pad_h, 1)
+                high = window_size(oh, height, stride_h, pad_h, kernel_h, inside, counts_borders)
+                for ow in range(first_window(w, width, out_w, stride_w, pad_w, 1, kernel_w), last_window(w, width, out_w, stride_w, pad_w)):
+                    inside = window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w) - window_start(ow, width, out_w, stride_w, pad_w, 1)
+                    size = divisor if divisor != 0 else deep * high * window_size(ow, width, stride_w, pad_w, kernel_w, inside, counts_borders)
+                    total += g[uintp(((plane * out_d + od) * out_h + oh) * out_w + ow)] / real(size)
+        out[uintp(place)] = total
 
 
 class _Pool(Op):
@@ -311,7 +342,8 @@ class PlaceGradient(_Pool):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         given, indices = arguments
         out = layout(_replaced(given.shape, parameters[4]), given.dtype, given.device)
-        return self._plan(place_gradient_kernel, (out,), (given.storage, indices.storage, given.storage), out.shape, given.shape, parameters)
+        kernel = place_gradient_elements if given.device.backend.FLAT else place_gradient_kernel
+        return self._plan(kernel, (out,), (given.storage, indices.storage, given.storage), out.shape, given.shape, parameters)
 
 
 class Average(_Pool):
@@ -329,9 +361,10 @@ class Average(_Pool):
         out = layout(_replaced(x.shape, parameters[4]), x.dtype, x.device)
         inner, outer = (out.shape, x.shape) if self.backward else (x.shape, out.shape)
         numbers, scratch = (int(parameters[5]), parameters[6]), ()
-        kernel = average_gradient_kernel if self.backward else average_kernel
+        flat = x.device.backend.FLAT
+        kernel = average_kernel if not self.backward else average_gradient_elements if flat else average_gradient_kernel
         ndim = len(parameters[4])
-        if prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2]) and not parameters[6] and x.dtype.is_floating_point:
+        if not (flat and self.backward) and prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2]) and not parameters[6] and x.dtype.is_floating_point:
             kernel = spread_planes if self.backward else average_planes
         elif not self.backward and _in_lines(x, parameters):
             own, scratch = self._lines(x, parameters)
