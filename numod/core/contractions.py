@@ -148,7 +148,7 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor
     return permute(result, [order.index(name) for name in kept])
 
 
-def inner(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+def inner(input: Tensor, other: Tensor) -> Tensor:
     """Sums of products over the last dimension of both; a number multiplies."""
     if input.ndim == 0 or other.ndim == 0:
         return input * other
@@ -157,7 +157,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
     return tensordot(input, other, ([-1], [-1]))
 
 
-def kron(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
+def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: every element of `input` times all of `other`."""
     ndim = max(input.ndim, other.ndim)
     a, b = (reshape(each, (1,) * (ndim - each.ndim) + tuple(each.shape)) for each in (input, other))
@@ -165,7 +165,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:  # noqa: A002
     return reshape(spread, [m * n for m, n in zip(a.shape, b.shape)])
 
 
-def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:  # noqa: A002
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product along a dimension of size 3; by default the first such."""
     if dim is None:
         dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
@@ -180,22 +180,22 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:  # no
     return movedim(a.roll(-1, -1) * b.roll(1, -1) - a.roll(1, -1) * b.roll(-1, -1), -1, dim).contiguous()
 
 
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * mat @ vec."""
     return add_product("addmv", input, mv(mat, vec), beta, alpha)
 
 
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (the outer product of two vectors)."""
     return add_product("addr", input, outer(vec1, vec2), beta, alpha)
 
 
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * batch1 @ batch2, batches of matrices."""
     return add_product("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:  # noqa: A002
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
     return add_product("addbmm", input, total(bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
 

@@ -45,13 +45,13 @@ def _norm(norm: str | None) -> str:
     return norm or "backward"
 
 
-def _prepared(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, half: bool = False) -> tuple[Tensor, tuple, str, int]:  # noqa: A002
+def _prepared(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, half: bool = False) -> tuple[Tensor, tuple, str, int]:
     """The tensor in the sizes asked for, the dimensions, the norm, and the last size of the result; `half`: the input is half a spectrum of it."""
     if not isinstance(input, Tensor):
         raise TypeError(f"fft_{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     if input.dtype.compute is not input.dtype:
         raise RuntimeError(f"Unsupported dtype {input.dtype.short}; convert first, for example with .float()")
-    input = input if input.dtype.differentiable else to(input, dtypes.get_default_dtype())  # noqa: A001
+    input = input if input.dtype.differentiable else to(input, dtypes.get_default_dtype())
     dims, sizes = _dims(name, input, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
@@ -65,7 +65,7 @@ def _prepared(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, 
     return _resized(input, dims, wanted), dims, _norm(norm), last
 
 
-def _dims(name: str, input: Tensor, s: Sizes, dim: Sizes) -> tuple[tuple[int, ...], tuple]:  # noqa: A002
+def _dims(name: str, input: Tensor, s: Sizes, dim: Sizes) -> tuple[tuple[int, ...], tuple]:
     """The dimensions, counted from the front, and the sizes asked for, None where there is none."""
     sizes = None if s is None else (s,) if isinstance(s, int) else tuple(s)
     if dim is None:
@@ -89,26 +89,26 @@ def _resized(x: Tensor, dims: tuple, sizes: list[int]) -> Tensor:
     return x
 
 
-def _fftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:  # noqa: A002
+def _fftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
     x, dims, norm, _ = _prepared(name, input, s, dim, norm)
     return _complex(x, dims, norm, name[0] == "i")
 
 
-def _rfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:  # noqa: A002
+def _rfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
     x, dims, norm, _ = _prepared(name, input, s, dim, norm)
     return _to_half(name, x, dims, norm)
 
 
-def _irfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:  # noqa: A002
+def _irfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
     return _from_half(*_prepared(name, input, s, dim, norm, half=True))
 
 
-def _hfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:  # noqa: A002
+def _hfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
     x, dims, norm, n = _prepared(name, input, s, dim, norm, half=True)
     return _from_half(conj_(x), dims, op.ADJOINT[norm], n)
 
 
-def _ihfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:  # noqa: A002
+def _ihfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
     x, dims, norm, _ = _prepared(name, input, s, dim, norm)
     return conj_(_to_half(name, x, dims, op.ADJOINT[norm]))
 
@@ -116,15 +116,15 @@ def _ihfftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) ->
 def _family(name: str, transform: Callable, what: str) -> tuple[Callable, Callable, Callable]:
     """The transform along one dimension, along two, and along any."""
 
-    def one(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:  # noqa: A002
+    def one(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
         if n == -1:  # "as it is" only where there is a size for each of several dimensions
             raise RuntimeError("Invalid number of data points (-1) specified")
         return transform(name, input, n, dim, norm)
 
-    def two(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:  # noqa: A002
+    def two(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
         return transform(f"{name}2", input, s, dim, norm)
 
-    def many(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:  # noqa: A002
+    def many(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
         return transform(f"{name}n", input, s, dim, norm)
 
     for function, own, where in ((one, name, "a dimension"), (two, f"{name}2", "two dimensions"), (many, f"{name}n", "dimensions, all by default")):
@@ -153,13 +153,13 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, device: Devi
     return (arange(n // 2 + 1, dtype=dtype or dtypes.get_default_dtype(), device=device) * (1.0 / (n * d))).requires_grad_(requires_grad)
 
 
-def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:  # noqa: A002
+def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:
     """Frequency 0 moved to the middle."""
     dims = _dims("fftshift", input, None, dim)[0]
     return roll(input, [input.shape[d] // 2 for d in dims], dims)
 
 
-def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:  # noqa: A002
+def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:
     """The inverse of fftshift."""
     dims = _dims("ifftshift", input, None, dim)[0]
     return roll(input, [(input.shape[d] + 1) // 2 for d in dims], dims)

@@ -11,7 +11,7 @@ from .. import dtypes
 from ..device.device import Device
 from ..formats import preserve_format
 from ..ops import special, table as t  # noqa: F401  special adds its rows
-from . import creation, functions as f, transfer  # noqa: F401  transfer adds its methods
+from . import creation, functions as f, transfer  # transfer adds its methods
 from .apply import apply, apply_into, state
 from .arguments import wrong_argument
 from .printing import format_tensor
@@ -177,7 +177,7 @@ def _divide(self: Tensor, other: Tensor | float, *, rounding_mode: str | None = 
     return self
 
 
-def _clamp(self: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:  # noqa: A002
+def _clamp(self: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     if min is None and max is None:
         raise RuntimeError("numod.clamp: At least one of 'min' or 'max' must not be None")
     if min is not None:
@@ -220,7 +220,7 @@ def _addcmul(row: object) -> Callable:
 def _functional(name: str) -> Callable:
     """The out-of-place form of an in-place function: applied to a copy."""
 
-    def function(input: Tensor, *arguments: object, **named: object) -> Tensor:  # noqa: A002
+    def function(input: Tensor, *arguments: object, **named: object) -> Tensor:
         return getattr(apply(t.row_major, (input,)), f"{name}_")(*arguments, **named)
 
     function.__name__, function.__doc__ = name, f"A copy of `input` after {name}_."

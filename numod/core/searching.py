@@ -146,7 +146,7 @@ def histogram(
 
 
 def histogramdd(
-    input: Tensor, bins: int | Sequence[int] | Sequence[Tensor], *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,  # noqa: A002
+    input: Tensor, bins: int | Sequence[int] | Sequence[Tensor], *, range: Sequence[float] | None = None, weight: Tensor | None = None, density: bool = False,
 ) -> return_types.histogramdd:
     """(hist, bin_edges) of points (..., D) in D dimensions: hist has one for each, bin_edges D vectors, given or of `bins` equal parts of `range`'s D pairs."""
     if input.ndim < 2:
@@ -167,7 +167,7 @@ def histogramdd(
 
 
 def _histogram(
-    points: Tensor, bins: Sequence[int | Tensor], range: Sequence[float] | None, weight: Tensor | None, density: bool,  # noqa: A002
+    points: Tensor, bins: Sequence[int | Tensor], range: Sequence[float] | None, weight: Tensor | None, density: bool,
 ) -> tuple[Tensor, list[Tensor]]:
     """The histogram of points (N, D), weighted by (N,), and the edges of its bins in each dimension."""
     columns = points.unbind(1)
@@ -187,7 +187,7 @@ def _histogram(
     return hist, edges
 
 
-def _equal_parts(x: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:  # noqa: A002
+def _equal_parts(x: Tensor, bins: int, range: Sequence[float] | None) -> Tensor:
     """Edges of equal bins over a range, by default that of the data."""
     low, high = _limits("numod.histogramdd", x, *(range or (0.0, 0.0 if x.numel() else 1.0)), around=0.5, given=range is not None)
     return linspace(low, high, bins + 1, dtype=x.dtype, device=x.device)

@@ -343,13 +343,13 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tenso
     return result if result is not input else input.clone()
 
 
-def padded(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str, value: float = 0) -> Tensor:  # noqa: A002
+def padded(input: Tensor, before: Sequence[int], after: Sequence[int], mode: str, value: float = 0) -> Tensor:
     """With so many more elements before and after those of each dimension (negative: fewer), see `ops.pad`."""
     changed = [d for d in range(input.ndim) if before[d] or after[d]]
     while changed:
         own = [d for d in changed if d > changed[-1] - 3]
         sides = [tuple(n if d in own else 0 for d, n in enumerate(side)) for side in (before, after)]
-        input = apply(ops_pad.pad, (input if input._layout.dense else apply(t.row_major, (input,)), value), (*sides, mode))  # noqa: A001
+        input = apply(ops_pad.pad, (input if input._layout.dense else apply(t.row_major, (input,)), value), (*sides, mode))
         changed = changed[: -len(own)]
     return input
 

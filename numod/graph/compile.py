@@ -35,7 +35,7 @@ _TUNING = (  # Inductor's, which change no result and have no counterpart
 SIZES = 64  # sizes kept for a program that is compiled for all sizes
 
 
-def compile(  # noqa: A001
+def compile(
     model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "numba", mode: str | None = None, options: dict | None = None,
     disable: bool = False, explain: bool = False,
 ) -> Any:

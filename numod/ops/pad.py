@@ -60,7 +60,7 @@ def gradient(g: object, layout: Layout, before: tuple, after: tuple, mode: str) 
         return pad.apply((g.contiguous(), 0), (tuple(-n for n in before), tuple(-n for n in after), mode))
     for d, n in enumerate(layout.shape):
         if before[d] or after[d]:
-            places = eval(PLACES[mode], {"k": g.new_arange(g.shape[d]) - before[d], "n": n, "abs": abs})  # noqa: S307  the kernel's own formula
+            places = eval(PLACES[mode], {"k": g.new_arange(g.shape[d]) - before[d], "n": n, "abs": abs})  # the kernel's own formula
             g = g.new_zeros((*g.shape[:d], n, *g.shape[d + 1 :])).index_add_(d, places, g)
     return g
 

@@ -686,7 +686,7 @@ class Machine:
             def guarded(*given: object, body: object = body, name: str = name) -> int:
                 try:
                     return body(*given) or 0
-                except Exception as error:  # noqa: BLE001  told by the call's answer and by `cuGetErrorString`
+                except Exception as error:  # told by the call's answer and by `cuGetErrorString`
                     machine.fault = error
                     return 719
 
@@ -776,7 +776,7 @@ class Run:
         names = {name: stores[register] if kind == "pred" else stores[register].view(TYPES[kind]) for name, (register, kind) in writer.used.items()}
         grid = {"thread": self.thread.astype("u4"), "block": self.block.astype("u4"), "threads": np.full(n, threads, "u4"), "blocks": np.full(n, blocks, "u4")}
         self.names = {**globals(), **names, **grid, **writer.constants, "pc": self.pc, "carry": np.zeros(n, "i8"), "those": self.those, "place": self.place, "load": self.load, "store": self.store, "parameter": self.parameter, "address": kernel.places.__getitem__}
-        exec(kernel.compiled, self.names)  # noqa: S102  the kernel, written by Writer
+        exec(kernel.compiled, self.names)  # the kernel, written by Writer
         self.steps = [self.names[f"step{k}"] for k in range(len(writer.lengths))]
 
     def go(self) -> None:

@@ -18,9 +18,9 @@ from .padding import *
 from .pooling import *
 from .vision import *
 
-from types import FunctionType as _FunctionType  # noqa: E402
+from types import FunctionType as _FunctionType
 
-from ...core.methods import checked as _checked  # noqa: E402
+from ...core.methods import checked as _checked
 
 for _name, _function in list(globals().items()):
     if isinstance(_function, _FunctionType) and not _name.startswith("_") and _name != "linear":  # that one answers itself, without the time of a further call

@@ -13,7 +13,7 @@ from ...ops import matmul as mm
 __all__ = ["bilinear", "linear"]
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """input (..., in) @ weight (out, in) transposed + bias (out,) -> (..., out). Raises RuntimeError where sizes or dtypes differ."""
     if out is not None:
         return f.write_result("linear", linear(input, weight, bias), out)
