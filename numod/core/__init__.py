@@ -1,4 +1,15 @@
-"""Tensors and everything that runs on them: the waist `apply`, creation, functions, methods, indexing, printing. Not gradients: see `autograd`."""
+"""Tensors and everything that runs on them: the waist `apply`, creation, functions, methods, indexing, printing. Not gradients: see `autograd`.
+
+`tensor` is the class, `apply` the one way to an op. The functions lie in files by subject; `functions` gathers them for the top namespace and `methods` for
+Tensor, so a new function is written in its file and named there in BOTH, FUNCTIONS or METHODS.
+
+- New tensors: `creation`, `memory`, `random`, `sampling`, `windows`, `legacy`; exchange with others: `transfer`, `exchange`, `formats`.
+- Elements: `elementwise`, `arithmetic`, `special`, `polynomials`, `complexes`. Views and arrangement: `shapes`, `reshaping`, `arrangement`, `triangles`.
+- Indices: `indexing` (`x[...]`), `selection`, `scattering`, `searching`. Order: `sorting`, `uniqueness`. Sums and the like: `reductions`, `cumulative`, `statistics`.
+- Matrices: `products`, `contractions`, `decompositions`, `linear_algebra`, `low_rank`, `norms`, `distances`. Signals: `fourier`, `spectrograms`.
+- Behind all of them: `resolve` and `arguments` (what callers pass, checked and completed), `attributes`, `queries`, `foreach`, `return_types`, `printing`, and
+  `changes`, which tells recorded programs what no longer holds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Saving and loading: safetensors files and PyTorch's checkpoints. Both hold only data: nothing in a file is imported or executed."""
+"""Saving and loading: safetensors files and PyTorch's checkpoints. Both hold only data: nothing in a file is imported or executed.
+
+`checkpoint` has `save` and `load` and chooses the format. safetensors: `safetensors`, with its `header`, and nested objects as text (`structure`). PyTorch's:
+`torch_save` writes; `torch_file` reads the archive, `pickle_reader` the pickle in it, and `torch_objects` says what that may contain. `program` is a recorded
+program in a file. For all of them: `saveable` checks an object before it is written, `atomic` writes, `source` reads, `placement` puts tensors on devices,
+`keys` and `refusal` refuse what is malicious or damaged.
+"""
 
 from __future__ import annotations
 
