@@ -234,6 +234,8 @@ def to(
     memory_format: MemoryFormat = preserve_format,
 ) -> Tensor:
     """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
+    if len(arguments) == 1 and (arguments[0] is input._layout.device or arguments[0] is input._layout.dtype) and dtype is device is None and not copy:
+        return input if memory_format is preserve_format else in_format(input, memory_format)
     flags = 0
     for each in arguments:
         if isinstance(each, (DType, type)):

@@ -26,8 +26,10 @@ Dims = int | Sequence[int] | None
 def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DType | None = None) -> Tensor:
     if dim.__class__ is int and input._layout.ndim:
         dims = (normalize_dim(dim, input._layout.ndim),)
+    elif dim is None:
+        dims = tuple(range(input._layout.ndim))
     else:
-        dims = tuple(sorted(normalize_dims(None if dim is None or dim == () or dim == [] else dim, input._layout.ndim)))
+        dims = tuple(sorted(normalize_dims(None if dim == () or dim == [] else dim, input._layout.ndim)))
     if not input._layout.size and op.identity.__class__ is str:
         if dim is None or dim == ():
             raise RuntimeError(f"{op.name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
