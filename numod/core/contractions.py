@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 from ..errors import normalize_dim
 from .products import add_product, bmm, matmul, mm_, mv, outer
 from .reductions import sum as total
-from .shapes import diagonal, movedim, permute, reshape
+from .shapes import diagonal, expand, movedim, permute, reshape
 from .tensor import Tensor
 
 BOTH = "inner kron cross addmv addr baddbmm addbmm ger=outer"
@@ -32,7 +33,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     for k, each in enumerate(operands):
         if not isinstance(each, Tensor):
             raise TypeError(f"einsum(): expected Tensor as element {k} in argument 1, but got {type(each).__name__}")
-    terms, result = _parsed(equation.replace(" ", ""), operands)
+    terms, result = _parsed(equation.replace(" ", ""), *[each.ndim for each in operands])
     left, names = _simple(operands[0], terms[0])
     for k, operand in enumerate(operands[1:], 1):
         right, other = _simple(operand, terms[k])
@@ -41,7 +42,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     gone = [d for d, name in enumerate(names) if name not in result]
     if gone:
         left, names = total(left, gone), [name for name in names if name in result]
-    return permute(left, [names.index(name) for name in result])
+    return left if names == result and left is not operands[0] else permute(left, [names.index(name) for name in result])
 
 
 def _of_lists(arguments: tuple) -> tuple[str, tuple]:
@@ -52,20 +53,21 @@ def _of_lists(arguments: tuple) -> tuple[str, tuple]:
     return equation + (f"->{write(arguments[-1])}" if len(arguments) % 2 else ""), operands
 
 
-def _parsed(equation: str, operands: tuple) -> tuple[list[list], list]:
-    """Labels of each operand's dimensions and of the result's; those of "..." are numbers counted from the right."""
+@lru_cache(maxsize=4096)
+def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
+    """Labels of the dimensions of each operand, which has so many, and of the result's; those of "..." are numbers counted from the right."""
     inputs, arrow, output = equation.partition("->")
     terms = inputs.split(",")
-    if len(terms) != len(operands):
-        raise RuntimeError(f"einsum(): {'more' if len(operands) > len(terms) else 'fewer'} operands were provided than specified in the equation {equation!r}: {len(operands)} and {len(terms)}")
+    if len(terms) != len(sizes):
+        raise RuntimeError(f"einsum(): {'more' if len(sizes) > len(terms) else 'fewer'} operands were provided than specified in the equation {equation!r}: {len(sizes)} and {len(terms)}")
     named, widest = [], 0
-    for term, operand in zip(terms, operands):
+    for term, ndim in zip(terms, sizes):
         letters = term.replace("...", "")
         if not all(each in _LETTERS for each in letters) or term.count("...") > 1:
             raise RuntimeError(f"einsum(): invalid subscript given at {term!r}; subscripts must be in [a-zA-Z], with one ellipsis at most")
-        hidden = operand.ndim - len(letters)
+        hidden = ndim - len(letters)
         if hidden < 0 or (hidden and "..." not in term):
-            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of dimensions ({operand.ndim}) of operand {term!r} and no ellipsis was given")
+            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of dimensions ({ndim}) of operand {term!r} and no ellipsis was given")
         before, _, after = term.partition("...")
         named.append([*before, *(range(-hidden, 0) if "..." in term else ()), *after])
         widest = max(widest, hidden)
@@ -110,12 +112,30 @@ def _contracted(a: Tensor, a_names: list, b: Tensor, b_names: list, needed: set)
     shared = [name for name in a_names if name in b_names]
     batch, inner = [name for name in shared if name in needed], [name for name in shared if name not in needed]
     left, right = [name for name in a_names if name not in shared], [name for name in b_names if name not in shared]
-    fit = lambda x, names, order: permute(x, [names.index(name) for name in order]).expand([sizes[name] for name in order])  # noqa: E731
-    size = lambda names: prod(sizes[name] for name in names)  # noqa: E731
-    x = reshape(fit(a, a_names, [*batch, *left, *inner]), (size(batch), size(left), size(inner)))
-    y = reshape(fit(b, b_names, [*batch, *inner, *right]), (size(batch), size(inner), size(right)))
-    product = matmul(x, y) if inner else x * y  # an outer product: (batch, left, 1) * (batch, 1, right)
-    return reshape(product, [sizes[name] for name in (*batch, *left, *right)]), [*batch, *left, *right]
+    if not inner:  # an outer product, elementwise over what is shared
+        x = _arranged(a, a_names, [*batch, *left])
+        return reshape(x, (*x.shape, *(1,) * len(right))) * _arranged(b, b_names, [*batch, *left, *right]), [*batch, *left, *right]
+    own = [batch] if batch else []
+    product = matmul(_grouped(a, a_names, sizes, *own, left, inner), _grouped(b, b_names, sizes, *own, inner, right))
+    names = [*batch, *left, *right]
+    shape = tuple(sizes[name] for name in names)
+    return product if product.shape == shape else reshape(product, shape), names
+
+
+def _arranged(x: Tensor, names: list, order: list) -> Tensor:
+    """x with its dimensions in this order, those it has not as ones of size 1."""
+    here = [name for name in order if name in names]
+    x = x if here == names else permute(x, [names.index(name) for name in here])
+    shape = tuple(x.shape[here.index(name)] if name in names else 1 for name in order)
+    return x if x.shape == shape else reshape(x, shape)
+
+
+def _grouped(x: Tensor, names: list, sizes: dict, *groups: list) -> Tensor:
+    """x with each group of its dimensions as one, of the sizes that the operands have together."""
+    order = [name for group in groups for name in group]
+    x = expand(_arranged(x, names, order), [sizes[name] for name in order])
+    shape = tuple(prod(sizes[name] for name in group) for group in groups)
+    return x if x.shape == shape else reshape(x, shape)
 
 
 def _summed(x: Tensor, names: list, kept: set) -> tuple[Tensor, list]:

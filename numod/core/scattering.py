@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from .. import dtypes
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
-from ..ops import scatter_reduce as sr, table as t
+from ..ops import indexing as ix, scatter_reduce as sr, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply
 from .creation import arange, full
 from .elementwise import contiguous, copy_, to
 from .indexing import index_put_
 from .searching import searchsorted
-from .selection import _like_index, _line, _places_of, check_bounds, gather, index_select, nonzero, scatter_, scatter_add_
+from .selection import _like_index, _line, _places_of, check_bounds, gather, nonzero, read, scatter_, scatter_add_, write
 from .shapes import as_strided, diagonal, expand, narrow, ravel, reshape, select
 from .tensor import Tensor
 
@@ -137,8 +137,7 @@ def _segments(lengths: Tensor, n: int) -> Tensor:
 
 def take(input: Tensor, index: Tensor) -> Tensor:
     """The elements at indices of the flattened tensor; shaped like `index`."""
-    places = check_bounds("take()", index, input.numel(), 0, negative=True)
-    return reshape(index_select(ravel(input), 0, ravel(places)), index.shape)
+    return read(ravel(input), 0, check_bounds("take()", index, input.numel(), 0, negative=True))
 
 
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
@@ -147,9 +146,13 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         raise RuntimeError(f"put_(): self and source expected to have the same dtype, but got self.dtype = {self.dtype} and source.dtype = {source.dtype}")
     if source.numel() != index.numel():
         raise IndexError(f"put_(): Expected source and index to have the same number of elements, but got {source.numel()} and {index.numel()}")
-    places = ravel(check_bounds("put_()", index, self.numel(), 0, negative=True))
+    return _put(ix.index_add if accumulate else ix.index_copy, self, ravel(check_bounds("put_()", index, self.numel(), 0, negative=True)), source)
+
+
+def _put(op: ix.Write, self: Tensor, places: Tensor, source: Tensor) -> Tensor:
+    """Write at flat indices that are known to be in range."""
     flat = ravel(self)
-    (flat.index_add_ if accumulate else flat.index_copy_)(0, places, ravel(source))
+    write(op, flat, 0, places, ravel(source))
     return self if flat._storage is self._storage else copy_(self, reshape(flat, self.shape))
 
 
@@ -177,7 +180,7 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     places = _places_of(expand(mask, self.shape))
     if places.numel() > source.numel():
         raise RuntimeError(f"masked_scatter: expected mask to have at most {source.numel()} true elements, the number of elements of source, but it has {places.numel()}")
-    return put_(self, places, ravel(source)[: places.numel()])
+    return _put(ix.index_copy, self, places, ravel(source)[: places.numel()])
 
 
 def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:

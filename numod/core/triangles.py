@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
-from .creation import arange
+from .creation import arange, computed, default_device
 from .elementwise import masked_fill
 from .reductions import sum as total
-from .selection import nonzero
-from .shapes import diagonal as _diagonal, movedim, transpose, unsqueeze
+from .shapes import diagonal as _diagonal, movedim, unsqueeze
 from .tensor import Tensor
 
 BOTH = "tril triu diag diag_embed diagflat trace"
@@ -19,10 +22,10 @@ IN_PLACE = "tril triu"
 OUT = "tril triu diag"
 
 
-def _distance(input: Tensor) -> Tensor:
-    """column - row of each element of a matrix."""
+def _sides(input: Tensor, diagonal: int) -> tuple[Tensor, Tensor]:
+    """(the columns of a matrix, for each row the column of a diagonal), to be compared."""
     rows, columns = input.shape[-2:]
-    return arange(columns, device=input.device) - unsqueeze(arange(rows, device=input.device), 1)
+    return arange(columns, device=input.device), unsqueeze(arange(diagonal, diagonal + rows, device=input.device), 1)
 
 
 def _expect_matrix(name: str, input: Tensor) -> None:
@@ -33,13 +36,15 @@ def _expect_matrix(name: str, input: Tensor) -> None:
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """Matrices (..., M, N) with 0 above a diagonal."""
     _expect_matrix("tril", input)
-    return masked_fill(input, _distance(input) > diagonal, 0)
+    columns, limits = _sides(input, diagonal)
+    return masked_fill(input, columns > limits, 0)
 
 
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Matrices (..., M, N) with 0 below a diagonal."""
     _expect_matrix("triu", input)
-    return masked_fill(input, _distance(input) < diagonal, 0)
+    columns, limits = _sides(input, diagonal)
+    return masked_fill(input, columns < limits, 0)
 
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
@@ -79,20 +84,18 @@ def trace(input: Tensor) -> Tensor:
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
-    rows, columns = _places("tril_indices", row, col, dtype, device)
-    return transpose(nonzero(columns - rows <= offset), 0, 1).to(dtype or dtypes.int64).contiguous()
+    return _indices("tril_indices", np.tril_indices, row, col, offset, dtype, device)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """Rows and columns, (2, count), of the elements on and above a diagonal of a (row, col) matrix, row by row."""
-    rows, columns = _places("triu_indices", row, col, dtype, device)
-    return transpose(nonzero(columns - rows >= offset), 0, 1).to(dtype or dtypes.int64).contiguous()
+    return _indices("triu_indices", np.triu_indices, row, col, offset, dtype, device)
 
 
-def _places(name: str, row: int, col: int, dtype: DType | None, device: Device | str | None) -> tuple[Tensor, Tensor]:
+def _indices(name: str, places: Callable, row: int, col: int, offset: int, dtype: DType | None, device: Device | str | None) -> Tensor:
     for side, size in (("row", row), ("col", col)):
         if size < 0:
             raise RuntimeError(f"{name}: {side} must be non-negative, got {size}")
     if dtype not in (None, dtypes.int32, dtypes.int64):
         raise RuntimeError(f"\"{name}\" not implemented for '{dtype.short}'; the indices are int64 or int32")
-    return unsqueeze(arange(row, device=device), 1), arange(col, device=device)
+    return computed(np.stack(places(row, offset, col)), dtype or dtypes.int64, default_device() if device is None else Device(device))

@@ -161,4 +161,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         num_classes = tensor.max()._observe() + 1
     elif (tensor.max() >= num_classes)._observe():
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return (tensor.unsqueeze(-1) == tensor.new_arange(num_classes)).to(dtypes.int64)
+    return tensor.new_zeros((*tensor.shape, num_classes)).scatter_(-1, tensor.unsqueeze(-1), 1)
