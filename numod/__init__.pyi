@@ -751,8 +751,8 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unp
     """(P, L, U) from `lu_factor`; what is not requested is empty."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _float) -> Tensor:
     """`value` where mask is true, else `input`; the dtype is that of input."""
-def masked_scatter(input: Tensor, *arguments: object, **named: object) -> Tensor:
-    """A copy of `input` after masked_scatter_."""
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The elements where mask is true, in one dimension."""
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:

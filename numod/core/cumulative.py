@@ -63,12 +63,14 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     dim = normalize_dim(dim, input.ndim)
+    if not n:
+        return input.clone()
     parts = [each for each in (prepend, input, append) if each is not None]
     input = cat(parts, dim) if len(parts) > 1 else input
     for _ in range(min(n, input.shape[dim])):
         later, earlier = narrow(input, dim, 1, input.shape[dim] - 1), narrow(input, dim, 0, input.shape[dim] - 1)
         input = t.logical_xor(later, earlier) if input.dtype is dtypes.bool_ else later - earlier
-    return input if n else input.clone()
+    return input
 
 
 def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> Tensor:
@@ -124,7 +126,7 @@ def gradient(
     dims = normalize_dims(tuple(dims), input.ndim)
     if any(input.shape[d] < edge_order + 1 for d in dims):
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
-    x = input if input.is_floating_point() else input.to(dtypes.get_default_dtype())
+    x = input if input.dtype.differentiable else input.to(dtypes.get_default_dtype())
     return tuple(_slopes(x, step, d, edge_order).contiguous() for step, d in zip(steps, dims))
 
 

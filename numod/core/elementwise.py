@@ -156,7 +156,7 @@ def check_fill(value: Tensor | float) -> None:
 
 def _check_scale(input: Tensor, other: object, alpha: float) -> None:  # noqa: A002
     """Raise RuntimeError for a factor that the result's dtype cannot hold (a float factor of integers)."""
-    integers = all(not (each.is_floating_point() if isinstance(each, Tensor) else isinstance(each, float)) for each in (input, other))
+    integers = all(not (each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, (float, complex))) for each in (input, other))
     if integers and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
 

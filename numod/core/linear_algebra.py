@@ -148,7 +148,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     a, vectors = expect_matrix("lstsq", A), _are_vectors(A, B)
     b = unsqueeze(B, -1) if vectors else B
     rcond = max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps if rcond is None else rcond
-    solution, rank, empty = matmul(pinv(a, rtol=rcond), b), matrix_rank(a, rtol=rcond), A.new_zeros(0)
+    solution, rank, empty = matmul(pinv(a, rtol=rcond), b), matrix_rank(a, rtol=rcond), A.new_zeros(0, dtype=A.dtype.real)
     rest = matmul(a, solution) - b
     tall = a.shape[-2] > a.shape[-1] and driver != "gelsy" and (driver == "gels" or bool((rank == a.shape[-1]).all()._observe()))
     residuals = reductions.sum(t.square(abs(rest)), -2) if tall else empty

@@ -19,11 +19,11 @@ from .shapes import as_strided, diagonal, expand, narrow, ravel, reshape, select
 from .tensor import Tensor
 
 BOTH = """
-    scatter_reduce index_reduce take take_along_dim select_scatter slice_scatter diagonal_scatter as_strided_scatter index_put nonzero_static
+    scatter_reduce index_reduce take take_along_dim select_scatter slice_scatter diagonal_scatter as_strided_scatter index_put nonzero_static masked_scatter
 """
 FUNCTIONS = "index_put_ segment_reduce unravel_index"
 METHODS = "put_ masked_scatter_ fill_diagonal_"
-COPYING = "put masked_scatter"
+COPYING = "put"
 IN_PLACE = "scatter_reduce index_reduce"
 OUT = "slice_scatter take take_along_dim gather index_select masked_select nonzero scatter scatter_add scatter_reduce index_add index_copy index_reduce roll"
 
@@ -181,6 +181,11 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if places.numel() > source.numel():
         raise RuntimeError(f"masked_scatter: expected mask to have at most {source.numel()} true elements, the number of elements of source, but it has {places.numel()}")
     return _put(ix.index_copy, self, places, ravel(source)[: places.numel()])
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
+    return masked_scatter_(expand(input, broadcast_shapes("masked_scatter", [input.shape, mask.shape])).clone(), mask, source)
 
 
 def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:

@@ -54,8 +54,7 @@ def istft(
         raise RuntimeError(f"istft: expected the frequency dimension (3rd to the last) of the input tensor to match n_fft={n_fft}, but got {input.shape[-2]}")
     spectra = transpose(input if input.ndim == 3 else input.unsqueeze(0), -1, -2)
     norm = "ortho" if normalized else "backward"
-    frames = irfft(spectra, n_fft, norm=norm) if half else ifft(spectra, norm=norm)
-    frames = frames if return_complex or half else real_(frames)
+    frames = ifft(spectra, norm=norm) if return_complex and not half else irfft(spectra[..., : n_fft // 2 + 1], n_fft, norm=norm)
     shape = _frame(window, width, n_fft, real_(input).detach())
     count = frames.shape[1]
     total, start = n_fft + hop * (count - 1), n_fft // 2 if center else 0

@@ -10,6 +10,7 @@ from ..dtypes import dtype as DType
 from ..errors import normalize_dim
 from ..ops import table as t
 from . import reductions, return_types
+from .complexes import complex_
 from .creation import tensor
 from .elementwise import clamp, masked_fill, to, where
 from .products import matmul
@@ -128,7 +129,7 @@ def cov(input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, a
         warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.", stacklevel=3)
         freedom = 0
     centred = rows - unsqueeze(mean, 1)
-    return squeeze(matmul(centred, transpose(centred if weights is None else centred * weights, 0, 1)) / freedom)
+    return squeeze(matmul(centred, transpose((centred if weights is None else centred * weights).conj(), 0, 1)) / freedom)
 
 
 def _observation_weights(n: int, fweights: Tensor | None, aweights: Tensor | None) -> Tensor | None:
@@ -155,8 +156,9 @@ def corrcoef(input: Tensor) -> Tensor:
     found = cov(input)
     if not found.ndim:
         return found / found
-    deviation = t.sqrt(found.diagonal())
-    return clamp(found / unsqueeze(deviation, 1) / unsqueeze(deviation, 0), -1, 1)
+    deviation = t.sqrt(found.diagonal().real)
+    found = found / unsqueeze(deviation, 1) / unsqueeze(deviation, 0)
+    return complex_(clamp(found.real, -1, 1), clamp(found.imag, -1, 1)) if found.is_complex() else clamp(found, -1, 1)
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:

@@ -723,8 +723,8 @@ class Tensor:
         """`value` where mask is true, else `input`; the dtype is that of input."""
     def masked_fill_(self, mask: Tensor, value: Tensor | _float) -> Tensor:
         """Write `value` where mask is true."""
-    def masked_scatter(self, *arguments: object, **named: object) -> Tensor:
-        """A copy of `input` after masked_scatter_."""
+    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
+        """A copy of input, broadcast with mask, with the elements of source written where mask is true."""
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """Write the elements of source, in order, where mask (which broadcasts) is true."""
     def masked_select(self, mask: Tensor) -> Tensor:

@@ -48,6 +48,9 @@ CASES = {
     "pinv": (lambda T, a: T.linalg.pinv(a), cn(4, 3)), "lstsq": (lambda T, a, b: T.linalg.lstsq(a, b).solution, cn(4, 3), cn(4, 2)), "matrix_exp": (lambda T, a: T.linalg.matrix_exp(a), cn(3, 3)), "lu": (lambda T, a: T.linalg.lu_factor(a)[0], cn(3, 4)),
     "slogdet": (lambda T, a: T.linalg.slogdet(a)[0] * T.linalg.slogdet(a)[1], cn(3, 3)), "reflections": (lambda T, a, b: T.linalg.householder_product(a, b), cn(4, 3), cn(3)),
     "conv2d": (lambda T, a, b, c: T.nn.functional.conv2d(a, b, c, padding=1), cn(2, 2, 4, 4), cn(3, 2, 3, 3), cn(3)), "conv_transpose1d": (lambda T, a, b: T.nn.functional.conv_transpose1d(a, b, stride=2), cn(2, 2, 4), cn(2, 3, 3)),
+    "cov": (lambda T, a: T.cov(a), cn(3, 4)), "corrcoef": (lambda T, a: T.corrcoef(a), cn(2, 4)), "add alpha": (lambda T, a, b: T.add(a, b, alpha=0.5), cn(3), cn(3)),
+    "l1_loss": (lambda T, a, b: T.nn.functional.l1_loss(a, b), cn(3), cn(3)), "gradient": (lambda T, a: T.gradient(a)[0], cn(5)),
+    "istft of all frequencies": (lambda T, a: T.istft(a, 6, window=T.ones(6, dtype=T.float64), onesided=False), cn(6, 3)),
     "stft": (lambda T, a: T.stft(a, 16, 5, 12, T.hann_window(12, dtype=T.float64), return_complex=True).abs(), rn(2, 64)),
     "istft": (lambda T, a: T.istft(T.stft(a, 16, 4, return_complex=True) * 1j, 16, 4, length=60), rn(2, 64)),
     **{f"{name} {norm} {n}": (transform(name, n, norm=norm), rn(2, 6) if name in ("rfft", "ihfft") else cn(2, 6))

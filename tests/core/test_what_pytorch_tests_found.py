@@ -374,3 +374,8 @@ def test_stft_as_pairs_and_lists_of_factors():
     assert numod.equal(x.stft(16, window=numod.ones(16), return_complex=False), numod.view_as_real(x.stft(16, window=numod.ones(16), return_complex=True)))
     one, two = numod._foreach_addcdiv([numod.ones(1), numod.ones(1)], [numod.ones(1)] * 2, [numod.full((1,), 4.0)] * 2, [2.0, 8.0])
     assert (one.item(), two.item()) == (1.5, 3.0) and numod._foreach_pow(2.0, [numod.tensor(3.0)])[0] == 8
+
+
+def test_masked_scatter_broadcasts_and_differences_of_order_0_take_no_more():
+    assert numod.ones(2).masked_scatter(numod.tensor([[True], [False]]), numod.arange(2.0)).tolist() == [[0, 1], [1, 1]]
+    assert numod.ones(3).diff(0, prepend=numod.ones(1)).shape == (3,)
