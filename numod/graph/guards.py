@@ -118,7 +118,7 @@ def only_tensors(value: Any) -> bool:
     """Whether it is a tensor, None, or a tuple, list or dictionary of such."""
     if type(value) in (tuple, list, dict):
         return bool(value) and all(map(only_tensors, value.values() if isinstance(value, dict) else value))
-    return value is None or isinstance(value, Tensor)
+    return value is None or (type(value) is not Later and isinstance(value, Tensor))
 
 
 class Look:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import Any, NamedTuple
 
+from ..core import apply as waist
 from ..core import changes
 from ..core.creation import tensor
 from ..core.tensor import Tensor
@@ -19,6 +20,7 @@ from ..dtypes import float64, int64
 from .guards import Look, Place
 from .later import Later, guarded
 from .reach import is_module
+from .structure import replace
 from .trace import line
 
 
@@ -70,15 +72,19 @@ def _caller(places: list[Place]) -> Callable:
     """A function of this library, which guards do not look into."""
 
     def call(function: Callable, held: list, arguments: tuple, named: dict) -> tuple:
-        counts = [(*place, read(*place), each.value.item()) for place, each in zip(places, held) if type(each) is Count]
-        postponed = [(holder, key, former, later) for holder, key, former, later in counts if type(later) is Later]
+        before = [(*place, read(*place)) for place in places]
+        counts = [(*place, each.value.item()) for place, each in zip(places, held) if type(each) is Count]
         try:
-            for holder, key, _, later in postponed:
+            for holder, key, later in [each for each in counts if type(each[2]) is Later]:
                 lay(holder, key, guarded(later, partial(_refuse, key)))
-            return function(*arguments, **named), [read(*each) for each in places if not isinstance(each[0], Tensor)]
+            result = function(*arguments, **named)
+            if waist.listeners:
+                result = replace(result, lambda each: each)  # what it returns may be a container that is put back as it was
+            return result, [read(*each) for each in places if not isinstance(each[0], Tensor)]
         finally:
-            for holder, key, former, _ in postponed:
-                lay(holder, key, former)
+            for holder, key, former in before:
+                if type(read(holder, key)) is Later:
+                    lay(holder, key, former)
 
     return call
 

@@ -265,6 +265,30 @@ def test_numbers_that_are_counted_on_are_kept(linked: bool) -> None:
     assert equal(expected, found) and compiled.recorded <= 2
 
 
+def test_numbers_in_a_dictionary_that_is_returned() -> None:
+    seen, totals = {}, []
+
+    def function(x: numod.Tensor) -> dict:
+        seen["total"] = x.sum().item()
+        seen["calls"] = seen.get("calls", 0) + 1
+        return seen
+
+    compiled = compile(function)
+    for k in range(7):
+        totals.append(dict(compiled(numod.ones(2) * k)))
+        assert seen == totals[-1] == {"total": 2 * k, "calls": k + 1}
+    assert compiled.recorded <= 2
+
+
+def test_lists_that_numbers_are_appended_to_are_refused() -> None:
+    seen = []
+    compiled = compile(lambda x: seen.append(x.sum().item()))
+    with pytest.raises(RuntimeError, match=r"len\(seen\) was 1, is 2"):
+        for k in range(3):
+            compiled(numod.ones(2) * k)
+    assert seen == [0, 2]
+
+
 @pytest.mark.parametrize("use", [
     lambda count, x: x if count % 2 else -x, lambda count, x: x * count, lambda count, x: x + numod.tensor(count), lambda count, x: F.dropout(x, 1 / (2 + count)),
     lambda count, x: x[: int(count > 2)], lambda count, x: numod.full((2,), float(count)),
