@@ -14,7 +14,7 @@ from .. import dtypes
 from ..errors import normalize_dim
 from ..ops.pointwise import broadcast_shapes as _broadcast
 from .creation import computed, zeros
-from .selection import flip, index_select
+from .selection import flip, read
 from .shapes import broadcast_to, cat, expand, narrow, ravel, repeat, reshape, split, stack, transpose, unsqueeze
 from .tensor import Tensor
 
@@ -64,7 +64,7 @@ def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None =
         return reshape(spread, (*shape[:dim], n * times, *shape[dim + 1 :]))
     if repeats.numel() != n:
         raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and input.size({dim}) = {n}")
-    return index_select(input, dim, _indices_repeated(repeats))
+    return read(input, dim, _indices_repeated(repeats))
 
 
 def _indices_repeated(repeats: Tensor) -> Tensor:
@@ -309,4 +309,4 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     count = (comb(n + r - 1, r) if n else 0) if with_replacement else comb(n, r)
     chosen = chain.from_iterable((combinations_with_replacement if with_replacement else _combinations)(range(n), r))
     places = np.fromiter(chosen, np.int64, count * r)  # which refuses at once what there is no room for
-    return reshape(index_select(input, 0, computed(places, dtypes.int64, input.device)), (count, r))
+    return reshape(read(input, 0, computed(places, dtypes.int64, input.device)), (count, r))

@@ -6,6 +6,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from .indexing import with_ones
 from .op import Op, Plan
 
 
@@ -54,7 +55,8 @@ class Runs(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
         out = layout(x.shape[:1], dtypes.int64, x.device)
-        return _plan(self.name, bind.source_of(runs_kernel), (x,), out, (x.shape[0], x.size // (x.shape[0] or 1)), 1)
+        width = x.size // (x.shape[0] or 1)
+        return _plan(self.name, with_ones(bind.source_of(runs_kernel), x, width=width), (x,), out, (x.shape[0], width), 1)
 
 
 class Begins(Op):
