@@ -7,8 +7,8 @@ Tensor, so a new function is written in its file and named there in BOTH, FUNCTI
 - Elements: `elementwise`, `arithmetic`, `special`, `polynomials`, `complexes`. Views and arrangement: `shapes`, `reshaping`, `arrangement`, `triangles`.
 - Indices: `indexing` (`x[...]`), `selection`, `scattering`, `searching`. Order: `sorting`, `uniqueness`. Sums and the like: `reductions`, `cumulative`, `statistics`.
 - Matrices: `products`, `contractions`, `decompositions`, `linear_algebra`, `low_rank`, `norms`, `distances`. Signals: `fourier`, `spectrograms`.
-- Behind all of them: `resolve` and `arguments` (what callers pass, checked and completed), `attributes`, `queries`, `foreach`, `return_types`, `printing`, and
-  `changes`, which tells recorded programs what no longer holds.
+- Behind all of them: `resolve` (arguments, worked out once per layout) and `arguments` (which of them was wrong), `attributes`, `queries`, `foreach`,
+  `return_types`, `printing`, and `changes`, which tells recorded programs what no longer holds.
 """
 
 from __future__ import annotations
