@@ -1,19 +1,35 @@
-"""What `test_driver` runs in a process of its own: the whole back end but the kernels' arithmetic, on a driver that only keeps what it is told (argument: its library)."""
+"""What `test_driver` runs in a process of its own: the whole back end on `ptx_machine`."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-import sys
 import threading
 import warnings
 
+import numpy as np
+
 warnings.simplefilter("ignore")
-LIBRARY = ctypes.CDLL(sys.argv[1])
+from ptx_machine import STREAM, Machine  # noqa: E402
 
-from numod.device import cuda_driver  # noqa: E402
 
-cuda_driver._open = lambda: LIBRARY
+class Slow(Machine):
+    """One whose events have always still to come, and whose clock stands."""
+
+    def cuEventQuery(self, event: int) -> int:
+        return 600
+
+    def cuEventElapsedTime(self, out: object, first: int, second: int) -> None:
+        out[0] = 1.5
+
+    def waits(self) -> int:
+        """Calls in which the host waited for the device."""
+        return sum(self.calls[name] for name in ("cuCtxSynchronize", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuStreamSynchronize", "cuEventSynchronize"))
+
+
+MACHINE = Slow()
+installed = MACHINE.installed()
+installed.__enter__()
 
 import numod  # noqa: E402
 from numod import cuda, nn, optim  # noqa: E402
@@ -21,9 +37,8 @@ from numod import cuda, nn, optim  # noqa: E402
 
 def last_launch() -> tuple[list[int], list[int]]:
     """The words that the last kernel was given, and its blocks and threads."""
-    words, grid = (ctypes.c_uint64 * 256)(), (ctypes.c_uint * 2)()
-    count = LIBRARY.pretend_last(words, grid)
-    return list(words[:count]), list(grid)
+    words, *grid = MACHINE.last
+    return np.frombuffer(words, np.uint64).tolist(), grid
 
 
 def array(tensor: numod.Tensor) -> list[int]:
@@ -64,19 +79,19 @@ def step() -> numod.Tensor:
     return loss
 
 
-losses, waits = [step()], LIBRARY.pretend_waits()
+losses, waits = [step()], MACHINE.waits()
 losses += [step(), step()]
 batch = numod.ones(3).pin_memory()
 there = batch.to("cuda", non_blocking=True)
-assert LIBRARY.pretend_waits() == waits  # nothing in a step waits for the GPU, and no copy of pinned memory that need not
-assert there.cpu().tolist() == [1, 1, 1] and batch.cuda(non_blocking=False).shape == (3,) and LIBRARY.pretend_waits() == waits + 2
+assert MACHINE.waits() == waits  # nothing in a step waits for the GPU, and no copy of pinned memory that need not
+assert there.cpu().tolist() == [1, 1, 1] and batch.cuda(non_blocking=False).shape == (3,) and MACHINE.waits() == waits + 2
 assert len(x.device.backend._flying) == 1  # the pinned memory stays for as long as the device may read it
 
 stream, event = cuda.Stream(), cuda.Event(enable_timing=True)
 with cuda.stream(stream):
     event.record()
     w = x * 3.0
-    assert w.cpu().shape == (7,) and cuda.current_stream().cuda_stream == 0x7F0011223344
+    assert w.cpu().shape == (7,) and cuda.current_stream().cuda_stream == STREAM
 stream.wait_stream(cuda.default_stream())
 event.synchronize()
 assert event.elapsed_time(event) == 1.5 and not event.query()
@@ -118,11 +133,11 @@ assert shared.data_ptr() == x.data_ptr() and shared.cpu().tolist() == values
 before = cuda.memory_allocated()
 del y, z, w, c
 assert cuda.memory_allocated() < before
-freed = LIBRARY.pretend_freed()
+freed = MACHINE.calls["cuMemFree_v2"]
 thread = threading.Thread(target=cuda.empty_cache)  # a thread that did nothing on the device before
 thread.start()
 thread.join()
-assert LIBRARY.pretend_freed() > freed
+assert MACHINE.calls["cuMemFree_v2"] > freed
 
 wrong = numod.device("cuda").backend.reports()
 wrong.words[:2] = 1, 9  # as a kernel would write
@@ -134,7 +149,7 @@ except (IndexError, RuntimeError) as error:
 
 nothing = numod.zeros(0, 3).cuda()
 assert (nothing + 1).cpu().shape == (0, 3) and (nothing @ numod.zeros(3, 2).cuda()).shape == (0, 2) and nothing.sum().shape == ()
-LIBRARY.pretend_break()
+MACHINE.broken = 700
 for use in (lambda: x + x, cuda.synchronize):
     try:
         use()

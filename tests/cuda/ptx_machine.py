@@ -16,6 +16,7 @@ import ctypes
 import functools
 import itertools
 import re
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +31,10 @@ SIZES = {**{name: each.itemsize for name, each in TYPES.items()}, "pred": 0}
 WARP = 32
 DONE, WAITING = 1 << 30, 1 << 29  # places in the text of threads that ended, and offset of those at a barrier
 OUTSIDE, EMPTY, WRITTEN = 0, 1, 3  # of a byte of memory
+STREAM = 0x7F0011223344
+_ANYWHERE = ("cuInit", "cuD", "cuGetError", "cuCtxSetCurrent")  # how functions begin that need no context
+_ERRORS = {2: (b"CUDA_ERROR_OUT_OF_MEMORY", b"out of memory"), 201: (b"CUDA_ERROR_INVALID_CONTEXT", b"invalid device context"), 600: (b"CUDA_ERROR_NOT_READY", b"device not ready"),
+           700: (b"CUDA_ERROR_ILLEGAL_ADDRESS", b"an illegal memory access was encountered"), 719: (b"CUDA_ERROR_LAUNCH_FAILED", b"")}  # fmt: skip
 GAP = 512  # bytes that belong to nobody, between two allocations
 
 
@@ -576,6 +581,9 @@ class Machine:
         self.kernels: list[Kernel] = []
         self.counts: Counter | None = None
         self.launches, self.fault, self.kept = 0, None, []
+        self.calls: Counter[str] = Counter()  # of the driver's functions
+        self.last: tuple[bytes, int, int] | None = None  # the last launch's arguments, blocks and threads
+        self.broken, self.here = 0, threading.local()  # what every later call answers, as behind a kernel that failed; whether a thread has the context
 
     # memory
 
@@ -684,6 +692,11 @@ class Machine:
             body = getattr(machine, name, None) or (lambda *_: None)
 
             def guarded(*given: object, body: object = body, name: str = name) -> int:
+                machine.calls[name] += 1
+                if not name.startswith(_ANYWHERE) and not hasattr(machine.here, "context"):
+                    return 201
+                if machine.broken and name in ("cuLaunchKernel", "cuCtxSynchronize"):
+                    return machine.broken
                 try:
                     return body(*given) or 0
                 except Exception as error:  # told by the call's answer and by `cuGetErrorString`
@@ -694,12 +707,13 @@ class Machine:
             setattr(Library, name, function)
         return Library
 
+    def cuCtxSetCurrent(self, context): self.here.context = context
     def cuDeviceGetCount(self, out): out[0] = 1
     def cuDriverGetVersion(self, out): out[0] = 12040
     def cuDeviceGetAttribute(self, out, number, device): out[0] = {75: 9, 76: 0, 16: 132, 10: 32, 39: 2048, 82: 65536, 8: 49152, 38: 50 << 20}[number]
     def cuDeviceTotalMem_v2(self, out, device): out[0] = self.memory.bytes.size
     def cuDevicePrimaryCtxRetain(self, out, device): out[0] = 1
-    def cuStreamCreate(self, out, flags): out[0] = 2
+    def cuStreamCreate(self, out, flags): out[0] = STREAM
     def cuEventCreate(self, out, flags): out[0] = 3
     def cuFuncGetAttribute(self, out, number, function): out[0] = 32
     def cuMemFree_v2(self, address): self.release(address)
@@ -709,10 +723,10 @@ class Machine:
         total[0] = self.memory.bytes.size
         free[0] = total[0] - self.next
 
-    def cuGetErrorName(self, number, out): out[0] = b"CUDA_ERROR_OUT_OF_MEMORY" if number == 2 else b"CUDA_ERROR_LAUNCH_FAILED"
+    def cuGetErrorName(self, number, out): out[0] = _ERRORS.get(number, _ERRORS[719])[0]
 
     def cuGetErrorString(self, number, out):
-        self.kept.append(text := str(self.fault if number == 719 else number).encode())
+        self.kept.append(text := _ERRORS.get(number, ("", str(self.fault).encode()))[1] or str(self.fault).encode())
         out[0] = text
 
     def cuMemAlloc_v2(self, out, size):
@@ -750,6 +764,7 @@ class Machine:
         for pointer, each in zip(pointers, parameters):
             start = kernel.program.variables[next(name for name in kernel.program.variables if name.rpartition(".")[0] == each.name)][1]
             arguments[start : start + each.size] = ctypes.string_at(pointer, each.size)
+        self.last = bytes(arguments), gx, bx
         self.launch(kernel, gx, bx, bytes(arguments))
 
 
