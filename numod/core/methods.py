@@ -141,6 +141,11 @@ def _names(home: object, kind: str) -> dict[str, Callable]:
     return {name: getattr(home, own or name) for name, _, own in pairs}
 
 
+def _takes_another(function: Callable) -> bool:
+    """Whether a method takes a further tensor, which may be of another type; the others save the time of checking."""
+    return any("Tensor" in str(kind) for name, kind in function.__annotations__.items() if name not in ("input", "self", "return", "out"))
+
+
 functions: dict[str, Callable] = {name: row_function(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()}
 for _name, _source in (POINTWISE | ALIASES).items():
     _formula = t.rows[_source]
@@ -152,7 +157,9 @@ for _name, _source in (POINTWISE | ALIASES).items():
 for _home in f.HOMES:
     functions |= {_name: checked(_name, _function) for _name, _function in _names(_home, "FUNCTIONS").items()}
     functions |= {_name: checked(_name, _function, True) for _name, _function in _names(_home, "BOTH").items()}
-    for _name, _function in (_names(_home, "BOTH") | _names(_home, "METHODS")).items():
+    for _name, _function in _names(_home, "BOTH").items():
+        setattr(Tensor, _name, functions[_name] if _takes_another(_function) else _function)
+    for _name, _function in _names(_home, "METHODS").items():
         setattr(Tensor, _name, _function)
     for _name, _function in _names(_home, "IN_PLACE").items():
         setattr(Tensor, f"{_name}_", _via_copy(_function))
