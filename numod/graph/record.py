@@ -120,11 +120,14 @@ class _Witness:
 
     def run(self) -> Any:
         """The call's result. Its gradients, where it needs them, are recorded as well: `joint`."""
-        with self._recording():
-            outputs = replace(self.function(*self.arguments, **self.named), lambda each: later.reading_of(each) if type(each) is later.Later else each)
-        if self.recorder.postponed:
-            self._settle_numbers()
-            self.recorder.refuse_kept()
+        try:
+            with self._recording():
+                outputs = replace(self.function(*self.arguments, **self.named), lambda each: later.reading_of(each) if type(each) is later.Later else each)
+        except BaseException:
+            self._settle_numbers(frozenset())  # as the function has left them
+            raise
+        self._settle_numbers(self.without)
+        self.recorder.refuse_kept()
         useless = self.recorder.made_state or self.recorder.refused
         self.change = None if useless else self._changed()
         with self._recording():
@@ -141,9 +144,9 @@ class _Witness:
             waist.listeners.remove(self.recorder)
             changes.watchers.remove(self.recorder.assigned)
 
-    def _settle_numbers(self) -> None:
+    def _settle_numbers(self, without: frozenset) -> None:
         """Put values in the stead of what the function has put for them at places in Python: a sum of losses, say."""
-        for holder, name, value in guards.Look(self.function, self.roots, self.without).places:
+        for holder, name, value in guards.Look(self.function, self.roots, without).places if self.recorder.postponed else ():
             if type(value) is later.Later:
                 kept.lay(holder, name, replace(later.reading_of(value), lambda each: each, later.compute))
 

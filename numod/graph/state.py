@@ -74,17 +74,16 @@ def _caller(places: list[Place]) -> Callable:
     def call(function: Callable, held: list, arguments: tuple, named: dict) -> tuple:
         before = [(*place, read(*place)) for place in places]
         counts = [(*place, each.value.item()) for place, each in zip(places, held) if type(each) is Count]
-        try:
-            for holder, key, later in [each for each in counts if type(each[2]) is Later]:
-                lay(holder, key, guarded(later, partial(_refuse, key)))
-            result = function(*arguments, **named)
-            if waist.listeners:
-                result = replace(result, lambda each: each)  # what it returns may be a container that is put back as it was
-            return result, [read(*each) for each in places if not isinstance(each[0], Tensor)]
-        finally:
-            for holder, key, former in before:
-                if type(read(holder, key)) is Later:
-                    lay(holder, key, former)
+        for holder, key, later in [each for each in counts if type(each[2]) is Later]:
+            lay(holder, key, guarded(later, partial(_refuse, key)))
+        result = function(*arguments, **named)
+        if waist.listeners:
+            result = replace(result, lambda each: each)  # what it returns may be a container that is put back as it was
+        new = [read(*each) for each in places if not isinstance(each[0], Tensor)]
+        for holder, key, former in before:
+            if type(read(holder, key)) is Later:
+                lay(holder, key, former)
+        return result, new
 
     return call
 

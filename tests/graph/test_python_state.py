@@ -280,6 +280,25 @@ def test_numbers_in_a_dictionary_that_is_returned() -> None:
     assert compiled.recorded <= 2
 
 
+def test_counts_after_a_call_that_raises_are_those_of_eager() -> None:
+    count = {"calls": 0}
+
+    def function(x: numod.Tensor, fails: bool) -> numod.Tensor:
+        count["calls"] += 1
+        if fails:
+            raise ValueError("half-way")
+        count["calls"] += 1
+        return x * 2
+
+    compiled = compile(function)
+    for k, fails in enumerate([False] * 4 + [True, False]):
+        try:
+            compiled(numod.ones(2), fails)
+        except ValueError:
+            assert fails
+        assert count["calls"] == 2 * (k + 1) - (k >= 4)
+
+
 def test_lists_that_numbers_are_appended_to_are_refused() -> None:
     seen = []
     compiled = compile(lambda x: seen.append(x.sum().item()))
@@ -302,7 +321,7 @@ def test_a_count_that_matters_is_refused_at_its_line(use: Callable) -> None:
     with pytest.raises(RuntimeError, match=r"compile: calls changes whenever the function runs, and test_python_state.py:\d+ depends on its value"):
         for _ in range(4):
             compiled(numod.ones(2))
-    assert count == {"calls": 2}
+    assert count == {"calls": 3}
 
 
 def test_defaults_of_names_are_looked_at() -> None:
