@@ -1,7 +1,7 @@
 """Freezing: what a program computes of nothing but tensors that it holds and does not write (weights, running statistics) is computed once, before it runs.
 
-It is computed again when one of those tensors was written to: tensors count their writes. Products and convolutions take the weights packed as their kernels
-read them. What is frozen is held by the program like any tensor that existed before, so its machine code and its place in the disk cache stay as they are.
+It is computed again when one of those tensors was written to: tensors count their writes. Products take weights packed as their tiles read them; convolutions
+read theirs as they lie, which is as fast. What is frozen is held by the program like any tensor that existed before: its machine code has no weights in it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _frozen: WeakValueDictionary[tuple, Frozen] = WeakValueDictionary()  # programs 
 
 
 def freeze(program: Program) -> tuple[Program, list[Frozen]]:
-    """The program without the steps that are frozen, and what they compute. It holds the tensors of that instead."""
+    """(the program without the steps that are frozen, what they compute). It holds the tensors of that instead. The program must be `simplified`."""
     program = _packed(program)
     known = _constant(program)
     needed, steps = set(leaving(program)), []
