@@ -17,7 +17,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import emit
-from numod.ops import complexes, convolution, ctc, distance, extremum, flip, group_norm, indexing, join, matmul, normalization, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
+from numod.ops import complexes, convolution, ctc, distance, extremum, flip, group_norm, indexing, join, matmul, normalization, pad, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -201,6 +201,15 @@ def test_structured_ops(compiled: list[str]) -> None:
     extremum.argmin.prepare((on_gpu(7, 5),), (0, False))
     extremum.max_.prepare((on_gpu(7, 5),), (1, False))
     join.cat.prepare((on_gpu(7, 5), on_gpu(2, 5)), (0,))
+    check(compiled)
+
+
+def test_padding_and_bags(compiled: list[str]) -> None:
+    for mode in ("constant", *pad.PLACES):
+        pad.pad.plan([on_gpu(2, 3, 4, 5), float], ((0, 1, 2, 1), (0, 0, 1, 2), mode))
+    places = on_gpu(7, dtype=dtypes.int64)
+    for share in (type(None), on_gpu(7)):
+        indexing.bag.plan([on_gpu(6, 3), places, on_gpu(4, dtype=dtypes.int64), share], (True,))
     check(compiled)
 
 
