@@ -355,7 +355,7 @@ def test_odd_environments(tmp_path, case):
 
 
 def test_a_working_directory_that_was_deleted(tmp_path):
-    code = f"import os\nos.mkdir({str(tmp_path / 'gone')!r})\nos.chdir({str(tmp_path / 'gone')!r})\nos.rmdir(os.getcwd())\n" + SMALL
+    code = f"import os, numba, numod\nos.mkdir({str(tmp_path / 'gone')!r})\nos.chdir({str(tmp_path / 'gone')!r})\nos.rmdir(os.getcwd())\n" + SMALL
     assert output(python(code, NUMOD_CACHE_DIR="relative")) == ["[1, 2, 3] True"]
 
 
