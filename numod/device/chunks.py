@@ -7,6 +7,9 @@ linked, that name is redirected to a function of our own, which has the layer ru
 from __future__ import annotations
 
 import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from . import native
@@ -72,13 +75,25 @@ class _State:
         self.chunks = (ctypes.c_int64 * (3 * MOST)).from_address(engine.get_global_value_address("chunks"))
 
 
+@contextmanager
+def _default_threads_kept() -> Iterator[None]:
+    """Restore OpenMP's default number of threads, which Numba sets though it needs it nowhere: others, such as PyTorch, may use the same library."""
+    openmp = ctypes.CDLL(None) if os.name == "posix" else None
+    shared = hasattr(openmp, "omp_get_max_threads")
+    before = openmp.omp_get_max_threads() if shared else 0
+    yield
+    if shared:
+        openmp.omp_set_num_threads(before)
+
+
 @cache
 def install() -> _State:
     """Interpose between parallel kernels and the threading layer; must be called before the first kernel is linked."""
     import llvmlite.binding as llvm
     from numba.np.ufunc.parallel import _launch_threads
 
-    _launch_threads()
+    with _default_threads_kept():
+        _launch_threads()
     llvm.add_symbol("numod_plain_parallel_for", llvm.address_of_symbol("numba_parallel_for"))
     engine = native.build(_TEXT)
     llvm.add_symbol("numba_parallel_for", engine.get_function_address("parallel_for"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -49,3 +51,9 @@ def test_more_parts_than_fit_are_left_out() -> None:
     chunks.install().count.value = chunks.MOST - 1
     x + 1.25
     assert len(chunks.take()) == chunks.MOST
+
+
+@pytest.mark.parity
+def test_a_library_that_shares_openmp_keeps_its_number_of_threads() -> None:
+    program = "import torch; torch.set_num_threads(1); import numod; x = numod.ones(1 << 18); x + 1; from numod.device import chunks; chunks.install(); print(torch.get_num_threads())"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "1"
