@@ -6,6 +6,7 @@ import functools
 import itertools
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -71,13 +72,14 @@ def download(buffer: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def identity() -> str:
-    """What compiled code depends on: Numba's and llvmlite's versions, the CPU's name and features."""
+    """What compiled code depends on: the versions of Python (whose objects its entry unpacks), Numba and llvmlite, the CPU's name and features."""
     import llvmlite
     import llvmlite.binding as llvm
     import numba
 
     flags = f"{numba.config.CPU_NAME or llvm.get_host_cpu_name()} {vectors.features()}"
-    return f"cpu numba {numba.__version__} llvmlite {llvmlite.__version__} {flags} opt {numba.config.OPT}"
+    python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
+    return f"cpu {python} numba {numba.__version__} llvmlite {llvmlite.__version__} {flags} opt {numba.config.OPT}"
 
 
 def namespace() -> dict[str, object]:

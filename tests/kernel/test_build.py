@@ -103,7 +103,7 @@ def test_the_identity_names_what_compiled_code_depends_on():
     import llvmlite
     import numba
 
-    assert numba.__version__ in cpu.identity() and llvmlite.__version__ in cpu.identity()
+    assert sys.implementation.cache_tag in cpu.identity() and numba.__version__ in cpu.identity() and llvmlite.__version__ in cpu.identity()
 
 
 def test_the_name_carries_the_key(keys, monkeypatch):
