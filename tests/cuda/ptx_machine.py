@@ -710,7 +710,7 @@ class Machine:
     def cuCtxSetCurrent(self, context): self.here.context = context
     def cuDeviceGetCount(self, out): out[0] = 1
     def cuDriverGetVersion(self, out): out[0] = 12040
-    def cuDeviceGetAttribute(self, out, number, device): out[0] = {75: 9, 76: 0, 16: 132, 10: 32, 39: 2048, 82: 65536, 8: 49152, 38: 50 << 20}[number]
+    def cuDeviceGetAttribute(self, out, number, device): out[0] = {75: 8, 76: 0, 16: 132, 10: 32, 39: 2048, 82: 65536, 8: 49152, 38: 50 << 20}[number]
     def cuDeviceTotalMem_v2(self, out, device): out[0] = self.memory.bytes.size
     def cuDevicePrimaryCtxRetain(self, out, device): out[0] = 1
     def cuStreamCreate(self, out, flags): out[0] = STREAM

@@ -1,4 +1,4 @@
-"""Every kernel compiles to PTX for sm_75 and sm_90, without a GPU. Needs the extra `cuda`. What the PTX computes is `test_ptx_machine`'s."""
+"""Every kernel compiles to PTX for sm_75 and sm_90, without a GPU. Needs the extra `cuda`. `test_ptx_machine` runs that for sm_80."""
 
 from __future__ import annotations
 
