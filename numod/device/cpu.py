@@ -89,7 +89,7 @@ def namespace() -> dict[str, object]:
     names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64", "complex64", "complex128")}
     return {
         **names, **_bit_views(), **_views(), **tiles.functions(), **byte_tiles.functions(), **dots.functions(), **extremes.functions(), **lines.functions(), **weighing.functions(),
-        "boolean": types.boolean, "gemm": _gemm(), "rounded_product": _rounded_product(), "divide": division.divide(),
+        "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(),
         "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),
     }  # fmt: skip
 
@@ -162,43 +162,6 @@ def _view_of(number: object) -> Callable:
         return kind(types.int64, types.int64), generate
 
     return view
-
-
-@functools.cache
-def _gemm() -> Callable:
-    """gemm(address, a, a_at, b, b_at, c, c_at, m, n, k, transpose_a, transpose_b, a_step, b_step, c_step, beta): cblas's row-major product."""
-    from llvmlite import ir
-    from numba import types
-    from numba.extending import intrinsic
-
-    @intrinsic
-    def gemm(context, address, a, a_at, b, b_at, c, c_at, m, n, k, transpose_a, transpose_b, a_step, b_step, c_step, beta):
-        number = a.dtype
-        sizes = (types.int64,) * 3
-
-        def generate(context, builder, signature, values):
-            integer, flag, real = ir.IntType(64), ir.IntType(32), context.get_value_type(number)
-            pointer = real.as_pointer()
-
-            def place(array: int, at: int) -> object:
-                data = context.make_array(signature.args[array])(context, builder, values[array]).data
-                return builder.gep(data, [values[at]])
-
-            def transpose(value: object) -> object:  # CblasNoTrans is 111, CblasTrans 112
-                return builder.add(builder.trunc(value, flag), ir.Constant(flag, 111))
-
-            kind = ir.FunctionType(ir.VoidType(), [flag] * 3 + [integer] * 3 + [real, pointer, integer, pointer, integer, real, pointer, integer])
-            m, n, k, flip_a, flip_b, a_step, b_step, c_step, beta = values[7:]
-            builder.call(builder.inttoptr(values[0], kind.as_pointer()), [
-                ir.Constant(flag, 101), transpose(flip_a), transpose(flip_b), m, n, k,  # CblasRowMajor
-                ir.Constant(real, 1.0), place(1, 2), a_step, place(3, 4), b_step, beta, place(5, 6), c_step,
-            ])  # fmt: skip
-            return context.get_dummy_value()
-
-        at = types.int64
-        return types.void(at, a, at, b, at, c, at, *sizes, at, at, at, at, at, number), generate
-
-    return gemm
 
 
 def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: bool) -> Callable:

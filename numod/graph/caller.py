@@ -14,7 +14,7 @@ from ..core import apply as waist
 from ..core import changes
 from ..core.random import Draw
 from ..core.tensor import OwnCount, Tensor
-from ..device import Storage, blas
+from ..device import Storage
 from ..device.storage import address
 from .freeze import Frozen
 from .guards import Picture, conditions
@@ -188,8 +188,6 @@ class Writer:
             ours = " or ".join(f"{owner}._grad is not {each} or {each}._layout is not {self._layout(each)}" for each, owner in self.owners.items())
             lines += [f"if {ours}:", "    formers = memory.settle()"]
         lines += self._all_numbers()
-        if self.section.product:
-            lines.append(f"{self._name(blas.prepare, 'prepare')}({self.section.product})")
         launch = f"failed = launch({', '.join(['place', *map(self._input, self.section.inputs), *(f'n{source}_{index}' for source, index in self.section.numbers)])})"
         lines += [launch, "if failed < 0:", "    pack, formers = memory.renew(failed, pack, formers)", f"    {self.pack} = pack"]
         lines += [f"    {each}" for each in [*addresses, launch, "memory.watch(pack)", "packs = memory.packs"]]
@@ -319,8 +317,7 @@ class InTurn(Writer):
         """Lines of one launch or check. The first use of an array assigns it to a name."""
         if isinstance(each, Test):
             return [f"if {self._argument(each.span, arrays)}[0] != {self._argument(each.found, arrays)}:", *self._give_back()]
-        prepare = [f"{self._name(blas.prepare, 'prepare')}({each.product})"] if each.product else []
-        return [*prepare, f"{self._name(launch, 'launch')}({', '.join(self._argument(a, arrays) for a in each.arguments)})"]
+        return [f"{self._name(launch, 'launch')}({', '.join(self._argument(a, arrays) for a in each.arguments)})"]
 
     def _argument(self, each: Any, arrays: dict[Span, str]) -> str:
         if isinstance(each, Span):

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..device.blas import Address
 from ..kernel import bind, build, emit
 from .lower import Buffer, Call, Integer, Number, Span, Test
 from .roll import stretches
@@ -53,7 +52,7 @@ class _Linker:
     def __init__(self, places: dict[Buffer, int], arrays: Sequence[Buffer], dynamic: bool) -> None:
         self.places, self.arrays, self.dynamic = places, {each: f"array{k}" for k, each in enumerate(arrays)}, dynamic
         self.slots: list[Buffer | int] = []
-        self.known: dict[Buffer | Address, int] = {}
+        self.known: dict[Buffer, int] = {}
         self.addresses: dict[Buffer, int] = {}  # table slots from which loops read the addresses of array arguments
         self.functions: dict[tuple, str] = {}
         self.texts: list[str] = []
@@ -140,8 +139,6 @@ class _Linker:
         if isinstance(each, (Number, Integer)):
             kind = "float64" if isinstance(each, Number) else "int64"
             return self.numbers.setdefault((each.source, each.index), (f"number{each.source}_{each.index}", kind))[0]
-        if isinstance(each, Address):
-            return f"table[{self._slot(each)}]"
         return self._size(each) if type(each) is int else _plain(each)
 
     def _size(self, number: int) -> str:
@@ -160,7 +157,7 @@ class _Linker:
         offset = self._offset(span)
         return f"view_{buffer.storage.name}({address}{f' + {self._size(offset)}' if offset or self.dynamic else ''}, {self._size(buffer.size - span.offset)})"
 
-    def _slot(self, each: Buffer | Address) -> int:
+    def _slot(self, each: Buffer) -> int:
         if each not in self.known:
             self.slots.append(each)
             self.known[each] = FIRST + len(self.slots) - 1

@@ -15,7 +15,7 @@ import numpy as np
 from ..core.random import Draw
 from ..core.tensor import Tensor
 from ..core.transfer import Move
-from ..device import Layout, blas
+from ..device import Layout
 from ..kernel import bind
 from ..ops.update import Update
 from .trace import EMPTY, Check, Program, Step, Value
@@ -75,7 +75,6 @@ class Call:
     step: Step
     reads: tuple[Buffer, ...]
     writes: tuple[Buffer, ...]
-    product: int = 0  # multiply-adds of a product by BLAS
     host: Callable | None = None
 
 
@@ -194,7 +193,6 @@ class _Lowering:
         """Run the plan's launch with spans and record the kernels it calls; a launch that needs arrays becomes a host call."""
         numbers = self._drawn(step.inputs) if numbers is None else numbers
         reads, writes = tuple(each.buffer for each in spans), tuple(each.buffer for each in targets)
-        blas.last = 0
         with bind.unbuilt() as log:
             plan = prepare()
             try:
@@ -207,7 +205,7 @@ class _Lowering:
             return
         for kernel, arguments in log:
             given = tuple(self._argument(each, kernel.device) for each in arguments)
-            self.result.calls.append(Call(kernel, given, self.position, step, reads, writes, blas.last))
+            self.result.calls.append(Call(kernel, given, self.position, step, reads, writes))
 
     def _argument(self, each: object, device: object) -> object:
         """An argument of a recorded call: spans and numbers as they are; an array that the launch allocated becomes a local buffer."""

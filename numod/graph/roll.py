@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from ..device.blas import Address
 from .lower import Call, Integer, Number, Span, Test
 
 PERIOD = 64  # maximum number of calls per iteration
@@ -55,4 +54,4 @@ def _kind(each: object) -> Hashable:
         return Span, each.buffer.storage.name
     if isinstance(each, (Number, Integer)):
         return Number, each.source, each.index
-    return int if type(each) is int else (Address if isinstance(each, Address) else type(each), repr(each))
+    return int if type(each) is int else (type(each), repr(each))

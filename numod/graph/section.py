@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..core.random import Draw
-from ..device import blas
 from ..device.storage import address
 from ..kernel import build
 from .link import ARENA, FIRST, link
@@ -47,7 +46,6 @@ class Section:
         self.tests = [each for each in self.calls if isinstance(each, Test)]
         arguments = [a for each in self.calls if isinstance(each, Call) for a in each.arguments]
         self.numbers = sorted({(a.source, a.index) for a in arguments if isinstance(a, (Number, Integer))})
-        self.product = max((each.product for each in self.calls if isinstance(each, Call)), default=0)
         self.linked = form.linked is not False and _linkable(self.calls) and (form.linked or _small(self.calls))
         if self.linked:
             self._link(name, form.dynamic)
@@ -83,8 +81,6 @@ class Section:
         for each, array in zip(self.arrays, arrays):
             if each in self.places_of:
                 table[self.places_of[each]] = address(array)
-        if self.product:
-            blas.prepare(self.product)
         given = [array for each, array in zip(self.arrays, arrays) if each.kind == "input"]
         failed = self.launch(address(table), *given, *[values[source][index] for source, index in self.numbers])
         if failed:
@@ -100,8 +96,6 @@ class Section:
             if isinstance(each, Test):
                 _examine(each, memory)
             else:
-                if each.product:
-                    blas.prepare(each.product)
                 launch(*[_argument(a, memory, values) for a in each.arguments])
 
     def local(self, buffer: Buffer, arena: np.ndarray | None) -> Any:

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from math import prod
 
 from .. import dtypes
-from ..device import Layout, blas
+from ..device import Layout
 from ..device.layout import layout
-from ..kernel import build, emit
+from ..kernel import emit
 from .convolution_blocks import block_launcher, fits
-from .convolution_direct import forward_direct, forward_pointwise, geometry, input_direct, launcher, weight_direct, weight_pointwise
+from .convolution_direct import forward_direct, geometry, input_direct, launcher, weight_direct
 from .convolution_grid import grid_launcher, turned_launcher
 from .convolution_planes import planes_launcher, suits
 from .finish import Finish
@@ -23,7 +23,6 @@ from .pointwise import broadcast_strides
 
 
 _FEW_WEIGHTS = 1 << 15  # elements of a weight of single taps up to which it is turned: a matrix takes longer to transpose
-_PARTS, _PARTED = 4, 128  # parts of a weight's gradient that threads share, and features of each at least
 
 
 class Convolution(Op):
@@ -63,10 +62,6 @@ class Convolution(Op):
     def _fast(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None = None) -> tuple[Callable, tuple]:
         """Launcher and constants of the CPU's kernel for floats."""
         numbers, work = geometry(x, weight, result, *parameters[:4]), _work(result, weight)
-        if self is not convolution_input and _is_pointwise(weight, *parameters[:3]) and blas.gemm_address(out.storage):
-            kernel, own = (forward_pointwise, ()) if self is convolution else (weight_pointwise, (max(1, min(_PARTS, numbers[3] // _PARTED)),))
-            run = launcher(self.name, kernel, out, (out.storage.name,) * 3, 1 + len(own), work, (), finish, build.FAST_POINTWISE)
-            return run, (blas.gemm_address(out.storage), *own, *numbers)
         if suits(self.name, x, weight, out.storage.itemsize):
             return planes_launcher(self.name, out, x, weight, result, parameters[:4], work, finish), ()
         if self is convolution_input and prod(parameters[0]) == 1 and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS):
@@ -88,10 +83,6 @@ class Convolution(Op):
 
 def _work(result: tuple, weight: tuple) -> int:
     return prod(result) * prod(weight[1:]) // 8
-
-
-def _is_pointwise(weight: tuple, stride: tuple, padding: tuple, dilation: tuple) -> bool:
-    return prod(weight[2:]) == 1 and prod(stride) == 1 and not any(padding)
 
 
 def output_sizes(sizes: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple) -> tuple[int, ...]:

@@ -37,34 +37,6 @@ def weight_direct(g, x, out):
         out[uintp(int64(task))] = correlate(g, x, int64(task), GEOMETRY)
 
 
-def forward_pointwise(x, weight, out, address):
-    """out (features, positions) = weight (features, channels) @ x (channels, positions), for each image and group: a kernel of one element."""
-    positions = out_d * out_h * out_w
-    for task in parallel_range(images * groups):
-        place = int64(task)
-        at = place * features * positions
-        gemm(
-            address, weight, (place % groups) * features * channels, x, place * channels * positions, out, at, features, positions, channels,
-            0, 0, channels, positions, positions, 0.0,
-        )  # fmt: skip
-        for row in range(features):
-            FINISH(place // groups, place % groups * features + row, at + row * positions, 0, positions)
-
-
-def weight_pointwise(g, x, out, address, parts):
-    """out (features, channels) = g (features, positions) @ x (channels, positions) transposed, summed over images, for parts of each group's features."""
-    positions = out_d * out_h * out_w
-    for task in parallel_range(groups * parts):
-        group, part = int64(task) // parts, int64(task) % parts
-        first, last = part * features // parts, (part + 1) * features // parts
-        for image in range(images):
-            place = image * groups + group
-            gemm(
-                address, g, (place * features + first) * positions, x, place * channels * positions, out, (group * features + first) * channels,
-                last - first, channels, positions, 0, 1, positions, positions, channels, 0.0 if image == 0 else 1.0,
-            )  # fmt: skip
-
-
 def launcher(
     name: str, kernel: Callable, out: Layout, arrays: tuple[str, ...], numbers: int, work: int, constants: tuple = (), finish: Finish | None = None,
     fastmath: frozenset = build.FAST_REDUCTION,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from time import perf_counter
@@ -9,8 +10,9 @@ from time import perf_counter
 import numpy as np
 
 from ..core.creation import ones
-from ..device import blas, threads
+from ..device import threads
 from ..ops.convolution import convolution
+from ..ops.matmul import matmul
 
 _LEVELS = (1 << 19, 1 << 23)  # sizes in bytes up to which data is assumed to be in a core's own caches, and in the shared cache
 
@@ -48,21 +50,23 @@ def machine() -> Machine:
 
 
 def _product_rate(n: int) -> float:
-    """GFLOP/s of the product of square matrices by BLAS."""
-    a = np.ones((n, n), np.float32)
-    out = np.empty_like(a)
-    blas.prepare(1)  # on one thread
-    return 2 * n**3 / _best(lambda: np.matmul(a, a, out), 25) / 1e9
+    """GFLOP/s of numod's product of square matrices."""
+    a = ones(n, n)
+    return 2 * n**3 / _alone(lambda: matmul.apply((a, a), (False, False))) / 1e9
 
 
 def _convolution_rate(channels: int, size: int) -> float:
-    """GFLOP/s of numod's 3 x 3 convolution, which on some machines exceeds BLAS."""
+    """GFLOP/s of numod's 3 x 3 convolution."""
+    x, weight = ones(1, channels, size + 2, size + 2), ones(channels, channels, 3, 3)
+    return 2 * channels**2 * 9 * size**2 / _alone(lambda: convolution.apply((x, weight), ((1, 1), (0, 0), (1, 1), 1, None))) / 1e9
+
+
+def _alone(run: Callable) -> float:
+    """The best time on one thread."""
     before = threads.get_num_threads()
     threads.set_num_threads(1)
     try:
-        x, weight = ones(1, channels, size + 2, size + 2), ones(channels, channels, 3, 3)
-        parameters = ((1, 1), (0, 0), (1, 1), 1, None)
-        return 2 * channels**2 * 9 * size**2 / _best(lambda: convolution.apply((x, weight), parameters), 25) / 1e9
+        return _best(run, 25)
     finally:
         threads.set_num_threads(before)
 
