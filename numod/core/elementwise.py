@@ -24,14 +24,14 @@ OUT = "where nan_to_num bitwise_not logit round"
 IN_PLACE = "bitwise_not pow nan_to_num logit"
 
 
-def add(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def add(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
     """input + alpha * other."""
     if alpha != 1:
         _check_scale(input, other, alpha)
     return write_out(t.add if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, alpha), out)
 
 
-def sub(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def sub(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
     masks = [(isinstance(each, Tensor) and each.dtype is dtypes.bool_) or isinstance(each, bool) for each in (input, other)]
     if all(masks):
@@ -44,7 +44,7 @@ def sub(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor |
     return write_out(t.sub if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, -alpha), out)
 
 
-def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A001, A002
+def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
     if isinstance(exponent, (int, float)) and isinstance(input, Tensor):
         if exponent == 2 and input.dtype is not dtypes.bool_:
@@ -54,7 +54,7 @@ def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None =
     return write_out(t.pow, (input, exponent), out)
 
 
-def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     rows = {None: t.div, "floor": t.floor_divide, "trunc": t.trunc_divide}
     if rounding_mode not in rows:
@@ -62,22 +62,22 @@ def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = Non
     return write_out(rows[rounding_mode], (input, _divisor(input, other) if rounding_mode else other), out)
 
 
-def floor_divide(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def floor_divide(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
     """Quotient rounded towards minus infinity."""
     return write_out(t.floor_divide, (input, _divisor(input, other)), out)
 
 
-def remainder(input: Tensor | float, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def remainder(input: Tensor | float, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of `other`."""
     return write_out(t.remainder, (input, _divisor(input, other)), out)
 
 
-def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of `input`."""
     return write_out(t.fmod, (input, _divisor(input, other)), out)
 
 
-def _divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:  # noqa: A002
+def _divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:
     """`other`. Raises RuntimeError for an integer division by zero."""
     integer = all(not each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other))
     if integer and ((other == 0).any()._observe() if isinstance(other, Tensor) else other == 0):
@@ -85,7 +85,7 @@ def _divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:  #
     return other
 
 
-def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None, *, out: Tensor | None = None) -> Tensor:  # noqa: A002
+def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
     if min is None and max is None:
         raise RuntimeError("numod.clamp: At least one of 'min' or 'max' must not be None")
@@ -94,7 +94,7 @@ def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float 
     return write_out(t.clamp_max, (input, max), out) if min is None else write_out(t.clamp, (input, min, max), out)
 
 
-def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:  # noqa: A001, A002
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """Nearest integer (or multiple of 10^-decimals), halves to even."""
     if decimals == 0:
         return write_out(t.round, (input,), out)
@@ -102,7 +102,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
     return t.round(input * scale) / scale if decimals > 0 else t.round(input / scale) * scale
 
 
-def where(condition: Tensor, input: Tensor | float | None = None, other: Tensor | float | None = None) -> Tensor | tuple[Tensor, ...]:  # noqa: A002
+def where(condition: Tensor, input: Tensor | float | None = None, other: Tensor | float | None = None) -> Tensor | tuple[Tensor, ...]:
     """`input` where condition is true, else `other`; with condition alone, the indices where it is true."""
     if not isinstance(condition, Tensor):
         raise TypeError(f"where(): argument 'condition' (position 1) must be Tensor, not {type(condition).__name__}")
@@ -115,7 +115,7 @@ def where(condition: Tensor, input: Tensor | float | None = None, other: Tensor 
     return t.where(condition, input, other)
 
 
-def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:  # noqa: A002
+def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """NaN and infinities replaced; by default 0 and the greatest and least finite numbers."""
     if not input.is_floating_point():
         return input.clone()
@@ -123,17 +123,17 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
     return t.nan_to_num(input, 0.0 if nan is None else nan, info.max if posinf is None else posinf, info.min if neginf is None else neginf)
 
 
-def bitwise_not(input: Tensor) -> Tensor:  # noqa: A002
+def bitwise_not(input: Tensor) -> Tensor:
     """Bits inverted; of a bool, the opposite."""
     return t.logical_not(input) if input.dtype is dtypes.bool_ else t.bitwise_not(input)
 
 
-def logit(input: Tensor, eps: float | None = None) -> Tensor:  # noqa: A002
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), x kept within [eps, 1 - eps] where eps is given."""
     return t.logit(input if eps is None else clamp(input, eps, 1.0 - eps))
 
 
-def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:  # noqa: A002
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """`value` where mask is true, else `input`; the dtype is that of input."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
@@ -154,7 +154,7 @@ def check_fill(value: Tensor | float) -> None:
         raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
 
 
-def _check_scale(input: Tensor, other: object, alpha: float) -> None:  # noqa: A002
+def _check_scale(input: Tensor, other: object, alpha: float) -> None:
     """Raise RuntimeError for a factor that the result's dtype cannot hold (a float factor of integers)."""
     integers = all(not (each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, (float, complex))) for each in (input, other))
     if integers and isinstance(alpha, float):
@@ -206,12 +206,12 @@ def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
     out.data = zeros(shape, dtype=out.dtype, device=out.device)
 
 
-def equal(input: Tensor, other: Tensor) -> bool:  # noqa: A002
+def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements agree."""
     return input.shape == other.shape and bool((input == other).all())
 
 
-def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:  # noqa: A002
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """|input - other| <= atol + rtol * |other|, or equal infinities, or both NaN where `equal_nan`."""
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
@@ -219,18 +219,18 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     if input.dtype is dtypes.bool_ and other.dtype is dtypes.bool_:
         return input == other
     if not input.dtype.differentiable and not other.dtype.differentiable:
-        input, other = to(input, dtypes.int64), to(other, dtypes.int64)  # noqa: A001  differences of small integers would wrap around
+        input, other = to(input, dtypes.int64), to(other, dtypes.int64)
     close = (input == other) | ((input - other).abs() <= atol + rtol * other.abs()) & t.isfinite(input) & t.isfinite(other)
     return close | (t.isnan(input) & t.isnan(other)) if equal_nan else close
 
 
-def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:  # noqa: A002
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close."""
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 def to(
-    input: Tensor, *arguments: object, dtype: DType | None = None, device: object = None, non_blocking: bool = False, copy: bool = False,  # noqa: A002
+    input: Tensor, *arguments: object, dtype: DType | None = None, device: object = None, non_blocking: bool = False, copy: bool = False,
     memory_format: MemoryFormat = preserve_format,
 ) -> Tensor:
     """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
@@ -258,7 +258,7 @@ def to(
     return input.clone() if result is input and copy else result
 
 
-def _without_imaginary(input: Tensor, dtype: DType) -> Tensor:  # noqa: A002
+def _without_imaginary(input: Tensor, dtype: DType) -> Tensor:
     """The real parts of complex numbers that become real ones, with PyTorch's warning. `!= 0` is asked of both parts."""
     if not input.is_complex() or dtype.is_complex or dtype is dtypes.bool_:
         return input
@@ -266,20 +266,20 @@ def _without_imaginary(input: Tensor, dtype: DType) -> Tensor:  # noqa: A002
     return complexes.real(input)
 
 
-def _moved(input: Tensor, device: object, non_blocking: bool) -> Tensor:  # noqa: A002
+def _moved(input: Tensor, device: object, non_blocking: bool) -> Tensor:
     from .transfer import move
 
     return move(input, device, non_blocking)
 
 
-def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Tensor:  # noqa: A002
+def clone(input: Tensor, *, memory_format: MemoryFormat = preserve_format) -> Tensor:
     """A copy with memory of its own."""
     if memory_format is not preserve_format and not follows(input, memory_format):
         return in_format(input, memory_format)
     return apply(t.copy, (input,))
 
 
-def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:  # noqa: A002
+def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
     """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
     if memory_format is not contiguous_format:
         return in_format(input, memory_format)

@@ -52,7 +52,7 @@ class Convolution(Op):
         out = layout({"convolution": result, "convolution_input": x, "convolution_weight": weight}[self.name], first.dtype, single_device(self.name, [first, second]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        if out.device.type == "cpu" and out.dtype.is_floating_point and 0 not in result:
+        if out.device.type == "cpu" and out.dtype.is_floating_point and 0 not in (*x, *weight, *result):
             return Plan(out, *self._fast(out, x, weight, result, parameters))
         numbers = geometry(x, weight, result, *parameters[:4])
         if out.device.backend.FLAT and fits(x, result):
@@ -74,7 +74,7 @@ class Convolution(Op):
         x, weight, result = self.shapes(first, second, parameters)
         steps = [broadcast_strides(each, shape) for each in tensors]
         sizes, ends = emit.collapse(shape[2:], [each[2:] for each in steps])
-        if first.device.type != "cpu" or not first.dtype.is_floating_point or 0 in result or tuple(shape) != tuple(result) or len(sizes) > 1:
+        if first.device.type != "cpu" or not first.dtype.is_floating_point or 0 in (*x, *weight, *result) or tuple(shape) != tuple(result) or len(sizes) > 1:
             return None
         finish = Finish(loop, product, tuple([(*each[:2], end[-1]) for each, end in zip(steps, ends)]))
         run, constants = self._fast(layout(result, first.dtype, first.device), x, weight, result, parameters, finish)

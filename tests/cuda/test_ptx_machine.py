@@ -19,7 +19,7 @@ from numod.ops import pointwise
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 sys.path.insert(0, str(Path(__file__).parent))
-from ptx_machine import Fault, Machine, converted, directed, fused, odd_sum, quotient  # noqa: E402
+from ptx_machine import Fault, Machine, converted, directed, fused, odd_sum, quotient
 
 pytestmark = [
     pytest.mark.ptx,

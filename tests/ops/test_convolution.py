@@ -155,3 +155,12 @@ def test_borders_make_no_nan_of_what_is_not_finite(number, value):
         out.backward(numod.tensor(arrays[2]))
         for found, expected in zip((out.detach(), x.grad, weight.grad), _existing(*arrays, stride, padding, dilation, groups)):
             np.testing.assert_allclose(found.numpy(), expected, rtol=1e-3, atol=1e-3, equal_nan=True)
+
+
+def test_no_channels_give_the_bias():
+    x, weight, bias = (numod.ones(shape, requires_grad=True) for shape in ((1, 0, 8, 8), (4, 0, 3, 3), (4,)))
+    for convolve in (F.conv2d, numod.compile(F.conv2d)):
+        out = convolve(x, weight, bias)
+        assert out.shape == (1, 4, 6, 6) and (out == 1).all()
+    out.sum().backward()
+    assert x.grad.shape == x.shape and weight.grad.shape == weight.shape and (bias.grad == 36).all()
