@@ -11,7 +11,8 @@ import mmap
 import os
 import threading
 import weakref
-from collections import OrderedDict, deque
+from bisect import bisect
+from collections import deque
 from contextlib import suppress
 
 import numpy as np
@@ -19,34 +20,43 @@ import numpy as np
 from ..errors import OutOfMemoryError
 
 LARGE = 1 << 19  # bytes from which memory is pooled; smaller buffers are reused by the C library's allocator
-_HUGE = 1 << 22  # bytes from which huge pages (2 MiB) are requested, as NumPy does
 
 
-class _Block(mmap.mmap):
+class _Arena(mmap.mmap):
     """Private pages, which a forked child gets a copy of. `Tensor.is_shared` distinguishes them from shared memory by this type."""
 
 
 class _Lease(weakref.ref):
-    """A weak reference to a buffer in use, with the block to take back."""
+    """A weak reference to a buffer in use, with the place to take back."""
 
-    __slots__ = ("size", "block")
+    __slots__ = ("start", "size")
 
 
 class Pool:
-    """Free blocks. Together with those in use they never exceed the peak of what was in use, and at most `limit` bytes are free."""
+    """Parts of one arena: a range of addresses whose pages come into memory when they are first touched, and stay there for the next buffer.
 
-    def __init__(self, limit: int) -> None:
-        self.limit, self.used, self.peak, self.idle = limit, 0, 0, 0
+    A buffer gets the lowest place that has room, and free neighbours are merged, so that what the arena keeps in memory is little more than what was once in use
+    at a time. What does not fit into its `reach`, in bytes, is NumPy's.
+    """
+
+    def __init__(self, reach: int) -> None:
+        self.reach, self.used = reach, 0
+        self._arena: _Arena | None = None
+        self._free: list[tuple[int, int]] = []  # (start, end) of free places, in order; the last one goes on to the end of the arena
         self._leases: dict[int, _Lease] = {}  # keeps the weak references themselves alive
         self._left: deque[_Lease] = deque()  # of freed buffers, to be taken back by the next holder of the lock
-        self._blocks: OrderedDict[int, tuple[int, _Block]] = OrderedDict()  # free ones, least recently used first
-        self._numbers: dict[int, deque[int]] = {}  # of the free blocks of each size
-        self._count = 0
         self.renew_lock()
 
     def renew_lock(self) -> None:
         """Replace the lock: in a forked child it may be held by a thread of the parent."""
         self._lock = threading.Lock()
+
+    @property
+    def idle(self) -> int:
+        """Bytes between buffers in use, or below what was once in use."""
+        return self._touched - self.used
+
+    _touched = 0  # the end of the highest place that was used
 
     def empty(self, count: int, dtype: np.dtype) -> np.ndarray:
         """A flat uninitialised buffer. Raises OutOfMemoryError where there is no room."""
@@ -55,20 +65,18 @@ class Pool:
             return _by_numpy(count, dtype)
         try:
             self._take_back()
-            block = self._find(size) or self._map(size)
+            start = self._find(size)
+            if start is None:
+                return _by_numpy(count, dtype)
             self.used += size
-            self.peak = max(self.peak, self.used)
-        except (OSError, OverflowError):  # no room
-            self._shrink(0)
-            return _by_numpy(count, dtype)
         finally:
             self._lock.release()
-        return self._lend(block, size, count, dtype)
+        return self._lend(start, size, count, dtype)
 
-    def _lend(self, block: _Block, size: int, count: int, dtype: np.dtype) -> np.ndarray:
-        buffer = np.frombuffer(block, dtype, count)
+    def _lend(self, start: int, size: int, count: int, dtype: np.dtype) -> np.ndarray:
+        buffer = np.frombuffer(self._arena, dtype, count, start)
         lease = _Lease(buffer, self._return)
-        lease.size, lease.block = size, block
+        lease.start, lease.size = start, size
         self._leases[id(lease)] = lease
         return buffer
 
@@ -85,42 +93,48 @@ class Pool:
     def _take_back(self) -> None:
         while self._left:
             lease = self._left.popleft()
-            self._count += 1
-            self._blocks[self._count] = lease.size, lease.block
-            self._numbers.setdefault(lease.size, deque()).append(self._count)
+            start, end = lease.start, lease.start + lease.size
+            k = bisect(self._free, (start, end))
+            if k < len(self._free) and self._free[k][0] == end:
+                end = self._free.pop(k)[1]
+            if k and self._free[k - 1][1] == start:
+                k -= 1
+                start = self._free.pop(k)[0]
+            self._free.insert(k, (start, end))
             self.used -= lease.size
-            self.idle += lease.size
-        self._shrink(self.limit)
 
-    def _find(self, size: int) -> _Block | None:
-        """The most recently used free block of this size, which may still be in the caches."""
-        numbers = self._numbers.get(size)
-        if not numbers:
-            return None
-        self.idle -= size
-        return self._blocks.pop(numbers.pop())[1]
+    def _find(self, size: int) -> int | None:
+        """The lowest free place with room."""
+        if self._arena is None and size <= self.reach:
+            self._open()
+        for k, (start, end) in enumerate(self._free):
+            if end - start >= size:
+                self._free[k : k + 1] = [(start + size, end)] if end - start > size else []
+                self._touched = max(self._touched, start + size)
+                return start
+        return None
 
-    def _map(self, size: int) -> _Block:
-        """Fresh memory; free blocks are released so that the total does not exceed the peak in use."""
-        self._shrink(max(self.peak - self.used - size, 0))
-        block = _Block(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        if size >= _HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+    def _open(self) -> None:
+        """Reserve addresses; without a limit on them that costs nothing."""
+        try:
+            self._arena = _Arena(-1, self.reach, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0))
+        except (OSError, OverflowError):  # no room
+            self.reach = 0
+            return
+        self._free = [(0, self.reach)]
+        if hasattr(mmap, "MADV_HUGEPAGE"):
             with suppress(OSError):  # a system without such pages
-                block.madvise(mmap.MADV_HUGEPAGE)
-        return block
-
-    def _shrink(self, limit: int) -> None:
-        """Return free blocks to the system, the least recently used first, until at most `limit` bytes are free."""
-        while self.idle > limit:
-            number, (size, _) = self._blocks.popitem(last=False)
-            self._numbers[size].remove(number)
-            self.idle -= size
+                self._arena.madvise(mmap.MADV_HUGEPAGE)
 
     def release(self) -> None:
-        """Return all free blocks to the system."""
+        """Return the pages of free places to the system."""
         with self._lock:
             self._take_back()
-            self._shrink(0)
+            for start, end in self._free:
+                if start < self._touched and hasattr(mmap, "MADV_DONTNEED"):
+                    self._arena.madvise(mmap.MADV_DONTNEED, start, min(end, self._touched) - start)
+            if self._free and self._free[-1][1] == self.reach:
+                self._touched = self._free[-1][0]
 
 
 def _by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
@@ -131,16 +145,19 @@ def _by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
 
 
 def rounded(size: int) -> int:
-    """`size` rounded up to a block size (eight per power of two), so that buffers of similar sizes can share blocks."""
-    step = max(1 << max(size.bit_length() - 4, 0), mmap.PAGESIZE)
-    return -(-size // step) * step
+    """`size` rounded up to whole pages."""
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
 
 
-def _memory_of_machine() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+def _reach() -> int:
+    """A quarter of the machine's memory, and of the addresses that this process may use."""
+    import resource
+
+    memory, (addresses, _) = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE, resource.getrlimit(resource.RLIMIT_AS)
+    return rounded(min(memory, addresses if addresses != resource.RLIM_INFINITY else memory) // 4)
 
 
-pool = Pool(_memory_of_machine() // 8) if hasattr(mmap, "MAP_PRIVATE") and hasattr(mmap, "MAP_ANONYMOUS") else None  # None on Windows
+pool = Pool(_reach()) if hasattr(mmap, "MAP_PRIVATE") and hasattr(mmap, "MAP_ANONYMOUS") else None  # None on Windows
 if pool is not None and hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=pool.renew_lock)
 

@@ -1,8 +1,7 @@
-"""Memory of large tensors that is used again: never while anybody can still reach it, and never more than was once needed."""
+"""Memory of large tensors that is used again: never while anybody can still reach it, and little more than was once needed."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 
@@ -27,7 +26,7 @@ def test_memory_of_a_dead_buffer_is_used_again() -> None:
     place = address(first)
     del first
     assert pool.idle == rounded(LARGE) and pool.used == 0
-    assert address(pool.empty(COUNT - 5, FLOAT)) == place  # another size of the same class
+    assert address(pool.empty(COUNT - 5, FLOAT)) == place  # another size of as many pages
 
 
 def test_a_view_keeps_the_memory() -> None:
@@ -59,35 +58,54 @@ def test_results_of_operations_are_used_again() -> None:
     assert (x * 3).data_ptr() == place
 
 
-def test_blocks_in_use_and_idle_ones_never_exceed_what_was_once_in_use() -> None:
-    pool, generator, held = Pool(1 << 40), np.random.default_rng(0), []
+def test_places_are_apart_and_little_more_is_touched_than_was_once_in_use() -> None:
+    pool, generator, held, peak = Pool(1 << 30), np.random.default_rng(0), [], 0
     for _ in range(300):
         held.append(pool.empty(int(generator.integers(COUNT, 8 * COUNT)), FLOAT))
+        peak = max(peak, pool.used)
         while len(held) > generator.integers(1, 12):
             held.pop(int(generator.integers(len(held))))
-        assert pool.used + pool.idle <= pool.peak
+        places = sorted((address(each), address(each) + each.nbytes) for each in held)
+        assert all(end <= start for (_, end), (start, _) in zip(places, places[1:]))
+        assert pool.used == sum(rounded(each.nbytes) for each in held) and pool.used + pool.idle <= 1.5 * peak
     held.clear()
     assert pool.used == 0
-
-
-def test_at_most_the_limit_lies_idle() -> None:
-    pool = Pool(3 * rounded(LARGE))
-    held = [pool.empty(COUNT, FLOAT) for _ in range(8)]
-    held.clear()
-    assert pool.idle == 3 * rounded(LARGE)
     pool.release()
     assert pool.idle == 0
+
+
+def test_free_neighbours_become_one_place() -> None:
+    pool = Pool(1 << 30)
+    first, second, third, last = (pool.empty(COUNT, FLOAT) for _ in range(4))
+    place = address(first)
+    del first, third, second
+    assert address(pool.empty(3 * COUNT, FLOAT)) == place and address(last) == place + 3 * rounded(LARGE)
+
+
+def test_pages_that_are_given_back_are_cleared() -> None:
+    pool = Pool(1 << 30)
+    low, high = pool.empty(COUNT, FLOAT), pool.empty(COUNT, FLOAT)
+    low.fill(1)
+    high.fill(2)
+    del low
+    pool.release()
+    assert (pool.empty(COUNT, FLOAT) == 0).all() and (high == 2).all()
+
+
+def test_what_does_not_fit_is_of_numpy() -> None:
+    pool = Pool(3 * rounded(LARGE))
+    held = [pool.empty(COUNT, FLOAT) for _ in range(8)]
+    for k, each in enumerate(held):
+        each.fill(k)
+    assert pool.used == 3 * rounded(LARGE) and [each[-1] for each in held] == list(range(8))
+    held.clear()
+    assert pool.used == 0 and pool.idle == 3 * rounded(LARGE)
 
 
 def test_memory_can_be_given_back() -> None:
     del (numod.ones(COUNT) + 1)._storage
     numod.cpu.empty_cache()
     assert host_memory.pool.idle == 0
-
-
-@pytest.mark.parametrize("size", [LARGE, LARGE + 1, (1 << 22) - 1, 5_000_000, 1 << 30])
-def test_a_block_has_room_and_wastes_less_than_an_eighth(size: int) -> None:
-    assert size <= rounded(size) < size * 1.125 + mmap.PAGESIZE and rounded(size) % mmap.PAGESIZE == 0
 
 
 def test_no_room_is_a_memory_error_and_costs_nothing() -> None:
@@ -98,14 +116,20 @@ def test_no_room_is_a_memory_error_and_costs_nothing() -> None:
 
 
 def test_a_system_without_huge_pages_keeps_memory_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Refusing(host_memory._Block):
+    class Refusing(host_memory._Arena):
         def madvise(self, *_: int) -> None:
             raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(host_memory, "_Block", Refusing)
+    monkeypatch.setattr(host_memory, "_Arena", Refusing)
     pool = Pool(1 << 30)
     del (held := [pool.empty(8 * COUNT, FLOAT)])[:]
     assert not held and pool.idle == rounded(8 * LARGE)
+
+
+def test_without_addresses_memory_is_of_numpy() -> None:
+    pool = Pool(1 << 60)
+    assert pool.empty(COUNT, FLOAT).size == COUNT and pool.used == pool.reach == 0
+    pool.release()
 
 
 def test_a_call_in_the_midst_of_another_gets_memory_of_its_own() -> None:
