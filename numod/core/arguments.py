@@ -27,6 +27,8 @@ def wrong_argument(name: str, function: Callable, arguments: tuple, named: dict)
         if not all(part in _KINDS for part in parts):
             continue
         several = parameter.kind is parameter.VAR_POSITIONAL
+        if several and len(given) == 1 and isinstance(given[0], (list, tuple)):
+            (given,) = given  # they may come as one sequence
         for each in given if several else (given,):
             if not any(isinstance(each, _KINDS[part]) or (part in ("int", "float") and hasattr(each, "__index__")) for part in parts):
                 place = "" if key in named else f" (position {position + 1})"

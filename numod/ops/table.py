@@ -14,6 +14,12 @@ NUMBER, INTEGER, FLOAT = "uif", "bui", "f"  # kinds of dtypes that a row accepts
 NAN = float("nan")
 
 
+def acosh_slope(x):
+    """1 / sqrt(x^2 - 1) on the branch of acosh of complex numbers; of real ones below -1, where acosh is NaN, PyTorch's."""
+    slope = rsqrt(x + 1.0) * rsqrt(x - 1.0)
+    return where(slope == slope, slope, rsqrt(x * x - 1.0))
+
+
 def zero(g):
     """The gradient of a step function."""
     return 0.0
@@ -148,7 +154,7 @@ sinh = pointwise("sinh", "sinh(x)", dx=lambda g, x: g * cosh(x), result="float",
 cosh = pointwise("cosh", "cosh(x)", dx=lambda g, x: g * sinh(x), result="float", complex="complex_cosh(x)")
 tanh = pointwise("tanh", "tanh(x)", dx=lambda g, out: g * (1.0 - out * out), result="float", complex="complex_tanh(x)")
 asinh = pointwise("asinh", "asinh(x)", dx=lambda g, x: g * rsqrt(x * x + 1.0), result="float", complex="complex_asinh(x)")
-acosh = pointwise("acosh", "acosh(x)", dx=lambda g, x: g * rsqrt(x + 1.0) * rsqrt(x - 1.0), result="float", complex="complex_acosh(x)")
+acosh = pointwise("acosh", "acosh(x)", dx=lambda g, x: g * acosh_slope(x), result="float", complex="complex_acosh(x)")
 atanh = pointwise("atanh", "atanh(x)", dx=lambda g, x: g / (1.0 - x * x), result="float", complex="complex_atanh(x)")
 hypot = pointwise("hypot", "hypot(x, y)", dx=lambda g, x, out: g * x / out, dy=lambda g, y, out: g * y / out, accepts=FLOAT)
 sinc = pointwise("sinc", lambda x: where(x == 0.0, 1.0, sin(3.141592653589793 * x) / (3.141592653589793 * where(x == 0.0, 1.0, x))),
