@@ -26,6 +26,20 @@ def team_sum(value, shared, thread, threads):
 
 
 @scalar
+def team_moments(x, base, n, eps, shared, thread, threads):
+    """The mean of n elements from `base` on, and 1 / sqrt(their variance + eps), to all threads."""
+    total = float64(0)
+    for k in range(thread, n, threads):
+        total += float64(x[uintp(base + k)])
+    mean = real(team_sum(total, shared, thread, threads) / float64(n))
+    total = float64(0)
+    for k in range(thread, n, threads):
+        part = x[uintp(base + k)] - mean
+        total += float64(part * part)
+    return mean, real(1.0 / sqrt(team_sum(total, shared, thread, threads) / float64(n) + eps))
+
+
+@scalar
 def team_greatest(value, shared, thread, threads):
     """The greatest of the threads' values, likewise; NaN where one is."""
     shared[uintp(thread)] = value

@@ -54,15 +54,7 @@ def group_norm_team(x, weight, bias, out, mean, rstd, rows, channels, n, groups,
     shared = shared_array(TEAM, float64, SHARED)
     thread, count = int64(cuda.threadIdx.x), channels * n
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
-        total = float64(0)
-        for k in range(thread, count, TEAM):
-            total += float64(x[uintp(row * count + k)])
-        middle = real(team_sum(total, shared, thread, TEAM) / float64(count))
-        total = float64(0)
-        for k in range(thread, count, TEAM):
-            part = x[uintp(row * count + k)] - middle
-            total += float64(part * part)
-        scale = real(1.0 / sqrt(team_sum(total, shared, thread, TEAM) / float64(count) + eps))
+        middle, scale = team_moments(x, row * count, count, eps, shared, thread, TEAM)
         if thread == 0:
             mean[uintp(row)] = middle
             rstd[uintp(row)] = scale

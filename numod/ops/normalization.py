@@ -185,15 +185,7 @@ def row_norm_team(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, ep
     shared = shared_array(TEAM, float64, SHARED)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
-        total = float64(0)
-        for k in range(thread, n, TEAM):
-            total += float64(x[uintp(row * n + k)])
-        middle = real(team_sum(total, shared, thread, TEAM) / float64(n))
-        total = float64(0)
-        for k in range(thread, n, TEAM):
-            part = x[uintp(row * n + k)] - middle
-            total += float64(part * part)
-        scale = real(1.0 / sqrt(team_sum(total, shared, thread, TEAM) / float64(n) + eps))
+        middle, scale = team_moments(x, row * n, n, eps, shared, thread, TEAM)
         if thread == 0:
             mean[uintp(row)] = middle
             rstd[uintp(row)] = scale

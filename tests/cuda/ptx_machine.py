@@ -100,6 +100,11 @@ class Instruction:
         self.operands = re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^\s,]+", rest)
 
 
+def unknown(instruction: Instruction) -> NotImplementedError:
+    """The error for an instruction, or a form of one, that no kernel had so far."""
+    return NotImplementedError(f"`{instruction.text}`: the PTX machine does not know this instruction; teach it in tests/cuda/ptx_machine.py")
+
+
 class Program:
     """An entry with its calls written out: `code` with names that are unique, `labels`, and the registers and variables it needs."""
 
@@ -314,7 +319,7 @@ class Writer:
             after = self.numbers.get(place + 1, DONE)
             if name in ("bar", "barrier"):
                 if each.guard or not ({"sync"} & {*each.parts}) or each.operands != ["0"]:
-                    raise NotImplementedError(each.text)
+                    raise unknown(each)
                 return [f"pc[m] = {WAITING + after}"]
             target = DONE if name == "exit" else self.numbers[self.program.labels[each.operands[0]]]
             return [f"pc[m] = np.where({self._guard(each.guard)}, {target}, {after})" if each.guard else f"pc[m] = {target}"]
@@ -380,13 +385,13 @@ class Writer:
         if "approx" in parts or (name in APPROXIMATE and name not in SIMPLE and kind[0] == "f"):
             return [self.put(operands[0], kind, self._approximate(each, values))]
         if name not in SIMPLE or {"sat", "ftz", "hi", "wide"} & {*parts}:
-            raise NotImplementedError(each.text)
+            raise unknown(each)
         if kind == "f32" and {"rz", "rm", "rp"} & {*parts} and name in ("add", "sub", "mul", "fma"):
             x, y, *z = (f"{value}.astype('f8')" for value in values)
             exact = {"add": f"odd_sum({x}, {y})", "sub": f"odd_sum({x}, -{y})", "mul": f"{x} * {y}", "fma": f"odd_sum({x} * {y}, {z[0] if z else ''})"}[name]
             return [self.put(operands[0], kind, f"directed({exact}, '{parts[1]}')")]
         if kind[0] == "f" and {"rz", "rm", "rp"} & {*parts}:
-            raise NotImplementedError(each.text)
+            raise unknown(each)
         return [self.put(operands[0], kind, SIMPLE[name].format(*values))]
 
     def _approximate(self, each: Instruction, values: list[str]) -> str:
@@ -465,7 +470,7 @@ class Writer:
     def _setp(self, place: int, each: Instruction) -> list[str]:
         how, kind, (target, *operands) = each.parts[1], each.parts[-1], each.operands
         if len(operands) > 2 or "|" in target or len(each.parts) > 3:
-            raise NotImplementedError(each.text)
+            raise unknown(each)
         kind = "u" + kind[1:] if how in ("lo", "hi") else kind
         x, y = (self.read(operand, kind) for operand in operands)
         lost = f"(np.isnan({x}) | np.isnan({y}))"
@@ -511,7 +516,7 @@ class Writer:
             where = self.read(base, "u64" if SIZES.get(self.program.registers.get(base), 8) == 8 else "u32")
             where = f"{where}.astype('i8') + {int(offset or 0)}"
         if space in ("generic", "const"):
-            raise NotImplementedError(each.text)
+            raise unknown(each)
         return space, each.parts[-1], where, [part.strip() for part in registers.strip("{}").split(",")]
 
     def _ld(self, place: int, each: Instruction) -> list[str]:

@@ -16,6 +16,7 @@ import numod
 from numod import config, nn
 from numod.nn import functional as F
 from numod.ops import pointwise
+from rows import NAMES, arguments
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 sys.path.insert(0, str(Path(__file__).parent))
@@ -68,25 +69,10 @@ def made(*shape: int, dtype: numod.dtype = numod.float32) -> numod.Tensor:
     return (numod.randn(*shape) * 2).to(dtype)
 
 
-CONSTANT = {"fill", "arange", "linspace", "index", "uniform", "normal", "randint", "random_uniform", "random_normal", "random_below"}
-
-
-def arguments(row: pointwise.Pointwise) -> list:
-    """Tensors every row is defined for: (31, 9) and a row that broadcasts, conditions as bool, integers as numbers."""
-    numod.manual_seed(0)
-    kind = numod.float32 if "f" in row.accepts else numod.int64
-    values = []
-    for position, name in enumerate(row.inputs):
-        value = numod.rand(31, 9) * 0.8 + 0.1 if position == 0 else numod.rand(9) * 0.8 + 0.1
-        value = (value * 8).to(kind) + 1 if kind is numod.int64 else value + 1 if row.name == "acosh" else value
-        values.append(value > 0.5 if name in row.conditions else 3 if name in row.integers else value)
-    return values
-
-
-@pytest.mark.parametrize("name", sorted(set(pointwise.rows) - CONSTANT))
+@pytest.mark.parametrize("name", NAMES)
 def test_rows(name: str) -> None:
     row = pointwise.rows[name]
-    values = arguments(row)
+    values = arguments(row, 31, 9)
     moved = [each.cuda() if isinstance(each, numod.Tensor) else each for each in values]
     same(row(*moved), row(*values))
 

@@ -12,6 +12,7 @@ from numod import nn
 from numod.nn import functional as F
 from numod.kernel import block
 from numod.ops import matmul, pointwise
+from rows import NAMES, arguments
 
 pytestmark = [
     pytest.mark.cudasim,
@@ -20,7 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NumPy scalars warn where machine integers wrap
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
-CONSTANT = {"fill", "arange", "linspace", "index", "uniform", "normal", "randint", "random_uniform", "random_normal", "random_below"}
 
 
 def same(found: numod.Tensor, expected: numod.Tensor, tolerance: float = 1e-5) -> None:
@@ -28,22 +28,10 @@ def same(found: numod.Tensor, expected: numod.Tensor, tolerance: float = 1e-5) -
     np.testing.assert_allclose(found.detach().cpu().numpy(), expected.detach().numpy(), rtol=tolerance, atol=tolerance)
 
 
-def arguments(row: pointwise.Pointwise) -> list:
-    """Tensors every row is defined for: (7, 5) and a row that broadcasts, conditions as bool, integers as numbers."""
-    numod.manual_seed(0)
-    kind = numod.float32 if "f" in row.accepts else numod.int64
-    values = []
-    for position, name in enumerate(row.inputs):
-        value = numod.rand(7, 5) * 0.8 + 0.1 if position == 0 else numod.rand(5) * 0.8 + 0.1
-        value = (value * 8).to(kind) + 1 if kind is numod.int64 else value + 1 if row.name == "acosh" else value
-        values.append(value > 0.5 if name in row.conditions else 3 if name in row.integers else value)
-    return values
-
-
-@pytest.mark.parametrize("name", sorted(set(pointwise.rows) - CONSTANT))
+@pytest.mark.parametrize("name", NAMES)
 def test_rows(name: str) -> None:
     row = pointwise.rows[name]
-    values = arguments(row)
+    values = arguments(row, 7, 5)
     moved = [each.cuda() if isinstance(each, numod.Tensor) else each for each in values]
     same(row(*moved), row(*values))
     if isinstance(values[0], numod.Tensor):
@@ -153,8 +141,8 @@ def test_order(kind: numod.dtype) -> None:
     y = x.cuda()
     for found, expected in zip((*y.sort(descending=True), *y.sort(0), *y.topk(2), *y.cummax(1)), (*x.sort(descending=True), *x.sort(0), *x.topk(2), *x.cummax(1))):
         same(found, expected)
-    for name, arguments in {"median": (1,), "kthvalue": (2, 1), "cummin": (0,)}.items():
-        same(getattr(y, name)(*arguments)[0], getattr(x, name)(*arguments)[0])
+    for name, given in {"median": (1,), "kthvalue": (2, 1), "cummin": (0,)}.items():
+        same(getattr(y, name)(*given)[0], getattr(x, name)(*given)[0])
     same(y.cumprod(0), x.cumprod(0))
     same(y.mode(1)[0], x.mode(1)[0])
     same(y.unique(dim=0), x.unique(dim=0))
