@@ -1119,8 +1119,8 @@ def xlogy(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -
     """xlogy(x, y), element by element, with broadcasting and type promotion."""
 def xlogy_(input: Tensor, other: Tensor | _float) -> Tensor:
     """In-place xlogy."""
-def zero_(self) -> Any:
-    """In-place zero."""
+def zero_(self: Tensor) -> Tensor:
+    """Fill with zeros."""
 def zeros(*size: _int, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """A tensor filled with 0."""
 def zeros_like(input: Tensor, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:

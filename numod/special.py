@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .core import methods as _methods
+from .core.forms import row_function as _row_function
 from .core.polynomials import POLYNOMIALS as _POLYNOMIALS, spherical_bessel_j0
 from .core.special import gammainc, gammaincc, mvlgamma as multigammaln, polygamma, zeta
 from .ops import special as _rows
@@ -16,7 +17,7 @@ erf, erfc, erfinv, exp2, expit, expm1, i0, log1p, sinc, xlogy = (
     entr, erfcx, i0e, i1, i1e, log_ndtr, ndtr, ndtri, xlog1py, bessel_j0, bessel_j1, bessel_y0, bessel_y1, modified_bessel_k0, modified_bessel_k1,
     scaled_modified_bessel_k0, scaled_modified_bessel_k1,
 ) = (  # fmt: skip
-    _methods.row_function(getattr(_rows, name)) for name in (
+    _row_function(getattr(_rows, name)) for name in (
         "entr", "erfcx", "i0e", "i1", "i1e", "log_ndtr", "ndtr", "ndtri", "xlog1py", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "modified_bessel_k0",
         "modified_bessel_k1", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1",
     )

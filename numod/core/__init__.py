@@ -7,13 +7,14 @@ Tensor, so a new function is written in its file and named there in BOTH, FUNCTI
 - Elements: `elementwise`, `arithmetic`, `special`, `polynomials`, `complexes`. Views and arrangement: `shapes`, `reshaping`, `arrangement`, `triangles`.
 - Indices: `indexing` (`x[...]`), `selection`, `scattering`, `searching`. Order: `sorting`, `uniqueness`. Sums and the like: `reductions`, `cumulative`, `statistics`.
 - Matrices: `products`, `contractions`, `decompositions`, `linear_algebra`, `low_rank`, `norms`, `distances`. Signals: `fourier`, `spectrograms`.
+- Methods: `methods` is the table, `forms` the wrappers it uses, `operators` are Python's, `in_place` and `conversions` those written out.
 - Behind all of them: `resolve` (arguments, worked out once per layout) and `arguments` (which of them was wrong), `attributes`, `queries`, `foreach`,
   `return_types`, `printing`, and `changes`, which tells recorded programs what no longer holds.
 """
 
 from __future__ import annotations
 
-from . import methods  # noqa: F401  adds the methods
+from . import methods, operators  # noqa: F401  they add the methods
 from .creation import (
     arange, as_tensor, empty, empty_like, eye, from_numpy, full, full_like, linspace, logspace, ones, ones_like, range, scalar_tensor, tensor, zeros, zeros_like,
 )

@@ -19,7 +19,7 @@ BOTH = """
     fmod clamp round nan_to_num bitwise_not logit masked_fill equal isclose allclose clone clip=clamp
 """
 FUNCTIONS = "where pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"  # the first of these may be a number
-METHODS = "to contiguous copy_ pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
+METHODS = "to contiguous copy_ where=where_of pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
 OUT = "where nan_to_num bitwise_not logit round"
 IN_PLACE = "bitwise_not pow nan_to_num logit"
 
@@ -59,25 +59,25 @@ def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = Non
     rows = {None: t.div, "floor": t.floor_divide, "trunc": t.trunc_divide}
     if rounding_mode not in rows:
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
-    return write_out(rows[rounding_mode], (input, _divisor(input, other) if rounding_mode else other), out)
+    return write_out(rows[rounding_mode], (input, divisor(input, other) if rounding_mode else other), out)
 
 
 def floor_divide(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
     """Quotient rounded towards minus infinity."""
-    return write_out(t.floor_divide, (input, _divisor(input, other)), out)
+    return write_out(t.floor_divide, (input, divisor(input, other)), out)
 
 
 def remainder(input: Tensor | float, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of `other`."""
-    return write_out(t.remainder, (input, _divisor(input, other)), out)
+    return write_out(t.remainder, (input, divisor(input, other)), out)
 
 
 def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
     """Remainder with the sign of `input`."""
-    return write_out(t.fmod, (input, _divisor(input, other)), out)
+    return write_out(t.fmod, (input, divisor(input, other)), out)
 
 
-def _divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:
+def divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:
     """`other`. Raises RuntimeError for an integer division by zero."""
     integer = all(not each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other))
     if integer and ((other == 0).any()._observe() if isinstance(other, Tensor) else other == 0):
@@ -113,6 +113,11 @@ def where(condition: Tensor, input: Tensor | float | None = None, other: Tensor 
     if condition.dtype not in (dtypes.bool_, dtypes.uint8):
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.short}")
     return t.where(condition, input, other)
+
+
+def where_of(self: Tensor, condition: Tensor, other: Tensor | float) -> Tensor:
+    """The tensor where condition is true, else `other`."""
+    return where(condition, self, other)
 
 
 def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:

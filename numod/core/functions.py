@@ -8,12 +8,12 @@ are one alone, IN_PLACE those with a form `name_` that computes and copies, COPY
 from __future__ import annotations
 
 from . import (
-    arithmetic, arrangement, attributes, complexes, contractions, cumulative, decompositions, distances, elementwise, linear_algebra, low_rank, norms, products,
+    arithmetic, arrangement, attributes, complexes, contractions, conversions, cumulative, decompositions, distances, elementwise, in_place, linear_algebra, low_rank, norms, products,
     queries, reductions, reshaping, sampling, scattering, searching, selection, shapes, sorting, special, spectrograms, statistics, triangles, uniqueness, windows,
 )
 
 HOMES = (
-    elementwise, shapes, selection, reductions, products, queries, special, arithmetic, arrangement, reshaping, scattering,
+    elementwise, in_place, conversions, shapes, selection, reductions, products, queries, special, arithmetic, arrangement, reshaping, scattering,
     cumulative, sorting, searching, uniqueness, statistics, attributes, distances, triangles, contractions, decompositions,
     linear_algebra, norms, low_rank, sampling, windows, complexes, spectrograms,
 )

@@ -20,7 +20,7 @@ BOTH = """
 """
 FUNCTIONS = "cat stack concat=cat concatenate=cat"
 OUT = "cat stack concat concatenate"
-METHODS = "view expand expand_as sum_to_size repeat"
+METHODS = "view view_as reshape_as expand expand_as sum_to_size repeat"
 
 
 def view(input: Tensor, *shape: int, size: Sequence[int] | None = None) -> Tensor:
@@ -34,12 +34,22 @@ def view(input: Tensor, *shape: int, size: Sequence[int] | None = None) -> Tenso
     return apply(v.reshape, (input,), (sizes,))
 
 
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """A view with the shape of `other`."""
+    return view(self, other.shape)
+
+
 def reshape(input: Tensor, *sizes: int, shape: Sequence[int] | None = None) -> Tensor:
     """The same elements in another shape; a view where possible. One size may be -1."""
     sizes, fits = _sizes(input._layout, *flat(sizes if shape is None else (tuple(shape),)))
     if not fits:
         input = apply(t.row_major, (input,))
     return apply(v.reshape, (input,), (sizes,))
+
+
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """Reshaped to the shape of `other`."""
+    return reshape(self, other.shape)
 
 
 @resolved
@@ -363,3 +373,7 @@ def repeat(input: Tensor, *times: int, repeats: Sequence[int] | None = None) -> 
     shape = (1,) * (len(repeats) - input.ndim) + tuple(input.shape)
     spread = input.reshape([m for n in shape for m in (1, n)]).expand([m for k, n in zip(repeats, shape) for m in (k, n)])
     return apply(t.row_major, (spread,)).reshape([k * n for k, n in zip(repeats, shape)])
+
+
+Tensor.T = property(lambda self: permute(self, *range(self.ndim - 1, -1, -1)), doc="All dimensions in reverse order; a view.")
+Tensor.mT = property(lambda self: transpose(self, -2, -1), doc="The last two dimensions swapped; a view.")

@@ -411,7 +411,7 @@ class Tensor:
         """In-place floor."""
     def floor_divide(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
         """Quotient rounded towards minus infinity."""
-    def floor_divide_(self, other: Any) -> Tensor:
+    def floor_divide_(self, other: Tensor | _float) -> Tensor:
         """In-place floor_divide."""
     def fmax(self, other: Tensor | _float) -> Tensor:
         """fmax(x, y), element by element, with broadcasting and type promotion."""
@@ -423,7 +423,7 @@ class Tensor:
         """In-place fmin."""
     def fmod(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
         """Remainder with the sign of `input`."""
-    def fmod_(self, other: Any) -> Tensor:
+    def fmod_(self, other: Tensor | _float) -> Tensor:
         """In-place fmod."""
     def frac(self) -> Tensor:
         """frac of every element."""
@@ -919,7 +919,7 @@ class Tensor:
         """In-place relu."""
     def remainder(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
         """Remainder with the sign of `other`."""
-    def remainder_(self, other: Any) -> Tensor:
+    def remainder_(self, other: Tensor | _float) -> Tensor:
         """In-place remainder."""
     def renorm(self, p: _float, dim: _int, maxnorm: _float) -> Tensor:
         """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
@@ -1067,7 +1067,7 @@ class Tensor:
     def subtract(self, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
         """input - alpha * other."""
     def subtract_(self, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
-        """In-place subtract."""
+        """In-place sub."""
     def sum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """Sum over dimensions (all by default); integers and bool give int64."""
     def sum_to_size(self, *size: _int) -> Tensor:
@@ -1181,7 +1181,7 @@ class Tensor:
     def xlogy_(self, other: Tensor | _float) -> Tensor:
         """In-place xlogy."""
     def zero_(self) -> Tensor:
-        """In-place zero."""
+        """Fill with zeros."""
     def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
     def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
     def __lt__(self, other: Any) -> Tensor: ...

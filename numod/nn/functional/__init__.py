@@ -20,7 +20,7 @@ from .vision import *
 
 from types import FunctionType as _FunctionType
 
-from ...core.methods import checked as _checked
+from ...core.forms import checked as _checked
 
 for _name, _function in list(globals().items()):
     if isinstance(_function, _FunctionType) and not _name.startswith("_") and _name != "linear":  # that one answers itself, without the time of a further call

@@ -9,7 +9,7 @@ from inspect import Parameter, Signature, signature as signature_of
 from ... import dtypes
 from ...core import functions as f, random
 from ...core.apply import apply, apply_into
-from ...core.methods import with_out
+from ...core.forms import with_out
 from ...core.tensor import Tensor
 from ...errors import normalize_dim
 from ...ops import table as t

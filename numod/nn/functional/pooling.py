@@ -9,7 +9,7 @@ from math import floor, prod
 from ... import dtypes
 from ...autograd import is_grad_enabled
 from ...core import creation, functions as f, random
-from ...core.methods import with_out
+from ...core.forms import with_out
 from ...core.tensor import Tensor
 from ...ops import pooling as op, table as t
 

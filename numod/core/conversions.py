@@ -1,0 +1,49 @@
+"""Methods that convert a tensor: `float()` and the other dtypes by name, `type`, `cpu`, `cuda`. All go through `to`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import dtypes
+from ..device.device import Device
+from ..formats import preserve_format
+from .elementwise import to
+from .tensor import Tensor
+
+METHODS = "cpu cuda type=type_"
+
+
+def _conversion(kind: dtypes.dtype) -> Callable:
+    def method(self: Tensor, memory_format: object = preserve_format) -> Tensor:
+        return to(self, kind, memory_format=memory_format)
+
+    method.__doc__ = f"Converted to {kind.name}; the tensor itself if it has that dtype."
+    return method
+
+
+for _name, _kind in {"float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
+                     "half": "float16", "bfloat16": "bfloat16", "cfloat": "complex64", "cdouble": "complex128"}.items():
+    setattr(Tensor, _name, _conversion(dtypes.ALL[_kind]))
+
+
+def cpu(self: Tensor) -> Tensor:
+    """The tensor on the CPU; itself if it is there."""
+    return to(self, device="cpu")
+
+
+def cuda(self: Tensor, device: Device | str | int | None = None, non_blocking: bool = False, **named: object) -> Tensor:
+    """The tensor on a CUDA device; itself if it is there. From pinned memory with `non_blocking` the program does not wait for the copy."""
+    return to(self, device="cuda" if device is None else device, non_blocking=non_blocking, **named)
+
+
+def type_(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str | Tensor:
+    """`type()`: the tensor type's name, such as "numod.FloatTensor". `type(dtype)`: the tensor converted to a dtype or to a type by name."""
+    if dtype is None:
+        return f"numod.{self.dtype.short}Tensor"
+    dtype = dtypes.get_default_dtype() if dtype is Tensor else getattr(dtype, "dtype", dtype)  # of a constructor such as numod.FloatTensor
+    named = {f"numod.{each.short}Tensor": each for each in dtypes.ALL.values()}
+    if isinstance(dtype, str) and "." in dtype:
+        dtype = f"numod.{dtype.rpartition('.')[2]}"  # also "torch.FloatTensor"
+    if isinstance(dtype, str) and dtype not in named:
+        raise ValueError(f"invalid type: {dtype!r}; there are {', '.join(named)}")
+    return to(self, named.get(dtype, dtype) if isinstance(dtype, str) else dtype)

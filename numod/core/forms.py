@@ -1,0 +1,128 @@
+"""The forms in which users meet a row or a function: as a function with `out`, as a method, in place, with NumPy's names. `methods` says what has which."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from ..ops import table as t
+from . import functions as f
+from .apply import apply, apply_into, state
+from .arguments import wrong_argument
+from .tensor import Tensor
+
+
+def row_function(row: object) -> Callable:
+    """A pointwise row as a function with `out`."""
+
+    def function(*inputs: object, out: Tensor | None = None, **named: object) -> Tensor:
+        if len(inputs) == 4 and row.name in ("addcmul", "addcdiv"):  # the deprecated order of arguments: the number before the factors
+            inputs = (inputs[0], *inputs[2:], inputs[1])
+        inputs = _with_named(row, inputs, named) if named else inputs
+        return row(*inputs) if out is None else f.write_out(row, inputs, out)
+
+    function.__name__ = function.__qualname__ = row.name
+    function.__doc__ = f"{row.name}({', '.join(row.inputs)}), element by element, with broadcasting and type promotion."
+    return function
+
+
+def _with_named(row: object, inputs: tuple, named: dict) -> tuple:
+    """The inputs, including those given by name; PyTorch calls x and y `input` and `other`."""
+    names = [{"x": "input", "y": "other"}.get(name, name) for name in row.inputs]
+    for name in names[len(inputs) :]:
+        if name not in named:
+            break
+        inputs += (named.pop(name),)
+    if named:
+        raise TypeError(f"{row.name}() got an unexpected keyword argument '{next(iter(named))}'; it takes {', '.join(names)}")
+    return inputs
+
+
+def unary(row: object) -> Callable:
+    """The method of a row with one input, with the least possible overhead."""
+
+    def method(self: Tensor) -> Tensor:
+        return apply(row, (self,))
+
+    method.__name__, method.__doc__ = row.name, f"{row.name} of every element."
+    return method
+
+
+def in_place(row: object) -> Callable:
+    """`tensor.row_(...)`: the result overwrites the tensor."""
+
+    def method(self: Tensor, *others: object, **named: object) -> Tensor:
+        others = _with_named(row, (self, *others), named)[1:] if named else others
+        missing = len(row.inputs) - 1 - len(others)
+        if missing:
+            if not 0 < missing <= len(row.defaults):
+                raise TypeError(f"{row.name}_() takes ({', '.join(row.inputs[1:])}), got {len(others)} arguments")
+            others += row.defaults[-missing:]
+        apply_into(row, (self, *others), (self,))
+        return self
+
+    method.__name__, method.__doc__ = f"{row.name}_", f"In-place {row.name}."
+    return method
+
+
+def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
+    """The public function: where it fails on an argument of a wrong type, the error is PyTorch's. `of_tensor`: its first argument is looked at before."""
+
+    @functools.wraps(function)
+    def answered(*arguments: object, **named: object) -> object:
+        if of_tensor and arguments and not isinstance(arguments[0], Tensor):
+            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}")
+        try:
+            return function(*arguments, **named)
+        except Exception as error:
+            wrong = wrong_argument(name, function, arguments, named)
+            if wrong is None:
+                raise
+            raise wrong from error
+
+    return answered
+
+
+def with_out(function: Callable) -> Callable:
+    """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the results."""
+
+    @functools.wraps(function)
+    def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:
+        result = function(*arguments, **named)
+        return result if out is None else f.write_result(function.__name__, result, out)
+
+    return filled
+
+
+def with_axis(function: Callable) -> Callable:
+    """The function with NumPy's argument names as well: `axis` for dim, `keepdims` for keepdim."""
+
+    @functools.wraps(function)
+    def renamed(*arguments: object, **named: object) -> object:
+        if "axis" in named or "keepdims" in named:
+            named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
+        return function(*arguments, **named)
+
+    return renamed
+
+
+def via_copy(function: Callable) -> Callable:
+    """An in-place form that computes and copies, for ops whose kernel cannot overwrite its input."""
+
+    def method(self: Tensor, *arguments: object, **named: object) -> Tensor:
+        source = f.clone(self) if state.grad_enabled and self.requires_grad else self  # values saved for backward must not be overwritten
+        result = function(source, *arguments, **named)
+        f.expect_cast(result.dtype, self.dtype)
+        return f.copy_(self, result)
+
+    return method
+
+
+def functional(name: str) -> Callable:
+    """The out-of-place form of an in-place function: applied to a copy."""
+
+    def function(input: Tensor, *arguments: object, **named: object) -> Tensor:
+        return getattr(apply(t.row_major, (input,)), f"{name}_")(*arguments, **named)
+
+    function.__name__, function.__doc__ = name, f"A copy of `input` after {name}_."
+    return function

@@ -1,0 +1,96 @@
+"""In-place methods that take more than their row: `add_` with alpha, `div_` with a rounding mode, `clamp_` with two bounds, `fill_`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import dtypes
+from ..ops import table as t
+from . import elementwise
+from .apply import apply_into
+from .elementwise import check_fill, divisor
+from .tensor import Tensor
+
+METHODS = """
+    add_ sub_ subtract_=sub_ div_ divide_=div_ true_divide_=div_ floor_divide_ remainder_ fmod_ clamp_ clip_=clamp_ round_ fill_ zero_ masked_fill_ addcmul_ addcdiv_
+"""
+
+
+def _scaled(row: object, sign: int) -> Callable:
+    def method(self: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+        if alpha == 1:
+            apply_into(row, (self, other), (self,))
+        else:
+            apply_into(t.add_scaled, (self, other, sign * alpha), (self,))
+        return self
+
+    return method
+
+
+def div_(self: Tensor, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
+    row = {None: t.div, "floor": t.floor_divide, "trunc": t.trunc_divide}[rounding_mode]
+    apply_into(row, (self, other if rounding_mode is None else divisor(self, other)), (self,))
+    return self
+
+
+def floor_divide_(self: Tensor, other: Tensor | float) -> Tensor:
+    return div_(self, other, rounding_mode="floor")
+
+
+def remainder_(self: Tensor, other: Tensor | float) -> Tensor:
+    apply_into(t.remainder, (self, divisor(self, other)), (self,))
+    return self
+
+
+def fmod_(self: Tensor, other: Tensor | float) -> Tensor:
+    apply_into(t.fmod, (self, divisor(self, other)), (self,))
+    return self
+
+
+def clamp_(self: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
+    if min is None and max is None:
+        raise RuntimeError("numod.clamp: At least one of 'min' or 'max' must not be None")
+    if min is not None:
+        apply_into(t.clamp_min, (self, min), (self,))
+    if max is not None:
+        apply_into(t.clamp_max, (self, max), (self,))
+    return self
+
+
+def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
+    if decimals:
+        return elementwise.copy_(self, elementwise.round(self, decimals=decimals))
+    apply_into(t.round, (self,), (self,))
+    return self
+
+
+def fill_(self: Tensor, value: Tensor | float) -> Tensor:
+    """Fill with `value`."""
+    apply_into(t.fill, (value,), (self,), (self.dtype, self.device, tuple(self.shape)))
+    return self
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Fill with zeros."""
+    return fill_(self, 0)
+
+
+def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
+    """Write `value` where mask is true."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
+    check_fill(value)
+    apply_into(t.where, (mask, value, self), (self,), (self.dtype,))
+    return self
+
+
+def _addcmul(row: object) -> Callable:
+    def method(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+        apply_into(row, (self, tensor1, tensor2, value), (self,))
+        return self
+
+    return method
+
+
+add_, sub_ = _scaled(t.add, 1), _scaled(t.sub, -1)
+addcmul_, addcdiv_ = _addcmul(t.addcmul), _addcmul(t.addcdiv)
