@@ -21,16 +21,16 @@ from .op import Op, Plan, single_device
 from .recurrent import gru_cell, gru_gradients, lstm_cell, lstm_gradients
 
 
-def lstm_layer_kernel(x, weight, h0, c0, counts, h, c, gates, panels, product, state, cell, rows, steps, size, batch, reverse, keeps, padded, workers):
-    """Gates (rows, 4 size) are kept as they act, sigmoid of input, forget and output, tanh of cell; those of one step where none asks for them."""
-    wide = 4 * size
+def forward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
+    """All states. START and GATES stand for lines of the cell; gates are kept as they act, those of one step where none asks for them."""
+    wide = COUNT * size
     pack_columns(weight, 0, 1, size, size, wide, panels, 0, PANEL, LANES)
     for worker in parallel_range(workers):
         low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
         own = low + int64(worker) * ROWS
         for e in range((high - low) * size):
             state[uintp(own * size + e)] = h0[uintp(low * size + e)]
-            cell[uintp(own * size + e)] = c0[uintp(low * size + e)]
+            START(e)
         for e in range((own + high - low) * size, (own + high - low + ROWS) * size):
             state[uintp(e)] = 0
         at = int64(rows) if reverse else int64(0)
@@ -43,15 +43,14 @@ def lstm_layer_kernel(x, weight, h0, c0, counts, h, c, gates, panels, product, s
                     TILE(state, (own + i) * size, size, panels, j * size, product, (own + i) * padded + j, padded, size)
             for i in range(held):
                 row, place = at + low + i, (own + i) * size
-                lstm_gates(x, row * wide, product, (own + i) * padded, cell, place, gates, (row if keeps else low + i) * wide, cell, place, c, row * size, h, row * size, state, place, size)
+                kept = row if keeps else low + i
+                GATES(row, place, kept)
             at = at if reverse else at + n
 
 
-def lstm_layer_gradient_kernel(
-    given_h, given_c, weight, h0, c0, counts, h, c, gates, d_x, d_h0, d_c0, h_before, panels, d_h, slopes, d_c, c_before, rows, steps, size, batch, reverse, padded, workers,
-):  # fmt: skip
-    """d_h and d_c are what states receive from the next step; h_before are the states each row began with."""
-    wide = 4 * size
+def backward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
+    """Gradients of gates and first states, with five lines of the cell. d_h is what states receive from the next step, h_before what each row began with."""
+    wide = COUNT * size
     pack_columns(weight, 0, size, 1, wide, size, panels, 0, PANEL, LANES)
     for worker in parallel_range(workers):
         low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
@@ -59,7 +58,7 @@ def lstm_layer_gradient_kernel(
         for e in range(own * padded, (own + high - low + ROWS) * padded):
             d_h[uintp(e)] = 0
         for e in range(own * size, (own + high - low) * size):
-            d_c[uintp(e)] = 0
+            NOTHING_YET(e)
         for e in range(own * wide, (own + high - low + ROWS) * wide):
             slopes[uintp(e)] = 0
         at = int64(0) if reverse else int64(rows)
@@ -73,14 +72,11 @@ def lstm_layer_gradient_kernel(
                 row, place, former = at + low + i, (own + i) * size, before + low + i
                 if low + i < min(n, last):
                     copy_line1(h, former * size, 0, size, h_before, row * size, size)
-                    copy_line1(c, former * size, 0, size, c_before, place, size)
+                    GOES_ON(former, place)
                 else:
                     copy_line1(h0, (low + i) * size, 0, size, h_before, row * size, size)
-                    copy_line1(c0, (low + i) * size, 0, size, c_before, place, size)
-                lstm_slopes(
-                    given_h, row * size, given_c, row * size, d_h, (own + i) * padded, d_c, place, gates, row * wide, c, row * size, c_before, place,
-                    d_x, row * wide, slopes, (own + i) * wide, d_c, place, size,
-                )  # fmt: skip
+                    BEGINS(i, place)
+                SLOPES(row, place)
             for j in range(0, padded, PANEL):
                 for i in range(0, held, ROWS):
                     TILE(slopes, (own + i) * wide, wide, panels, j * wide, d_h, (own + i) * padded + j, padded, wide)
@@ -88,130 +84,39 @@ def lstm_layer_gradient_kernel(
         for i in range(high - low):
             for k in range(size):
                 d_h0[uintp((low + i) * size + k)] = d_h[uintp((own + i) * padded + k)]
-                d_c0[uintp((low + i) * size + k)] = d_c[uintp((own + i) * size + k)]
+                END(i, k)
 
 
-def gru_layer_kernel(x, weight, bias, h0, counts, h, gates, panels, product, state, rows, steps, size, batch, reverse, keeps, padded, workers):
-    """Gates (rows, 4 size) are reset, update, new, as they act, and the state's product for new."""
-    wide = 3 * size
-    pack_columns(weight, 0, 1, size, size, wide, panels, 0, PANEL, LANES)
-    for worker in parallel_range(workers):
-        low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
-        own = low + int64(worker) * ROWS
-        for e in range((high - low) * size):
-            state[uintp(own * size + e)] = h0[uintp(low * size + e)]
-        for e in range((own + high - low) * size, (own + high - low + ROWS) * size):
-            state[uintp(e)] = 0
-        at = int64(rows) if reverse else int64(0)
-        for turn in range(steps):
-            n = counts[uintp(steps - 1 - turn)] if reverse else counts[uintp(turn)]
-            at = at - n if reverse else at
-            held = min(n, high) - low
-            for j in range(0, padded, PANEL):
-                for i in range(0, held, ROWS):
-                    TILE(state, (own + i) * size, size, panels, j * size, product, (own + i) * padded + j, padded, size)
-            for i in range(held):
-                row, place = at + low + i, (own + i) * size
-                gru_gates(x, row * wide, product, (own + i) * padded, bias, 0, state, place, gates, (row if keeps else low + i) * 4 * size, h, row * size, state, place, size)
-            at = at if reverse else at + n
-
-
-def gru_layer_gradient_kernel(
-    given_h, weight, h0, counts, h, gates, d_x, d_y, d_h0, h_before, panels, d_h, slopes, direct, rows, steps, size, batch, reverse, padded, workers,
-):  # fmt: skip
-    """Gradients of the input's gates, and d_y of the state's; `direct` is what states receive from the next beside the product."""
-    wide = 3 * size
-    pack_columns(weight, 0, size, 1, wide, size, panels, 0, PANEL, LANES)
-    for worker in parallel_range(workers):
-        low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
-        own = low + int64(worker) * ROWS
-        for e in range(own * padded, (own + high - low + ROWS) * padded):
-            d_h[uintp(e)] = 0
-        for e in range(own * size, (own + high - low) * size):
-            direct[uintp(e)] = 0
-        for e in range(own * wide, (own + high - low + ROWS) * wide):
-            slopes[uintp(e)] = 0
-        at = int64(0) if reverse else int64(rows)
-        for turn in range(steps):
-            k = turn if reverse else steps - 1 - turn  # the step, and the rows of the one before it
-            n, last = counts[uintp(k)], rows_before(counts, k, steps, reverse)
-            at = at if reverse else at - n
-            before = at + n if reverse else at - last
-            held = min(n, high) - low
-            for i in range(held):
-                row, place, former = at + low + i, (own + i) * size, before + low + i
-                if low + i < min(n, last):
-                    copy_line1(h, former * size, 0, size, h_before, row * size, size)
-                else:
-                    copy_line1(h0, (low + i) * size, 0, size, h_before, row * size, size)
-                gru_slopes(
-                    given_h, row * size, d_h, (own + i) * padded, direct, place, gates, row * 4 * size, h_before, row * size,
-                    d_x, row * wide, d_y, row * wide, slopes, (own + i) * wide, direct, place, size,
-                )  # fmt: skip
-            for j in range(0, padded, PANEL):
-                for i in range(0, held, ROWS):
-                    TILE(slopes, (own + i) * wide, wide, panels, j * wide, d_h, (own + i) * padded + j, padded, wide)
-            at = at + n if reverse else at
-        for i in range(high - low):
-            for k in range(size):
-                d_h0[uintp((low + i) * size + k)] = d_h[uintp((own + i) * padded + k)] + direct[uintp((own + i) * size + k)]
-
-
-def rnn_layer_kernel(x, weight, h0, counts, h, panels, product, state, rows, steps, size, batch, reverse, padded, workers):
-    """h = tanh, or relu, of the input's gates and the state's product."""
-    pack_columns(weight, 0, 1, size, size, size, panels, 0, PANEL, LANES)
-    for worker in parallel_range(workers):
-        low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
-        own = low + int64(worker) * ROWS
-        for e in range((high - low) * size):
-            state[uintp(own * size + e)] = h0[uintp(low * size + e)]
-        for e in range((own + high - low) * size, (own + high - low + ROWS) * size):
-            state[uintp(e)] = 0
-        at = int64(rows) if reverse else int64(0)
-        for turn in range(steps):
-            n = counts[uintp(steps - 1 - turn)] if reverse else counts[uintp(turn)]
-            at = at - n if reverse else at
-            held = min(n, high) - low
-            for j in range(0, padded, PANEL):
-                for i in range(0, held, ROWS):
-                    TILE(state, (own + i) * size, size, panels, j * size, product, (own + i) * padded + j, padded, size)
-            for i in range(held):
-                row = at + low + i
-                rnn_gates(x, row * size, product, (own + i) * padded, h, row * size, state, (own + i) * size, size)
-            at = at if reverse else at + n
-
-
-def rnn_layer_gradient_kernel(given_h, weight, h0, counts, h, d_x, d_h0, h_before, panels, d_h, slopes, rows, steps, size, batch, reverse, padded, workers):
-    """Its gradient."""
-    pack_columns(weight, 0, size, 1, size, size, panels, 0, PANEL, LANES)
-    for worker in parallel_range(workers):
-        low, high = int64(worker) * batch // workers, (int64(worker) + 1) * batch // workers
-        own = low + int64(worker) * ROWS
-        for e in range(own * padded, (own + high - low + ROWS) * padded):
-            d_h[uintp(e)] = 0
-        for e in range(own * size, (own + high - low + ROWS) * size):
-            slopes[uintp(e)] = 0
-        at = int64(0) if reverse else int64(rows)
-        for turn in range(steps):
-            k = turn if reverse else steps - 1 - turn  # the step, and the rows of the one before it
-            n, last = counts[uintp(k)], rows_before(counts, k, steps, reverse)
-            at = at if reverse else at - n
-            before = at + n if reverse else at - last
-            held = min(n, high) - low
-            for i in range(held):
-                row = at + low + i
-                if low + i < min(n, last):
-                    copy_line1(h, (before + low + i) * size, 0, size, h_before, row * size, size)
-                else:
-                    copy_line1(h0, (low + i) * size, 0, size, h_before, row * size, size)
-                rnn_slopes(given_h, row * size, d_h, (own + i) * padded, h, row * size, d_x, row * size, slopes, (own + i) * size, size)
-            for j in range(0, padded, PANEL):
-                for i in range(0, held, ROWS):
-                    TILE(slopes, (own + i) * size, size, panels, j * size, d_h, (own + i) * padded + j, padded, size)
-            at = at + n if reverse else at
-        for i in range(high - low):
-            for k in range(size):
-                d_h0[uintp((low + i) * size + k)] = d_h[uintp((own + i) * padded + k)]
+# the lines of each cell, where the walks name them; its gates are, for an LSTM, input, forget, output and cell; for a GRU reset, update, new, and the state's product for new
+LSTM = {
+    "COUNT": "4",
+    "START": "cell[uintp(own * size + e)] = c0[uintp(low * size + e)]",
+    "GATES": "lstm_gates(x, row * wide, product, (own + i) * padded, cell, place, gates, kept * wide, cell, place, c, row * size, h, row * size, state, place, size)",
+    "NOTHING_YET": "d_c[uintp(e)] = 0",
+    "GOES_ON": "copy_line1(c, former * size, 0, size, c_before, place, size)",
+    "BEGINS": "copy_line1(c0, (low + i) * size, 0, size, c_before, place, size)",
+    "SLOPES": "lstm_slopes(given_h, row * size, given_c, row * size, d_h, (own + i) * padded, d_c, place, gates, row * wide, c, row * size, c_before, place, "
+    "d_x, row * wide, slopes, (own + i) * wide, d_c, place, size)",
+    "END": "d_c0[uintp((low + i) * size + k)] = d_c[uintp((own + i) * size + k)]",
+}
+GRU = {  # `direct` is what states receive from the next beside the product
+    "COUNT": "3",
+    "START": "pass",
+    "GATES": "gru_gates(x, row * wide, product, (own + i) * padded, bias, 0, state, place, gates, kept * 4 * size, h, row * size, state, place, size)",
+    "NOTHING_YET": "direct[uintp(e)] = 0",
+    "GOES_ON": "pass",
+    "BEGINS": "pass",
+    "SLOPES": "gru_slopes(given_h, row * size, d_h, (own + i) * padded, direct, place, gates, row * 4 * size, h_before, row * size, "
+    "d_x, row * wide, d_y, row * wide, slopes, (own + i) * wide, direct, place, size)",
+    "END": "d_h0[uintp((low + i) * size + k)] += direct[uintp((own + i) * size + k)]",
+}
+RNN = {
+    **dict.fromkeys(("START", "NOTHING_YET", "GOES_ON", "BEGINS", "END"), "pass"),
+    "COUNT": "1",
+    "GATES": "rnn_gates(x, row * size, product, (own + i) * padded, h, row * size, state, place, size)",
+    "SLOPES": "rnn_slopes(given_h, row * size, d_h, (own + i) * padded, h, row * size, d_x, row * size, slopes, (own + i) * size, size)",
+}
+RNN_RELU = {name: line.replace("rnn_", "rnn_relu_") for name, line in RNN.items()}
 
 
 @scalar
@@ -222,18 +127,18 @@ def rows_before(counts, k, steps, reverse):
 
 
 class Layer(Op):
-    """A layer in one direction, or its gradient. Dense inputs; `shapes` gives each result's from (rows, batch, size). CPU only: ask `runs`.
+    """A layer of cells in one direction, or its gradient. Dense inputs; `shapes` gives each result's from (rows, batch, size). CPU only: ask `runs`.
 
-    `scratch` names the widths of a sequence's scratch memory, the first of them that of the product.
+    `scratch` names the arrays of a sequence's scratch memory with their widths, the first of them that of the product.
     """
 
     parameters = ("counted", "reverse")  # rows of each step, and the direction
     widens = False
 
-    def __init__(self, name: str, kernel: Callable, inputs: str, results: dict[str, tuple], scratch: str, gates: int, relu: bool = False) -> None:
+    def __init__(self, name: str, walk: Callable, cell: dict[str, str], inputs: str, results: dict[str, tuple], scratch: dict[str, str]) -> None:
         super().__init__(name)
-        self.kernel, self.inputs, self.results, self.scratch, self.gates, self.relu = kernel, tuple(inputs.split()), results, scratch.split(), gates, relu
-        self.outputs, self.backward = tuple(results), name.endswith("gradient")
+        self.walk, self.cell, self.inputs, self.results, self.scratch = walk, cell, tuple(inputs.split()), results, scratch
+        self.outputs = tuple(results)
         if "gates" in results:
             self.parameters = (*self.parameters, "keeps")  # whether gates will be asked for
 
@@ -241,23 +146,25 @@ class Layer(Op):
         named, (counted, reverse, *keeps) = dict(zip(self.inputs, arguments)), parameters
         device, weight = single_device(self.name, list(arguments)), named["weight"]
         size, rows, batch, dtype = weight.shape[1], sum(counted), named["h0"].shape[0], weight.dtype
-        wide, lanes = self.gates * size, tiles.host().lanes(dtype.itemsize)
-        inner, columns = (wide, size) if self.backward else (size, wide)
+        wide, lanes = int(self.cell["COUNT"]) * size, tiles.host().lanes(dtype.itemsize)
+        inner, columns = (size, wide) if self.walk is forward else (wide, size)
         height = _height(batch)
         panel, padded = tiles.panel(columns, lanes, tiles.widest(height))
         sizes = {"rows": rows, "kept": batch if keeps == [False] else rows, "batch": batch, "size": size, "wide": wide, "four": 4 * size, "padded": padded}
         results = tuple(layout(tuple(sizes[each] for each in shape), dtype, device) for shape in self.results.values())
-        arrays = [*("int64[]" if name == "counts" else f"{dtype.storage.name}[]" for name in self.inputs), *[f"{dtype.storage.name}[]"] * (len(results) + 1 + len(self.scratch))]
-        constants = (rows, len(counted), size, batch, int(reverse), *map(int, keeps), padded)
-        words = {"ROWS": height, "PANEL": panel, "LANES": lanes, "TILE": f"tile{height}x{panel // lanes}", **({"rnn_gates": "rnn_relu_gates", "rnn_slopes": "rnn_relu_slopes"} if self.relu else {})}
-        source = re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[1]]), bind.source_of(self.kernel))
+        arrays = (*self.inputs, *self.outputs, "panels", *self.scratch)
+        kinds = [f"{'int64' if name == 'counts' else dtype.storage.name}[]" for name in arrays]
+        constants = (rows, len(counted), size, batch, int(reverse), int(keeps != [False]), padded)
+        words = {"COUNT": self.cell["COUNT"], "ARRAYS": ", ".join(arrays), "ROWS": height, "PANEL": panel, "LANES": lanes, "TILE": f"tile{height}x{panel // lanes}"}
+        text = re.sub(rf"\b({'|'.join(self.cell)})\([a-z, ]+\)", lambda found: self.cell[found[1]], bind.source_of(self.walk))
+        source = re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[1]]), text)
         shared = batch // (2 * tiles.host().rows)  # workers that have enough to do
         work = rows * size * wide // 4 if shared > 1 else 1
-        run = bind.launcher(device, self.name, source, ", ".join([*arrays, *["int64"] * (len(constants) + 1)]), dtype, work)
+        run = bind.launcher(device, self.name, source, ", ".join([*kinds, *["int64"] * (len(constants) + 1)]), dtype, work)
 
         def launch(*buffers: object) -> None:
             workers = max(1, min(threads.get_num_threads(), shared))
-            needed = (padded * inner, dtype.storage), *[((batch + workers * height) * sizes[each], dtype.storage) for each in self.scratch]
+            needed = (padded * inner, dtype.storage), *[((batch + workers * height) * sizes[each], dtype.storage) for each in self.scratch.values()]
             run(*buffers, *device.backend.scratch(needed), *constants, workers)
 
         return Plan(results, launch)
@@ -362,20 +269,23 @@ def _rnn_gradients(relu: bool) -> Callable:
 
 
 _STATES, _GATES, _KEPT, _START = ("rows", "size"), ("rows", "wide"), ("kept", "four"), ("batch", "size")
-lstm_layer = Layer("lstm_layer", lstm_layer_kernel, "x weight h0 c0 counts", {"h": _STATES, "c": _STATES, "gates": _KEPT}, "padded size size", 4)
+_BEFORE = {"d_h0": _START, "h_before": _STATES}
+lstm_layer = Layer("lstm_layer", forward, LSTM, "x weight h0 c0 counts", {"h": _STATES, "c": _STATES, "gates": _KEPT}, {"product": "padded", "state": "size", "cell": "size"})
 lstm_layer_gradient = Layer(
-    "lstm_layer_gradient", lstm_layer_gradient_kernel, "given_h given_c weight h0 c0 counts h c gates",
-    {"d_x": _GATES, "d_h0": _START, "d_c0": _START, "h_before": _STATES}, "padded wide size size", 4,
+    "lstm_layer_gradient", backward, LSTM, "given_h given_c weight h0 c0 counts h c gates", {"d_x": _GATES, "d_h0": _START, "d_c0": _START, "h_before": _STATES},
+    {"d_h": "padded", "slopes": "wide", "d_c": "size", "c_before": "size"},
 )  # fmt: skip
-gru_layer = Layer("gru_layer", gru_layer_kernel, "x weight bias h0 counts", {"h": _STATES, "gates": _KEPT}, "padded size", 3)
+gru_layer = Layer("gru_layer", forward, GRU, "x weight bias h0 counts", {"h": _STATES, "gates": _KEPT}, {"product": "padded", "state": "size"})
 gru_layer_gradient = Layer(
-    "gru_layer_gradient", gru_layer_gradient_kernel, "given_h weight h0 counts h gates",
-    {"d_x": _GATES, "d_y": _GATES, "d_h0": _START, "h_before": _STATES}, "padded wide size", 3,
+    "gru_layer_gradient", backward, GRU, "given_h weight h0 counts h gates", {"d_x": _GATES, "d_y": _GATES, **_BEFORE},
+    {"d_h": "padded", "slopes": "wide", "direct": "size"},
 )  # fmt: skip
-_RNN = {"d_x": _STATES, "d_h0": _START, "h_before": _STATES}
-rnn_layer, rnn_relu_layer = (Layer(name, rnn_layer_kernel, "x weight h0 counts", {"h": _STATES}, "padded size", 1, relu) for name, relu in (("rnn_layer", False), ("rnn_relu_layer", True)))
-rnn_layer_gradient, rnn_relu_layer_gradient = (
-    Layer(f"{name}_gradient", rnn_layer_gradient_kernel, "given_h weight h0 counts h", _RNN, "padded wide", 1, relu) for name, relu in (("rnn_layer", False), ("rnn_relu_layer", True))
+(rnn_layer, rnn_layer_gradient), (rnn_relu_layer, rnn_relu_layer_gradient) = (
+    (
+        Layer(name, forward, cell, "x weight h0 counts", {"h": _STATES}, {"product": "padded", "state": "size"}),
+        Layer(f"{name}_gradient", backward, cell, "given_h weight h0 counts h", {"d_x": _STATES, **_BEFORE}, {"d_h": "padded", "slopes": "wide"}),
+    )
+    for name, cell in (("rnn_layer", RNN), ("rnn_relu_layer", RNN_RELU))
 )
 lstm_layer.gradients = {("x", "weight", "h0", "c0"): _lstm_layer_gradients}
 gru_layer.gradients = {("x", "weight", "bias", "h0"): _gru_layer_gradients}
