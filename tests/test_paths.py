@@ -152,3 +152,25 @@ def test_errors_in_pytorchs_words() -> None:
         numod.ones(2, requires_grad=True).grad = numod.ones(3)
     with pytest.raises(IndexError, match="index out of range in self"):
         nn.Embedding(3, 2)(numod.tensor([3]))
+
+
+def test_settings_of_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numod._dynamo.config
+    import numod._inductor.config as tuning
+
+    def double(x: float) -> float:
+        return x * 2
+
+    monkeypatch.setattr(tuning, "coordinate_descent_tuning", True, raising=False)
+    monkeypatch.setattr(numod._dynamo.config, "recompile_limit", 2)
+    function, other = numod.compile(double, name="twice"), numod.compile(double, recompile_limit=0)
+    with pytest.warns(UserWarning, match="twice was recorded 2 times, the last time because of argument 0: 1 was recorded, 2 came; it runs eagerly from here"):
+        assert [function(k) for k in range(4)] == [0, 2, 4, 6]
+    with pytest.warns(UserWarning, match="double was recorded 0 times"):
+        assert other(2) == 4
+    with pytest.raises(RuntimeError, match="Invalid backend: 'nimble'"):
+        numod.compile(double, backend="nimble")
+    x = numod.ones(2)
+    numod._dynamo.mark_dynamic(x, 0, min=1)
+    numod._dynamo.mark_static(x)
+    assert "inductor" in numod._dynamo.list_backends() and not numod.compiler.is_exporting() and numod._dynamo.graph_break() is None

@@ -9,13 +9,13 @@ from __future__ import annotations
 import copy
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any
 
 from ..core import apply as waist
 from ..core.tensor import Tensor
-from . import guards
+from . import config, guards
 from . import state as kept
 from .gradients import SAME_MEMORY
 from .key import describe, difference, family
@@ -25,8 +25,9 @@ from .run import Executable
 from .section import CheckFailed, Form
 from .trace import Program, Recorder
 
-VERSIONS = 8  # programs recorded per function; beyond it, other calls run eagerly
+VERSIONS = 8  # rounds of another structure, or other changes in Python, after which they are taken to go on for ever
 _MODES = "default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"
+BACKENDS = "aot_eager", "cudagraphs", "eager", "inductor", "numba"  # all are numba
 _OPTIONS = "freezing", "linked"
 _TUNING = (  # Inductor's, which change no result and have no counterpart
     "coordinate_descent_tuning", "epilogue_fusion", "fallback_random", "guard_filter_fn", "max_autotune", "max_autotune_gemm", "max_autotune_pointwise",
@@ -36,16 +37,17 @@ SIZES = 64  # sizes kept for a program that is compiled for all sizes
 
 
 def compile(
-    model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str = "numba", mode: str | None = None, options: dict | None = None,
-    disable: bool = False, explain: bool = False,
+    model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable | None = None, mode: str | None = None,
+    options: dict | None = None, name: str | None = None, disable: bool = False, recompile_limit: int | None = None, isolate_recompiles: bool = False, explain: bool = False,
 ) -> Any:
     """Compile `model` (a function or a Module) to native code; also a decorator.
 
     A compiled Module is a Module with the same parameters, state_dict and type. `dynamic=True` compiles once for all sizes: another batch size is
     recorded, but compiles nothing, unless another algorithm suits it. False compiles each for itself; None begins so, and compiles for all
-    sizes when a third one comes or a tensor is marked (`mark_dynamic`). `explain=True` prints what was recorded. `fullgraph`, `backend` and `mode` are taken for
-    PyTorch's sake, as are those of its `options` that only tune: there is always one whole graph. Raises RuntimeError for an unknown mode or option, and, at the
-    call that records, for what cannot be repeated.
+    sizes when a third one comes or a tensor is marked (`mark_dynamic`). After `recompile_limit` recordings (`numod._dynamo.config.recompile_limit`, 8) other calls
+    run eagerly. `name` is what warnings and reports call the function. `explain=True` prints what was recorded. `fullgraph`, `backend`, `mode` and `isolate_recompiles` are
+    taken for PyTorch's sake, as are those of its `options` that only tune: there is always one whole graph, and each function counts for itself. Raises RuntimeError for an
+    unknown mode, option or name of a backend, and, at the call that records, for what cannot be repeated.
 
     `options={"freezing": True}` is for inference, as Inductor's option is: in calls that record no gradients (`no_grad`, `inference_mode`), whatever depends only on tensors that the
     function reaches by itself and does not write (parameters, buffers, in eval mode also running statistics) is computed once, weights packed as products read
@@ -54,13 +56,15 @@ def compile(
     `options={"linked": True}` or False forces one native function, or kernels in turn.
     """
     _check_options(mode, options)
+    if isinstance(backend, str) and backend not in BACKENDS:
+        raise RuntimeError(f"Invalid backend: {backend!r}, see `numod._dynamo.list_backends()` for available backends.")
     if model is None:
-        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable, explain=explain)
+        return functools.partial(compile, dynamic=dynamic, options=options, name=name, disable=disable, recompile_limit=recompile_limit, explain=explain)
     if not callable(model):
         raise TypeError(f"compile expects a function or a Module, got {type(model).__name__}")
     if disable:
         return model
-    settings = dynamic, explain, options or {}
+    settings = dynamic, explain, options, name, recompile_limit
     return _compiled_module(model, settings) if hasattr(model, "_modules") else Compiled(model, *settings)
 
 
@@ -77,11 +81,14 @@ def _check_options(mode: str | None, options: dict | None) -> None:
             raise RuntimeError(f"Unexpected type of attr {name}, got {type(value).__name__} should be bool")
 
 
-def mark_dynamic(tensor: Tensor, dim: int | tuple[int, ...] = 0) -> None:
-    """Mark a tensor, so that functions called with it as an argument are compiled for all sizes."""
-    dims = dim if isinstance(dim, (tuple, list)) else (dim,)
+def mark_dynamic(tensor: Tensor, index: int | Sequence[int] = 0, *, min: int | None = None, max: int | None = None) -> None:
+    """Mark a tensor, so that functions called with it as an argument are compiled for all sizes, also those beyond `min` and `max`.
+
+    Raises IndexError where it has no such dimension.
+    """
+    dims = index if isinstance(index, (tuple, list)) else (index,)
     if not all(-tensor.ndim <= each < tensor.ndim for each in dims):
-        raise IndexError(f"mark_dynamic: dimension {dim} of a tensor of {tensor.ndim} dimensions")
+        raise IndexError(f"mark_dynamic: dimension {index} of a tensor of {tensor.ndim} dimensions")
     tensor._dynamic = True
 
 
@@ -93,10 +100,13 @@ class Compiled:
 
     __slots__ = ("__call__", "__dict__", "__weakref__")
 
-    def __init__(self, function: Callable, dynamic: bool | None = None, verbose: bool = False, options: dict | None = None) -> None:
+    def __init__(
+        self, function: Callable, dynamic: bool | None = None, verbose: bool = False, options: dict | None = None, name: str | None = None, limit: int | None = None
+    ) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.dynamic, self.verbose, self.options = function, dynamic, verbose, options or {}
-        self.name = getattr(function, "__name__", type(function).__name__).strip("<>")
+        self.function, self.dynamic, self.verbose, self.options, self.limit = function, dynamic, verbose, options or {}, limit
+        self.settings = dynamic, verbose, options, name, limit
+        self.name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.versions: dict[tuple, list[Version]] = {}
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes
         self.recorded, self.counted, self.complained = 0, 0, False
@@ -129,8 +139,8 @@ class Compiled:
                 return self._keep(version.gradients, arguments, named)
         kind, form = family(key), self._form(key, tensors)
         counts = not (form.dynamic and kind in self.families and reason is None)
-        if counts and self.counted >= VERSIONS:
-            return self._run_eagerly(arguments, named, reason or difference(key, next(reversed(self.versions))))
+        if counts and self.counted >= (config.limit() if self.limit is None else self.limit):
+            return self._run_eagerly(arguments, named, reason or (difference(key, next(reversed(self.versions))) if self.versions else "its limit"))
         return self._record(key, kind, form, counts, failed, arguments, named)
 
     def _form(self, key: tuple, tensors: tuple[Tensor, ...]) -> Form:
@@ -191,7 +201,7 @@ class Compiled:
             self.wanted = places  # the function that passes the others handles it
             return
         self.places, former = [*self.places, *places], self.inner
-        self.inner = Compiled(kept.given(self.function, self.places), self.dynamic, self.verbose, self.options)
+        self.inner = Compiled(kept.given(self.function, self.places), *self.settings)
         self.rounds = self.inner.rounds = self.rounds + 1
         self.inner.name, self.inner._without = self.name, frozenset((id(holder), name) for holder, name in self.places)
         self.inner.recorded, self.versions = former.recorded if former else self.recorded, self.inner.versions
@@ -230,10 +240,10 @@ class Compiled:
         return self if instance is None else functools.partial(self, instance)
 
     def __deepcopy__(self, memo: dict) -> Compiled:
-        return Compiled(copy.deepcopy(self.function, memo), self.dynamic, self.verbose, self.options)
+        return Compiled(copy.deepcopy(self.function, memo), *self.settings)
 
     def __reduce__(self) -> tuple:
-        return Compiled, (self.function, self.dynamic, self.verbose, self.options)
+        return Compiled, (self.function, *self.settings)
 
 
 class CompiledForward(Compiled):

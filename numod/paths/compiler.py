@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..core.apply import listeners
+from ..core.tensor import Tensor
+from ..graph import compile as compile, config as config, mark_dynamic as mark_dynamic
+from ..graph.compile import BACKENDS
 
-__all__ = ["allow_in_graph", "assume_constant_result", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "reset"]
+__all__ = [
+    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "nested_compile_region", "reset",
+]  # fmt: skip
 
 
 def is_compiling() -> bool:
@@ -32,7 +38,32 @@ def allow_in_graph(fn: Callable) -> Callable:
     return fn
 
 
-assume_constant_result = allow_in_graph
+assume_constant_result = forbid_in_graph = allow_in_graph
+maybe_mark_dynamic = mark_dynamic
+
+
+def nested_compile_region(fn: Callable | None = None, **settings: object) -> Callable:
+    """The function as it is: equal parts of a program are compiled once anyway."""
+    return disable(fn)
+
+
+def mark_static(tensor: Tensor, index: int | list | tuple | None = None) -> None:
+    """Undo `mark_dynamic`."""
+    tensor._dynamic = False
+
+
+def graph_break(msg: str = "") -> None:
+    """Nothing: there is always one whole graph."""
+
+
+def is_exporting() -> bool:
+    """False: a program is saved as it was recorded."""
+    return False
+
+
+def list_backends(exclude_tags: tuple[str, ...] = ()) -> list[str]:
+    """Names that `compile` takes; all of them mean Numba."""
+    return list(BACKENDS)
 
 
 def reset() -> None:

@@ -248,7 +248,7 @@ def test_copies_keep_the_option() -> None:
 
 def test_modes_and_options_are_pytorchs() -> None:
     function = lambda x: F.relu(x)  # noqa: E731
-    numod.compile(function, mode="max-autotune", fullgraph=True, backend="inductor")
+    numod.compile(function, mode="max-autotune", fullgraph=True, backend="inductor", isolate_recompiles=True)
     numod.compile(function, options={"triton.cudagraphs": True, "max_autotune": True})
     for named, message in [
         ({"mode": "fast"}, "Unrecognized mode=fast, should be one of: default"), ({"options": {"freeze": True}}, "Unexpected optimization option freeze, known options are"),
