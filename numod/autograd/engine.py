@@ -16,6 +16,7 @@ from ..ops.view import View
 from .tape import AccumulateGrad, Node, edge_to
 
 walks: list[_Walk] = []  # running backward passes, the innermost last
+retaining = 0  # how many loops over examples are running that walk one graph several times, see `func.vmap`
 watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
 
@@ -243,8 +244,9 @@ class _Walk:
                 self.given.add(id(gradient._storage))
         accumulate(leaf, gradient, self.given)
         for hook in list((leaf._after_hooks or {}).values()):
-            if hook(leaf) is not None:
-                raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+            result = hook(leaf)  # a tensor has no meaning, but `lambda p: p.sub_(p.grad)` is a usual hook
+            if not (result is None or isinstance(result, Tensor)):
+                raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
         if hooks is not None:
             for hook in list(hooks.after.values()):
                 hook((), (gradient,))
@@ -263,7 +265,7 @@ def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wan
         for root, seed in zip(roots, seeds):
             walk.given.add(id(seed._storage))
             walk.send(root, seed)
-        walk.run(retain)
+        walk.run(retain or retaining > 0)
         walk.finish(wanted if into_leaves else ())
         for call in walk.at_end:
             call()

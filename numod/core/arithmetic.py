@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .. import dtypes
 from ..dtypes import dtype as DType
 from ..ops import special as s, table as t
@@ -79,11 +81,15 @@ def result_type(tensor1: Tensor | float, tensor2: Tensor | float) -> DType:
 
 
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
-    """The element where it is above `threshold`, else `value`."""
-    return t.threshold(input, threshold, value)
+    """The element where it is above `threshold`, else `value`; integers stay integers."""
+    return t.threshold(input, *_fitting(input, threshold, value))
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """In-place threshold."""
-    apply_into(t.threshold, (input, threshold, value), (input,))
+    apply_into(t.threshold, (input, *_fitting(input, threshold, value)), (input,))
     return input
+
+
+def _fitting(input: Tensor, *numbers: float) -> Iterable[float]:
+    return numbers if input.dtype.is_floating_point else map(int, numbers)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from ..device import Storage
 from ..device.device import Device
 from ..device.layout import layout
 from ..dtypes import bool_, dtype as DType
-from ..formats import strided
+from ..formats import memory_format as MemoryFormat, strided
 from . import creation, memory
 from .tensor import Tensor, wrap
 
@@ -110,9 +111,19 @@ def storage(self: Tensor) -> TypedStorage:
     return TypedStorage(self)
 
 
-def dim_order(self: Tensor) -> tuple[int, ...]:
-    """The dimensions ordered from the outermost to the innermost in memory."""
+def dim_order(self: Tensor, *, ambiguity_check: bool | list[MemoryFormat] = False) -> tuple[int, ...]:
+    """The dimensions ordered from the outermost to the innermost in memory.
+
+    With `ambiguity_check`, RuntimeError where sizes of 1 or equal strides allow several orders; a list of memory formats allows them if
+    the tensor is in exactly one of these.
+    """
+    formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+    if not isinstance(ambiguity_check, (bool, list)) or not all(isinstance(each, MemoryFormat) for each in formats):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     strides = self.stride()
+    several = 1 in self.shape or any(one == next_one for one, next_one in pairwise(strides))
+    if ambiguity_check is not False and several and sum(self.is_contiguous(memory_format=each) for each in formats) != 1:
+        raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
     return tuple(sorted(range(self.ndim), key=lambda d: (-strides[d], d)))
 
 

@@ -18,7 +18,7 @@ from ..dtypes import dtype as DType
 from ..formats import layout as Layout, memory_format as MemoryFormat, preserve_format, strided
 from ..ops import table as t
 from .apply import apply, state, tell_made
-from .resolve import flat, resolved
+from .resolve import flat, resolved, whole
 from .tensor import Tensor, wrap
 
 _CPU = Device("cpu")
@@ -174,12 +174,7 @@ def _shape(sizes: tuple, name: str) -> tuple[int, ...]:
 
 @resolved
 def _checked_shape(name: str, *sizes: int) -> tuple[int, ...]:
-    if len(sizes) == 1 and isinstance(sizes[0], Sequence):
-        sizes = tuple(sizes[0])
-    try:
-        sizes = tuple([n.__index__() for n in sizes])
-    except AttributeError:
-        raise TypeError(f"{name}(): sizes must be ints, got {sizes!r}") from None
+    sizes = whole(name, sizes)
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {list(sizes)}")
     if prod(sizes) >= 1 << 60:

@@ -16,8 +16,11 @@ from .creation import _from_array, as_tensor, empty
 from .tensor import Tensor
 
 
-def asarray(obj: object, *, dtype: DType | None = None, device: Device | str | None = None, copy: bool | None = None, requires_grad: bool = False) -> Tensor:
-    """`obj` as a tensor; `copy=True` forces a copy, `copy=False` raises ValueError where one would be needed. The elements of a buffer are of `dtype`."""
+def asarray(obj: object, *, dtype: DType | None = None, device: Device | str | None = None, copy: bool | None = None, requires_grad: bool | None = None) -> Tensor:
+    """`obj` as a tensor; `copy=True` forces a copy, `copy=False` raises ValueError where one would be needed. The elements of a buffer are of `dtype`.
+
+    `requires_grad` None keeps the history of a tensor, False detaches it.
+    """
     if isinstance(obj, (bytes, bytearray, memoryview)):
         obj = frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
     result = as_tensor(obj, dtype=dtype, device=device)
@@ -25,7 +28,9 @@ def asarray(obj: object, *, dtype: DType | None = None, device: Device | str | N
         result = result.clone()
     if copy is False and not (isinstance(obj, (Tensor, np.ndarray)) and _shares(result, obj)):
         raise ValueError("can't alias the given object; pass copy=None or copy=True")
-    return result.requires_grad_() if requires_grad else result
+    if requires_grad is None:
+        return result
+    return result.requires_grad_() if requires_grad else result.detach()
 
 
 def _shares(result: Tensor, source: Tensor | np.ndarray) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 
 from ..device import Layout
@@ -36,6 +36,18 @@ def _of_constants(function: Callable) -> Callable:
 def flat(sizes: tuple) -> tuple:
     """Sizes given one by one, also where they came as one tuple: a tuple of floats would be found under that of equal ints."""
     return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple) else sizes
+
+
+def whole(name: str, sizes: tuple) -> tuple[int, ...]:
+    """Sizes given one by one or as one sequence. Raises TypeError if they are not ints, or start with a bool: a flag in the place of a size."""
+    if len(sizes) == 1 and isinstance(sizes[0], Sequence):
+        sizes = tuple(sizes[0])
+    if sizes and isinstance(sizes[0], bool):
+        raise TypeError(f"{name}(): sizes must be ints, got {sizes!r}")
+    try:
+        return tuple([n.__index__() for n in sizes])
+    except AttributeError:
+        raise TypeError(f"{name}(): sizes must be ints, got {sizes!r}") from None
 
 
 def _is_constant(each: object) -> bool:

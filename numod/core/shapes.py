@@ -11,7 +11,7 @@ from ..dtypes import dtype as DType
 from ..errors import normalize_dim, normalize_dims
 from ..ops import join, pad as ops_pad, reduction as r, table as t, view as v
 from .apply import apply
-from .resolve import flat, resolved
+from .resolve import flat, resolved, whole
 from .tensor import Tensor
 
 BOTH = """
@@ -55,11 +55,7 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 @resolved
 def _sizes(own: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
     """(shape with -1 resolved, whether a view can have it). Raises RuntimeError if the number of elements differs."""
-    sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
-    try:
-        sizes = tuple([n.__index__() for n in sizes])
-    except AttributeError:
-        raise TypeError(f"reshape(): sizes must be ints, got {sizes!r}") from None
+    sizes = whole("reshape", shape)
     known = prod(n for n in sizes if n != -1)
     if -1 in sizes:
         if sizes.count(-1) > 1:

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..autograd import engine
 from ..core import Tensor, stack
 from ..core.random import default_generator, get_rng_state, set_rng_state
 from ..core.transfer import raw
@@ -77,12 +78,16 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
         dims = (*(in_dims for _ in args), *(0 for _ in names)) if names and isinstance(in_dims, int) else dims
         results = []
         before = get_rng_state()
-        for example in _examples((*args, *kwargs.values()), dims):
-            if randomness == "same":
-                set_rng_state(before)
-            results.append(func(*example[: len(args)], **dict(zip(names, example[len(args) :]))))
-            if randomness == "error":
-                _refuse_random(before)
+        engine.retaining += 1  # a graph from outside, which `func` may walk, serves all examples
+        try:
+            for example in _examples((*args, *kwargs.values()), dims):
+                if randomness == "same":
+                    set_rng_state(before)
+                results.append(func(*example[: len(args)], **dict(zip(names, example[len(args) :]))))
+                if randomness == "error":
+                    _refuse_random(before)
+        finally:
+            engine.retaining -= 1
         return _stacked(results, out_dims)
 
     return batched

@@ -26,10 +26,13 @@ def test_hooks_at_the_end_of_a_graph():
     assert seen == [((), [6.0, 6.0], [6.0, 6.0]), ((), [3.0, 3.0], [9.0, 9.0])]
 
 
-def test_hooks_after_a_gradient_return_nothing():
+def test_hooks_after_a_gradient_return_nothing_or_a_tensor():
     x = leaf(1.0)
+    x.register_post_accumulate_grad_hook(lambda each: each.sub_(each.grad))
+    x.sum().backward()
+    assert x.tolist() == [0.0]
     x.register_post_accumulate_grad_hook(lambda each: 1)
-    with pytest.raises(RuntimeError, match="hooks should return None"):
+    with pytest.raises(TypeError, match="hook returned 'int'"):
         x.sum().backward()
 
 

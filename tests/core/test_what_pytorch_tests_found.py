@@ -54,6 +54,9 @@ def test_storages_by_element():
     storage[0] = 9
     assert x[0, 0].item() == 9 and not storage.is_shared()
     assert numod.ones(2, 3, 4, 5).contiguous(memory_format=numod.channels_last).dim_order() == (0, 2, 3, 1)
+    assert numod.ones(1, 2, 3).dim_order(ambiguity_check=[numod.contiguous_format]) == (0, 1, 2)
+    with pytest.raises(RuntimeError, match="unique dim order"):
+        numod.ones(1, 2, 3).dim_order(ambiguity_check=True)
 
 
 def test_the_other_way_round():
@@ -258,6 +261,7 @@ def test_indices_without_elements_write_nothing():
 def test_what_asarray_makes_of_tensors_and_buffers():
     x = numod.ones(3, requires_grad=True)
     assert numod.asarray(x, copy=True).grad_fn is not None and numod.asarray(x, copy=True).data_ptr() != x.data_ptr() and numod.asarray(x) is x
+    assert not numod.asarray(x, requires_grad=False).requires_grad
     memory = bytearray(8)
     numod.asarray(memory, copy=False)[1] = 1.0
     assert np.frombuffer(memory, dtype=np.float32).tolist() == [0, 1] and numod.asarray(memoryview(memory), dtype=numod.uint8).shape == (8,)

@@ -33,6 +33,12 @@ def test_vmap_gives_gradients_of_each_example() -> None:
     torch.testing.assert_close(w.grad, x.sum(0))
 
 
+def test_vmap_walks_one_graph_for_all_examples() -> None:
+    x = torch.arange(1.0, 4.0).requires_grad_()
+    y = x**2
+    assert vmap(lambda row: torch.autograd.grad(y, x, row)[0])(torch.eye(3)).diag().tolist() == [2, 4, 6]
+
+
 def test_vmap_runs_an_ensemble() -> None:
     models = [torch.nn.Linear(3, 2) for _ in range(4)]
     parameters, buffers = stack_module_state(models)

@@ -72,7 +72,7 @@ def test_over_the_input(name: str) -> None:
 
 
 CALLS: dict[str, tuple[Callable, tuple]] = {
-    "threshold": (lambda F, x: F.threshold(x, threshold=0.1, value=2), (X,)), "threshold of nothing": (lambda F, x: F.threshold(x), (X,)), "gelu tanh": (lambda F, x: F.gelu(x, approximate="tanh"), (X,)), "gelu other": (lambda F, x: F.gelu(x, approximate="x"), (X,)),
+    "threshold": (lambda F, x: F.threshold(x, threshold=0.1, value=2), (X,)), "threshold of integers": (lambda F, x: F.threshold(x, -1.5, 20.7), (np.arange(-3, 3),)), "threshold of nothing": (lambda F, x: F.threshold(x), (X,)), "gelu tanh": (lambda F, x: F.gelu(x, approximate="tanh"), (X,)), "gelu other": (lambda F, x: F.gelu(x, approximate="x"), (X,)),
     "prelu one": (lambda F, x, w: F.prelu(x, w), (X, WEIGHT[:1])), "prelu channels": (lambda F, x, w: F.prelu(x, w), (CUBE, WEIGHT)), "prelu two": (lambda F, x, w: F.prelu(x, w), (X, WEIGHT[:2])), "prelu matrix": (lambda F, x, w: F.prelu(x, w), (X, WEIGHT[:1, None])),
     "prelu dtype": (lambda F, x, w: F.prelu(x, w.float()), (X, WEIGHT)), "rrelu": (lambda F, x: F.rrelu(x), (X,)), "rrelu drawn": (lambda F, x: F.rrelu(x, 0.2, 0.2, True), (X,)), "rrelu bounds": (lambda F, x: F.rrelu(x, 0.5, 0.2), (X,)), "softshrink negative": (lambda F, x: F.softshrink(x, -0.5), (X,)),
     "glu": (lambda F, x: F.glu(x, 0), (X[:4],)), "glu odd": (lambda F, x: F.glu(x, 0), (X,)), "glu scalar": (lambda F, x: F.glu(x), (np.array(1.0),)), "glu empty": (lambda F, x: F.glu(x), (np.zeros((4, 0)),)), "glu dim": (lambda F, x: F.glu(x, 5), (X,)),

@@ -22,7 +22,7 @@ def test_gradients_of_convolutions(ndim, size, weight_size, options):
 def test_sizes_that_do_not_fit_are_refused():
     g, weight = numod.ones(1, 3, 4, 4), numod.ones(3, 2, 3, 3)
     for call, words in (
-        (lambda: nn.grad.conv2d_input((1, 2, 9, 9), weight, g), "expected grad_output of shape"), (lambda: nn.grad.conv2d_weight(numod.ones(1, 2, 6, 5), (3, 2, 3, 3), g), "expected grad_output"),
+        (lambda: nn.functional.grad.conv2d_input((1, 2, 9, 9), weight, g), "expected grad_output of shape"), (lambda: nn.grad.conv2d_weight(numod.ones(1, 2, 6, 5), (3, 2, 3, 3), g), "expected grad_output"),
         (lambda: nn.grad.conv2d_input((1, 3, 6, 6), weight, g), "do not fit"),
     ):
         with pytest.raises(RuntimeError, match=words):

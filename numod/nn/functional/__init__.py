@@ -18,6 +18,7 @@ from .padding import *
 from .pooling import *
 from .vision import *
 
+from .. import grad  # noqa: F401  PyTorch's examples call F.grad.conv2d_input
 from types import FunctionType as _FunctionType
 
 from ...core.forms import checked as _checked

@@ -77,7 +77,6 @@ silu = _activation(t.silu)
 mish = _activation(t.mish)
 hardswish = _activation(t.hardswish)
 hardsigmoid = _activation(t.hardsigmoid)
-threshold = _activation(t.threshold)
 softplus, hardshrink, logsigmoid = (with_out(_activation(row, *rest, inplace=False)) for row, *rest in ((t.softplus, 1.0, 20.0), (t.hardshrink, 0.5), (t.logsigmoid,)))
 softsign, tanhshrink, tanh, sigmoid = (_activation(row, inplace=False) for row in (t.softsign, t.tanhshrink, t.tanh, t.sigmoid))
 
@@ -101,6 +100,11 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         return t.hardtanh(input, *limits)
     apply_into(t.hardtanh, (input, *limits), (input,))
     return input
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """x where it is over `threshold`, otherwise `value`; integers stay integers."""
+    return (f.threshold_ if inplace else f.threshold)(input, threshold, value)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:

@@ -160,11 +160,11 @@ def pad_packed_sequence(
         parts.append(f.pad_constant(part, (0, 0) * len(rest) + (0, steps[0] - count), padding_value))
         offset += count
     parts += [sequence.data.new_full((steps[0], *rest), padding_value) for _ in range(longest - len(steps))]
-    padded = f.stack(parts, 0)
+    padded = f.stack(parts, 0).transpose(0, 1) if batch_first else f.stack(parts, 0)
     lengths = tensor([sum(count > k for count in steps) for k in range(steps[0])], dtype=dtypes.int64)
     if sequence.unsorted_indices is not None:
-        padded, lengths = padded.index_select(1, sequence.unsorted_indices), lengths.index_select(0, sequence.unsorted_indices.cpu())
-    return (padded.transpose(0, 1) if batch_first else padded), lengths
+        padded, lengths = padded.index_select(0 if batch_first else 1, sequence.unsorted_indices), lengths.index_select(0, sequence.unsorted_indices.cpu())
+    return padded, lengths
 
 
 def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right") -> Tensor:
