@@ -17,6 +17,7 @@ from ..device.storage import ForeignStorage
 from ..dtypes import dtype as DType
 from ..formats import layout as Layout, memory_format as MemoryFormat, preserve_format, strided
 from ..ops import table as t
+from ..ops.triangle import band
 from .apply import apply, state, tell_made
 from .resolve import flat, resolved, whole
 from .tensor import Tensor, wrap
@@ -341,8 +342,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None, device: Dev
     for name, size in (("n", n), ("m", m)):
         if size is not None and size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
-    rows, columns = arange(n, device=device).unsqueeze(1), arange(n if m is None else m, device=device)
-    result = (rows == columns).to(dtype or dtypes.get_default_dtype())
+    result = apply(band, (ones(n, n if m is None else m, dtype=dtype, device=device),), (0, 0))
     return result.requires_grad_() if requires_grad else result
 
 

@@ -55,7 +55,11 @@ def setitem(self: Tensor, index: object, value: object) -> None:
     if _is_fill(self, index, value):
         self.masked_fill_(index if index.ndim == self.ndim else reshape(index, (*index.shape, *(1,) * (self.ndim - index.ndim))), value)
         return
-    view, tensors = _basic(self, index)
+    view = _cut_out(self, index if index.__class__ is tuple else (index,))
+    view, tensors = _basic(self, index) if view is None or view is self else (view, {})
+    if not tensors and value.__class__ in (int, float):
+        view.fill_(value)
+        return
     if not isinstance(value, Tensor):  # a float64 tensor keeps the precision of Python numbers
         value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)
     elif any(each.ndim for each in tensors.values()) and value.dtype is not self.dtype and not (value.numel() == 1 and _has_mask(index)):

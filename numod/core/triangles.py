@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
-
 from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim
-from .creation import arange, computed, default_device
-from .elementwise import masked_fill
+from ..ops import triangle as tr
+from .apply import apply
+from .creation import default_device
+from .elementwise import contiguous
 from .reductions import sum as total
-from .shapes import diagonal as _diagonal, movedim, unsqueeze
+from .shapes import diagonal as _diagonal, movedim
 from .tensor import Tensor
 
 BOTH = "tril triu diag diag_embed diagflat trace"
 FUNCTIONS = "tril_indices triu_indices"
 IN_PLACE = "tril triu"
 OUT = "tril triu diag"
-
-
-def _sides(input: Tensor, diagonal: int) -> tuple[Tensor, Tensor]:
-    """(the columns of a matrix, for each row the column of a diagonal), to be compared."""
-    rows, columns = input.shape[-2:]
-    return arange(columns, device=input.device), unsqueeze(arange(diagonal, diagonal + rows, device=input.device), 1)
 
 
 def _expect_matrix(name: str, input: Tensor) -> None:
@@ -36,15 +28,13 @@ def _expect_matrix(name: str, input: Tensor) -> None:
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """Matrices (..., M, N) with 0 above a diagonal."""
     _expect_matrix("tril", input)
-    columns, limits = _sides(input, diagonal)
-    return masked_fill(input, columns > limits, 0)
+    return apply(tr.band, (contiguous(input),), (-input.shape[-2], int(diagonal)))
 
 
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Matrices (..., M, N) with 0 below a diagonal."""
     _expect_matrix("triu", input)
-    columns, limits = _sides(input, diagonal)
-    return masked_fill(input, columns < limits, 0)
+    return apply(tr.band, (contiguous(input),), (int(diagonal), input.shape[-1]))
 
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
@@ -65,7 +55,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     n = input.shape[-1] + abs(offset)
     result = input.new_zeros((*input.shape[:-1], n, n))
     _diagonal(result, offset, -2, -1).copy_(input)
-    return movedim(result, (-2, -1), (first, second)).contiguous()
+    return result if second == ndim - 1 and first == ndim - 2 else movedim(result, (-2, -1), (first, second)).contiguous()
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
@@ -84,18 +74,18 @@ def trace(input: Tensor) -> Tensor:
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """Rows and columns, (2, count), of the elements on and below a diagonal of a (row, col) matrix, row by row."""
-    return _indices("tril_indices", np.tril_indices, row, col, offset, dtype, device)
+    return _indices("tril_indices", row, col, offset, False, dtype, device)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """Rows and columns, (2, count), of the elements on and above a diagonal of a (row, col) matrix, row by row."""
-    return _indices("triu_indices", np.triu_indices, row, col, offset, dtype, device)
+    return _indices("triu_indices", row, col, offset - 1, True, dtype, device)
 
 
-def _indices(name: str, places: Callable, row: int, col: int, offset: int, dtype: DType | None, device: Device | str | None) -> Tensor:
+def _indices(name: str, row: int, col: int, offset: int, upper: bool, dtype: DType | None, device: Device | str | None) -> Tensor:
     for side, size in (("row", row), ("col", col)):
         if size < 0:
             raise RuntimeError(f"{name}: {side} must be non-negative, got {size}")
     if dtype not in (None, dtypes.int32, dtypes.int64):
         raise RuntimeError(f"\"{name}\" not implemented for '{dtype.short}'; the indices are int64 or int32")
-    return computed(np.stack(places(row, offset, col)), dtype or dtypes.int64, default_device() if device is None else Device(device))
+    return apply(tr.triangle, (), (dtype or dtypes.int64, default_device() if device is None else Device(device), row, col, offset, upper))

@@ -327,6 +327,13 @@ def to_bfloat16(x):
 
 
 @scalar
+def elements_of_triangle(rows, columns):
+    """Elements in rows of 1, 2, 3, ... elements, of which no row has more than `columns`; none for less than one row."""
+    few = min(max(rows, 0), columns)
+    return few * (few + 1) // 2 + (max(rows, 0) - few) * columns
+
+
+@scalar
 def window_start(o, n, out, stride, pad, step):
     """The first element of window `o` inside the input; windows with stride 0 divide the input evenly."""
     first = o * stride - pad if stride > 0 else o * n // out

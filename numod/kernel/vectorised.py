@@ -11,7 +11,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ..device.vectors import primitive
-from . import lines
+from . import halves, lines
 from .instructions import Number
 from .vector_math import formulas
 
@@ -46,6 +46,17 @@ def _of_lines(name: str, each: lines.Lines) -> Callable:
     return primitive(name, arguments, functools.partial(lines.emit, each), result="real" if each.joined else "void")
 
 
+def _of_half(name: str, formula: Callable) -> Callable:
+    taken, given = (types.uint16, types.float32) if name.startswith("from") else (types.float32, types.uint16)
+
+    def function(context, x):
+        return given(taken), lambda context, builder, signature, values: formula(builder, values[0])
+
+    return intrinsic(function)
+
+
+for _name, _formula in halves.formulas.items():
+    globals()[_name] = _of_half(_name, _formula)
 for _name, _lines in lines.formulas.items():
     globals()[_name] = _of_lines(_name, _lines)
 for _name, _formula in formulas.items():

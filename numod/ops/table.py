@@ -36,6 +36,7 @@ abs = pointwise("abs", "fabs(x)", integer="x if x >= 0 else -x", dx=lambda g, x:
 add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y, complex=True)
 nonnegative = Formula("nonnegative", "x >= 0", {}, result="bool", complex="x.real >= 0")
 square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x, complex=True)
+cube = pointwise("cube", lambda x: x * x * x, dx=lambda g, x: 3.0 * g * x * x, complex=True)
 reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * out * out, result="float", complex=True)
 pow = pointwise(
     "pow", "power(x, y)", integer="x ** (y if y >= 0 else y & 1) if y >= 0 or x == 1 or x == -1 else 0",

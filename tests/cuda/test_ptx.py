@@ -17,7 +17,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import emit
-from numod.ops import complexes, convolution, ctc, distance, extremum, flip, group_norm, indexing, join, matmul, normalization, pad, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, update
+from numod.ops import complexes, convolution, ctc, distance, extremum, flip, group_norm, indexing, join, matmul, normalization, pad, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, triangle, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -195,6 +195,8 @@ def test_structured_ops(compiled: list[str]) -> None:
     for back in (False, True):
         resample.resample.prepare((on_gpu(7, 5), on_gpu(3, 2, dtype=dtypes.int64), on_gpu(3, 2)), (0, 3, back))
     flip.flip.prepare((on_gpu(7, 5),), (0,))
+    triangle.band.prepare((on_gpu(7, 5),), (0, 2))
+    triangle.triangle.prepare((), (dtypes.int64, on_gpu(1).device, 7, 5, 0, True))
     indexing.bounded.prepare((vector, vector), (0, 5, -100, 1))
     scan.cumsum.prepare((on_gpu(7, 5),), (0,))
     extremum.argmax.prepare((on_gpu(7, 5),), (0, False))

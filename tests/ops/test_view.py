@@ -66,6 +66,7 @@ CASES = {
     "contiguous_already": (lambda x: x.contiguous(), lambda x: x, True),
     "clone": (lambda x: x.mT.clone(), lambda x: x.swapaxes(1, 2), False),
     "flip": (lambda x: x.flip(0, 2), lambda x: np.flip(x, (0, 2)), False),
+    "flip_neighbours": (lambda x: x.flip(2, 1), lambda x: np.flip(x, (1, 2)), False),
     "flip_nothing": (lambda x: x.flip(()), lambda x: x, False),
     "flip_one": (lambda x: numod.flip(x, [-2]), lambda x: np.flip(x, 1), False),
     "roll": (lambda x: x.roll(2, 1), lambda x: np.roll(x, 2, 1), False),

@@ -177,6 +177,7 @@ REFERENCES: dict[str, Case] = {
     "abs": Case(np.abs, **EXACT),
     "add_scaled": Case(lambda x, y, alpha: x + alpha * y, numbers=(3,)),
     "square": Case(np.square, **EXACT),
+    "cube": Case(lambda x: x * x * x, **EXACT),
     "reciprocal": Case(lambda x: 1 / x, **EXACT),
     "pow": Case(np.power, (0.2, -2.0), (3.0, 3.0), points=([0.4, 1.3, 2.1], [1.7, -0.6, 2.5])),
     "floor_divide": Case(floor_divide),

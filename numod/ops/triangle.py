@@ -1,0 +1,82 @@
+"""The part of matrices between two diagonals, and the places in a triangle. A diagonal is the difference of column and row."""
+
+from __future__ import annotations
+
+from .. import dtypes
+from ..device import Layout
+from ..device.layout import layout
+from ..kernel import bind
+from .op import Op, Plan
+
+
+def band_rows(x, out, rows, m, n, low, high):
+    """out (rows, n), of matrices of m rows each, = x where low <= column - row <= high, else 0; a task has a row."""
+    for task in parallel_range(rows):
+        place = int64(task)
+        base, row = place * n, place % m
+        first = min(max(row + low, 0), n)
+        last = min(max(row + high + 1, first), n)
+        for j in range(base, base + first):
+            out[uintp(j)] = 0
+        for j in range(base + first, base + last):
+            out[uintp(j)] = x[uintp(j)]
+        for j in range(base + last, base + n):
+            out[uintp(j)] = 0
+
+
+def band_elements(x, out, rows, m, n, low, high):
+    """The same for GPU threads, one for each element: neighbours read neighbours."""
+    for task in parallel_range(rows * n):
+        place = int64(task)
+        diagonal = place % n - place // n % m
+        out[uintp(place)] = x[uintp(place)] if (diagonal >= low) & (diagonal <= high) else 0
+
+
+def triangle_kernel(out, rows, columns, offset, upper, count):
+    """out (2, count) = the rows and columns of the elements up to the diagonal `offset`, or with `upper` of those beyond it; a task has a row."""
+    for task in parallel_range(rows):
+        row = int64(task)
+        limit = min(max(row + offset + 1, 0), columns)
+        place = elements_of_triangle(offset + row, columns) - elements_of_triangle(offset, columns)
+        place = row * columns - place if upper else place
+        for column in range(limit if upper else 0, columns if upper else limit):
+            out[uintp(place)] = row
+            out[uintp(count + place)] = column
+            place += 1
+
+
+class Band(Op):
+    """Dense matrices (..., M, N) with 0 outside of the diagonals from parameter `low` to `high`; so is the gradient."""
+
+    inputs, parameters, widens = ("x",), ("low", "high"), False
+    gradients = {"x": lambda g, low, high: band.apply((g.contiguous(),), (low, high))}
+
+    def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
+        (x,) = arguments
+        out = layout(tuple(x.shape), x.dtype, x.device)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        m, n = x.shape[-2:]
+        array, kernel = f"{x.storage.name}[]", band_elements if x.device.backend.FLAT else band_rows
+        launch = bind.launcher(x.device, self.name, bind.source_of(kernel), f"{array}, {array}" + 5 * ", int64", x.dtype, x.size)
+        return Plan(out, launch, (x.size // n, m, n, *(min(max(each, -m), n) for each in parameters)))
+
+
+class Triangle(Op):
+    """Places (2, count) of the elements of a matrix up to a diagonal, or with `upper` beyond it, row by row. Parameters: dtype, device, rows, columns, diagonal, `upper`."""
+
+    gradients, differentiable = {}, False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        dtype, device, rows, columns, offset, upper = parameters
+        offset = min(max(offset, -rows - 1), columns)
+        count = sum(min(max(row + offset + 1, 0), columns) for row in range(rows))
+        count = rows * columns - count if upper else count
+        out = layout((2, count), dtype, device)
+        if count == 0:
+            return Plan(out, lambda *_: None)
+        launch = bind.launcher(device, self.name, bind.source_of(triangle_kernel), f"{dtype.storage.name}[]" + 5 * ", int64", dtypes.float64, 2 * count)
+        return Plan(out, launch, (rows, columns, offset, int(upper), count))
+
+
+band, triangle = Band("band"), Triangle("triangle_indices")
