@@ -329,6 +329,8 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
         raise RuntimeError(f"CUDA kernels cannot be compiled here: {error}. Install the compiler with `pip install 'numod[cuda]'`") from error
     finally:
         dispatcher.get_current_device = before
+    if bounds := function.__globals__.get("RESIDENT"):  # threads of a block, and blocks that a multiprocessor should have room for: no more registers than that leaves
+        text = re.sub(r"(\.entry\s+\w+\([^)]*\))", rf"\1\n.maxntid {bounds[0]}, 1, 1\n.minnctapersm {bounds[1]}", text, count=1)
     # a compiler newer than the driver writes a version that the driver refuses, though nothing in the text is new
     target = re.search(r"^\.target sm_(\d+)", text, flags=re.M)[1]
     return re.sub(r"^\.version .*$", f".version {_PTX_VERSIONS.get(target, '7.8')}", text, count=1, flags=re.M)

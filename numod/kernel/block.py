@@ -8,9 +8,10 @@ A block computes a tile of the result, DEPTH steps along the inner dimension at 
   So (ROWS + COLUMNS) / 4 reads feed ROWS * COLUMNS multiply-adds, and neighbouring threads write neighbouring runs of the result.
 - A matrix is read in the order of its memory: neighbouring threads take neighbouring inner indices ("inner"), or neighbouring rows or columns ("outer").
   Lines of shared memory are PAD words longer than the tile, so that threads that write along the inner index do not meet in a bank (4 k mod 32 differs).
-- Local arrays are registers here: every loop over one has constant bounds and is unrolled.
-- ptxas 13.0 for sm_90 gives a product of float32 128 registers a thread and 16.5 KiB shared with the large tile (two blocks on a multiprocessor), 70 and
-  8.5 KiB with the small one; of float64 96 and 17 KiB. Convolutions take 135 to 160 registers. Nothing is spilled, also for sm_75.
+- Local arrays are registers here: every loop over one has constant bounds and is unrolled; the steps of a slice are written out, so that their places
+  in shared memory are part of the instructions. Places in memory are added up (`Operand.jumps`), and what is divided in the loop is multiplied.
+- ptxas 13.0 for sm_90 gives a product of float32 with the large tile 128 registers a thread and 16.5 KiB shared: two blocks on a multiprocessor, to which
+  `RESIDENT` holds it. Of the instructions of a slice 77 % are multiply-adds (512 of 665), of a convolution's 64 % (1 x 1: 77 %).
 Sums run along the inner dimension in order, so that a result does not depend on the grid.
 """
 
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from .scalar import scalar
 
 PAD = 4
+SHORT = 1 << 30  # elements below which places are counted in 32 bits
 
 
 @scalar
@@ -33,6 +35,19 @@ def quotient32(x, y):
 def rest32(x, y):
     """x % y likewise."""
     return int64(uint32(x) % uint32(y))
+
+
+@scalar
+def reciprocal32(y):
+    """The least number above 2^63 / y, for y from 1 to 2^31 - 1: what a division by y in a loop becomes a product with."""
+    return (uint64(1) << uint64(63)) // uint64(y) + uint64(1)
+
+
+@scalar
+def quotient_by(x, reciprocal):
+    """x // y of a number from 0 to 2^31 - 1, where `reciprocal` is that of y: the upper word of a product, as it is less than x / y + 2^-32 and x / y + 1 / y."""
+    twice, mask = uint64(uint32(x)) << uint64(1), uint64(4294967295)
+    return int32((twice * (reciprocal >> uint64(32)) + (twice * (reciprocal & mask) >> uint64(32))) >> uint64(32))
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,11 @@ class Tile:
         """Columns of the tile."""
         return self.across * self.columns
 
+    @property
+    def vector(self) -> int:
+        """Neighbouring columns of a thread, which it reads at once."""
+        return min(self.columns, 4)
+
 
 LARGE, SMALL = Tile(16, 16, 8, 8, 8), Tile(16, 16, 4, 4, 8)  # 128 x 128 and 64 x 64, 256 threads
 TINY = Tile(2, 2, 2, 2, 2)  # for the simulator, where every thread is one of Python's
@@ -67,17 +87,23 @@ TINY = Tile(2, 2, 2, 2, 2)  # for the simulator, where every thread is one of Py
 
 @dataclass(frozen=True)
 class Operand:
-    """How elements of a matrix are read: `value` is element (o, k), o its row (left) or column (right), k its inner index.
+    """How elements of a matrix are read: (o, k) is `array[at + shift]`, o its row (left) or column (right), k its inner index.
 
-    `order` says along which of the two memory runs. `outer` and `inner` name, in order, what depends on o or on k alone and is worth keeping; such
-    numbers fit in 32 bits. `inside` is a further condition without which the element is 0.
+    `order` says along which of the two memory runs. `at` depends on o alone and `shift` on k alone. `jumps` are the distances of neighbours along o and k
+    where they are the same everywhere: places are then only added up. `outer` and `inner` name, in order, what else depends on o or on k alone;
+    `inside` and `joint` on both: a condition without which the element is 0, and a further distance. All fit in 32 bits where `places` do.
     """
 
     order: str
-    value: str
+    array: str
+    at: str
+    shift: str = ""
+    jumps: tuple[str, str] = ("", "")
     outer: dict[str, str] = field(default_factory=dict)
     inner: dict[str, str] = field(default_factory=dict)
     inside: str = ""
+    joint: str = ""
+    places: str = "int32"
 
 
 @dataclass(frozen=True)
@@ -112,15 +138,16 @@ def choose(rows: int, columns: int, batches: int, itemsize: int, simulated: bool
 def source(each: Product, tile: Tile, number: str) -> str:
     """The kernel's text, for elements of type `number`. `SHARED` ends a shared array's declaration as the target says."""
     left, right = _Side("left", each.left, tile, number, tile.height, "rows", "top"), _Side("right", each.right, tile, number, tile.width, "columns", "first")
-    vector = min(tile.columns, 4)
+    bounds = f"RESIDENT = {tile.threads}, 2" if tile == LARGE else ""  # 128 registers a thread
     return f"""
+{bounds}
 def kernel({", ".join(each.arguments)}):
     left = shared_array({2 * tile.depth * left.line}, {number}, SHARED)
     right = shared_array({2 * tile.depth * right.line}, {number}, SHARED)
     totals = cuda.local.array({tile.rows * tile.columns}, {number})
     a, b = cuda.local.array({tile.rows}, {number}), cuda.local.array({tile.columns}, {number})
     zero, thread = {number}(0), int64(cuda.threadIdx.x)
-    row, column = thread // {tile.across} * {tile.rows}, thread % {tile.across} * {vector}
+    row, column = thread // {tile.across} * {tile.rows}, thread % {tile.across} * {tile.vector}
     tiles_down, tiles_across = (rows + {tile.height - 1}) // {tile.height}, (columns + {tile.width - 1}) // {tile.width}
     slices = (inner + {tile.depth - 1}) // {tile.depth}{_block(each.lines, 1)}{_block(left.declare() + right.declare(), 1)}
     for task in range(int64(cuda.blockIdx.x), batches * tiles_down * tiles_across, int64(cuda.gridDim.x)):
@@ -128,22 +155,16 @@ def kernel({", ".join(each.arguments)}):
         top, first = place // tiles_across * {tile.height}, place % tiles_across * {tile.width}{_block(each.batch, 2)}
         for s in range({tile.rows * tile.columns}):
             totals[s] = zero{_block(left.prepare() + right.prepare(), 2)}
-        for turn in range(slices + 1):  # a slice is read while the one before is multiplied
-            half = turn % 2
-            if turn < slices:{_block(left.fetch() + right.fetch(), 4)}
+        for turn in range(int32(slices + 1)):  # a slice is read while the one before is multiplied
+            if turn < slices:
+                steps = int32(min(inner - turn * {tile.depth}, {tile.depth})){_block(left.fetch() + right.fetch(), 4)}
             if turn > 0:
-                for step in range({tile.depth}):
-                    for i in range({tile.rows}):
-                        a[i] = left[uintp(((1 - half) * {tile.depth} + step) * {left.line} + row + i)]
-                    for j in range({tile.columns}):
-                        b[j] = right[uintp(((1 - half) * {tile.depth} + step) * {right.line} + column + j // {vector} * {vector * tile.across} + j % {vector})]
-                    for i in range({tile.rows}):
-                        for j in range({tile.columns}):
-                            totals[i * {tile.columns} + j] += a[i] * b[j]
+                left_from = uintp((turn - 1 & 1) * {tile.depth * left.line} + row)
+                right_from = uintp((turn - 1 & 1) * {tile.depth * right.line} + column){_block(_multiply(tile, left.line, right.line), 4)}
             if turn < slices:{_block(left.put() + right.put(), 4)}
             cuda.syncthreads()
         for j in range({tile.columns}):
-            o = first + column + j // {vector} * {vector * tile.across} + j % {vector}
+            o = first + column + j // {tile.vector} * {tile.vector * tile.across} + j % {tile.vector}
             if o < columns:{_block(_named(each.column), 4)}
                 for s in range({tile.rows}):
                     i, value = top + row + s, totals[s * {tile.columns} + j]
@@ -152,43 +173,61 @@ def kernel({", ".join(each.arguments)}):
 """[1:]
 
 
+def _multiply(tile: Tile, left: int, right: int) -> list[str]:
+    """A slice's steps, written out: in a loop, a quarter of the instructions would be its own."""
+    runs = [f"uintp({j // tile.vector * tile.vector * tile.across + j % tile.vector})" for j in range(tile.columns)]
+    lines = []
+    for step in range(tile.depth):
+        lines += [f"for i in range({tile.rows}):", f"    a[i] = left[left_from + uintp({step * left} + i)]"]
+        lines += [f"b[{j}] = right[right_from + uintp({step * right}) + {run}]" for j, run in enumerate(runs)]
+        lines += [f"for i in range({tile.rows}):", f"    for j in range({tile.columns}):", f"        totals[i * {tile.columns} + j] += a[i] * b[j]"]
+    return lines
+
+
 class _Side:
     """How the threads of a block bring a slice of one matrix into shared memory: each has `slots` of its elements, `step` apart."""
 
     def __init__(self, name: str, operand: Operand, tile: Tile, number: str, size: int, limit: str, origin: str) -> None:
         self.name, self.operand, self.number, self.depth, self.limit, self.origin = name, operand, number, tile.depth, limit, origin
-        self.line, self.along_inner = size + PAD, operand.order == "inner"
+        self.line, self.along_inner, self.size = size + PAD, operand.order == "inner", size
         self.fast = tile.depth if self.along_inner else size  # threads beside each other take these
         self.step, self.slots = tile.threads // self.fast, size * tile.depth // tile.threads
-        self.near = f"thread // {self.fast} + slot * {self.step}" if self.along_inner else f"thread % {self.fast}"
-        self.deep = f"thread % {self.fast}" if self.along_inner else f"thread // {self.fast} + slot * {self.step}"
+        slow = f"thread // {self.fast} + slot * {self.step}"
+        self.near, self.deep = (slow, f"thread % {self.fast}") if self.along_inner else (f"thread % {self.fast}", slow)
+        self.even, self.added = operand.jumps[0 if self.along_inner else 1], operand.jumps[1]  # whether slots are evenly apart, and slices
+        self.kept = self.slots if self.along_inner and not (self.even and not operand.outer) else 1  # slots whose places are kept
         if tile.threads % self.fast or size * tile.depth % tile.threads:
             raise ValueError(f"a block of {tile.threads} threads cannot share a slice of {size} x {tile.depth}")
 
     def declare(self) -> list[str]:
         """Registers for the next slice and for what is kept."""
-        kept = [f"{self.name}_{each} = cuda.local.array({self.slots if self.along_inner else 1}, int32)" for each in self.operand.outer]
-        return [f"{self.name}_held = cuda.local.array({self.slots}, {self.number})", *kept]
+        kept = [f"{self.name}_{each} = cuda.local.array({self.kept}, int32)" for each in self.operand.outer]
+        return [f"{self.name}_held = cuda.local.array({self.slots}, {self.number})", f"{self.name}_at = cuda.local.array({self.kept}, {self.operand.places})", *kept]
 
     def prepare(self) -> list[str]:
         """What does not change along the inner dimension."""
-        if not self.operand.outer:
-            return []
         kept = [f"{self.name}_{each}[slot] = {each}" for each in self.operand.outer]
-        return [f"for slot in range({self.slots if self.along_inner else 1}):", *_indented([f"o = {self.origin} + {self.near}", *_named(self.operand.outer), *kept])]
+        begin = f" + ({self.deep.replace('slot', '0')}) * {self.added}" if self.added else ""
+        found = [f"o = {self.origin} + {self.near}", *_named(self.operand.outer), f"{self.name}_at[slot] = {self.operand.at}{begin}", *kept]
+        return [f"{self.name}_near = int32(min({self.limit} - {self.origin}, {self.size}))", f"for slot in range({self.kept}):", *_indented(found)]
 
     def fetch(self) -> list[str]:
         """Read the slice into registers, 0 where it leaves the matrix."""
-        kept = [f"{each} = int64({self.name}_{each}[{'slot' if self.along_inner else 0}])" for each in self.operand.outer]
-        step = [f"k = turn * {self.depth} + {self.deep}", *_named(self.operand.inner)]
-        inside = f"(o < {self.limit}) & (k < inner)" + (f" & {self.operand.inside}" if self.operand.inside else "")
-        read = [f"o = {self.origin} + {self.near}", *kept, f"{self.name}_held[slot] = {self.operand.value} if {inside} else zero"]
+        place = f"{self.name}_at[{'slot' if self.kept > 1 else 0}]"
+        terms = [place, *([f"slot * {self.step} * {self.even}"] if self.even and self.kept == 1 else []), *(["moved"] if not self.added else [])]
+        terms += [f"({self.operand.joint})"] if self.operand.joint else []
+        kept = [f"{each} = {self.name}_{each}[{'slot' if self.kept > 1 else 0}]" for each in self.operand.outer]
+        inside = f"(int32({self.near}) < {self.name}_near) & (int32({self.deep}) < steps)" + (f" & {self.operand.inside}" if self.operand.inside else "")
+        place = f"uintp({self.operand.places}({' + '.join(terms)}))"
+        read = [*kept, f"{self.name}_held[slot] = {self.operand.array}[{place}] if {inside} else zero"]
+        step = [] if self.added else [f"k = turn * {self.depth} + {self.deep}", *_named(self.operand.inner), f"moved = {self.operand.shift}"]
         loop = f"for slot in range({self.slots}):"
-        return [*step, loop, *_indented(read)] if self.along_inner else [loop, *_indented(step + read)]
+        lines = [*step, loop, *_indented(read)] if self.along_inner else [loop, *_indented(step + read)]
+        return lines + ([f"for slot in range({self.kept}):", f"    {self.name}_at[slot] += {self.depth} * {self.added}"] if self.added else [])
 
     def put(self) -> list[str]:
         """Write the registers to this slice's half of the shared memory."""
-        place = f"(half * {self.depth} + {self.deep}) * {self.line} + {self.near}"
+        place = f"((turn & 1) * {self.depth} + {self.deep}) * {self.line} + {self.near}"
         return [f"for slot in range({self.slots}):", f"    {self.name}[uintp({place})] = {self.name}_held[slot]"]
 
 
@@ -209,68 +248,107 @@ def _block(lines: tuple[str, ...] | list[str], levels: int) -> str:
 _SHAPE = ("batches", "rows", "columns", "inner")
 
 
-def matrices(a_order: str, b_order: str) -> Product:
+def matrices(a_order: str, b_order: str, places: str) -> Product:
     """out (batches, rows, columns) = bias (columns, or none) + a @ b, with any steps. `a_order` and `b_order`: where their memory runs on."""
     steps = ("a_batch", "a_row", "a_column", "b_batch", "b_row", "b_column")
-    left = Operand(a_order, "x[uintp(batch * a_batch + o * a_row + k * a_column)]")
-    right = Operand(b_order, "y[uintp(batch * b_batch + o * b_column + k * b_row)]")
+    left = Operand(a_order, "x", "batch * a_batch + o * a_row", jumps=("a_row", "a_column"), places=places)
+    right = Operand(b_order, "y", "batch * b_batch + o * b_column", jumps=("b_column", "b_row"), places=places)
     store = "out[uintp((batch * rows + i) * columns + o)] = value + added"
     return Product(("x", "y", "out", "bias", *_SHAPE, *steps), left, right, store, {"added": "bias[uintp(o)] if bias.size > 0 else zero"})
 
 
-_SIZES = ("taps = kernel_d * kernel_h * kernel_w", "positions = out_d * out_h * out_w", "places = depth * height * width")
-_ELEMENT = "x[uintp(((image * groups + group) * channels + channel) * places + ((at_d + tap_d) * height + at_h + tap_h) * width + at_w + tap_w)]"
-_WITHIN = "(at_d + tap_d >= 0) & (at_d + tap_d < depth) & (at_h + tap_h >= 0) & (at_h + tap_h < height) & (at_w + tap_w >= 0) & (at_w + tap_w < width)"
+class _Geometry:
+    """Texts about the numbers of a convolution that its products have in common. Of the dimensions d, h and w those that do nothing are left out.
+
+    `moves`: where the kernel has several taps, or hangs over; `spans` and `extends`: where there are several outputs, or inputs.
+    """
+
+    def __init__(self, sizes: dict[str, int]) -> None:
+        self.names = (*_SHAPE, *sizes)
+        self.moves = [c for c in "dhw" if sizes[f"kernel_{c}"] > 1 or sizes[f"pad_{c}"] > 0]
+        self.spans = [c for c in "dhw" if c in self.moves or sizes[f"out_{c}"] > 1]
+        self.extends = [c for c in "dhw" if c in self.moves or sizes[_SIZES[c]] > 1]
+        self.strided = [c for c in self.extends if sizes[f"stride_{c}"] > 1]
+        self.lines = ("taps = kernel_d * kernel_h * kernel_w", "positions = out_d * out_h * out_w", "places = depth * height * width")
+        divisors = ["taps", *(f"{name}_{c}" for c in "dhw" for name in ("kernel", "stride", "out")), *_SIZES.values()]
+        self.lines += tuple(f"by_{each} = reciprocal32({each})" for each in divisors)
+
+    def tap(self, index: str, channel: str) -> dict[str, str]:
+        """Of an element of a patch: its channel, and its shift from the first tap."""
+        return _split(index, channel, {c: f"kernel_{c}" for c in self.moves}, "tap", "* step_{}")
+
+    def patch(self, index: str) -> dict[str, str]:
+        """Of an output position: its image, and the input element under the kernel's first tap."""
+        return _split(index, "image", {c: f"out_{c}" for c in self.spans}, "at", "* stride_{0} - pad_{0}")
+
+    def within(self) -> str:
+        """Whether a tap is on the input: an index less than 0 is a great one without its sign."""
+        return "".join(f" & (uint32(at_{c} + tap_{c}) < uint32({_SIZES[c]}))" for c in self.moves)[3:]
+
+    @staticmethod
+    def input(name: str, letters: list[str]) -> str:
+        """The distance of an input element from the first of its channel."""
+        return " + ".join({"d": f"{name}_d * height * width", "h": f"{name}_h * width", "w": f"{name}_w"}[c] for c in letters) or "0"
+
+    @staticmethod
+    def output(terms: dict[str, str]) -> str:
+        """The distance of an output from the first of its feature, by its places along some dimensions."""
+        return " + ".join({"d": "({}) * out_h * out_w", "h": "({}) * out_w", "w": "{}"}[c].format(term) for c, term in terms.items()) or "0"
 
 
-def _tap(index: str, channel: str) -> dict[str, str]:
-    """Of an element of a patch: its channel, and its shift from the first tap."""
-    return {
-        channel: f"quotient32({index}, taps)", "tap_w": f"rest32({index}, kernel_w) * step_w", "tap_h": f"rest32(quotient32({index}, kernel_w), kernel_h) * step_h",
-        "tap_d": f"quotient32(rest32({index}, taps), kernel_w * kernel_h) * step_d",
-    }  # fmt: skip
+_SIZES = {"d": "depth", "h": "height", "w": "width"}
 
 
-def _patch(index: str) -> dict[str, str]:
-    """Of an output position: its image, and the input element under the kernel's first tap."""
-    return {
-        "image": f"quotient32({index}, positions)", "at_w": f"rest32({index}, out_w) * stride_w - pad_w",
-        "at_h": f"rest32(quotient32({index}, out_w), out_h) * stride_h - pad_h", "at_d": f"quotient32(rest32({index}, positions), out_w * out_h) * stride_d - pad_d",
-    }  # fmt: skip
+def _split(index: str, last: str, sizes: dict[str, str], name: str, then: str) -> dict[str, str]:
+    """What an index says along each dimension, from the innermost on, and in `last` the quotient that is left."""
+    found, rest = {}, index
+    for c in reversed(sizes):
+        found[f"over_{c}"] = f"quotient_by({rest}, by_{sizes[c]})"
+        found[f"{name}_{c}"] = f"int32(({rest} - over_{c} * {sizes[c]}) {then.format(c)})"
+        rest = f"over_{c}"
+    return {**found, last: f"int32({rest})"}
 
 
-def convolution(geometry: tuple[str, ...]) -> Product:
+def convolution(sizes: dict[str, int]) -> Product:
     """out = weight (features, channels * taps) @ patches (channels * taps, images * positions), a product for each group."""
-    left = Operand("inner", "weight[uintp((batch * features + o) * inner + k)]")
-    right = Operand("outer", _ELEMENT, _patch("o"), _tap("k", "channel"), _WITHIN)
+    of = _Geometry(sizes)
+    left = Operand("inner", "weight", "(batch * features + o) * inner", jumps=("inner", "1"))
+    at = f"(image * groups + group) * channels * places + {of.input('at', of.spans)}"
+    if of.moves:
+        right = Operand("outer", "x", at, f"channel * places + {of.input('tap', of.moves)}", outer=of.patch("o"), inner=of.tap("k", "channel"), inside=of.within())
+    else:
+        right = Operand("outer", "x", at, jumps=("", "places"), outer=of.patch("o"))
     column = {"image": "quotient32(o, positions)", "target": "(image * groups + group) * features * positions + o - image * positions"}
-    return Product(("x", "weight", "out", *_SHAPE, *geometry), left, right, "out[uintp(target + i * positions)] = value", column, ("group = batch",), _SIZES)
+    return Product(("x", "weight", "out", *of.names), left, right, "out[uintp(target + i * positions)] = value", column, ("group = batch",), of.lines)
 
 
-def convolution_input(geometry: tuple[str, ...]) -> Product:
+def convolution_input(sizes: dict[str, int]) -> Product:
     """out = weight turned (channels, features * taps) @ g at the outputs that a tap leads to (features * taps, images * input places), for each group."""
-    left = Operand(
-        "inner", "weight[uintp(((group * features + feature) * channels + o) * taps + tap)]", {}, {"feature": "quotient32(k, taps)", "tap": "k - feature * taps"}
-    )  # fmt: skip
-    place = {
-        "image": "quotient32(o, places)", "at_w": "rest32(o, width) + pad_w", "at_h": "rest32(quotient32(o, width), height) + pad_h",
-        "at_d": "quotient32(rest32(o, places), width * height) + pad_d",
-    }  # fmt: skip
-    shift = {each: f"max(at_{each[-1]} - tap_{each[-1]}, 0)" for each in ("from_d", "from_h", "from_w")}
-    value = "g[uintp(((image * groups + group) * features + feature) * positions + (TO_d * out_h + TO_h) * out_w + TO_w)]"
-    inside = " & ".join(f"(at_{c} >= tap_{c}) & (rest32(FROM_{c}, stride_{c}) == 0) & (TO_{c} < out_{c})" for c in "dhw")
-    for c in "dhw":
-        value, inside = (text.replace(f"TO_{c}", f"quotient32(FROM_{c}, stride_{c})").replace(f"FROM_{c}", shift[f"from_{c}"]) for text in (value, inside))
-    right = Operand("outer", value, place, _tap("k", "feature"), inside)
+    of = _Geometry(sizes)
+    places = _split("o", "image", {c: _SIZES[c] for c in of.extends}, "at", "+ pad_{}")
+    taps = {"feature": "quotient_by(k, by_taps)", "tap": "k - feature * taps"}
+    left = Operand("inner", "weight", "(group * features * channels + o) * taps", "feature * channels * taps + tap", ("taps", ""), inner=taps)
+    even, moved = [c for c in of.extends if c not in of.strided], [c for c in of.moves if c not in of.strided]
+    at = f"(image * groups + group) * features * positions + {of.output({c: f'at_{c}' for c in even})}"
+    shift = f"feature * positions - ({of.output({c: f'tap_{c}' for c in moved})})"
+    from_ = {c: f"at_{c} - tap_{c}" if c in of.moves else f"at_{c}" for c in of.extends}
+    found = {c: f"quotient_by(max({from_[c]}, 0), by_stride_{c})" for c in of.strided}
+    inside = [f"(uint32({from_[c]}) < uint32(out_{c}))" for c in moved]
+    inside += [f"({from_[c]} == {found[c]} * stride_{c}) & ({found[c]} < out_{c})" for c in of.strided]
+    joint = of.output(found) if found else ""
+    right = Operand("outer", "g", at, shift, outer=places, inner=of.tap("k", "feature"), inside=" & ".join(inside), joint=joint)
     column = {"image": "quotient32(o, places)", "target": "(image * groups + group) * channels * places + o - image * places"}
-    return Product(("g", "weight", "out", *_SHAPE, *geometry), left, right, "out[uintp(target + i * places)] = value", column, ("group = batch",), _SIZES)
+    return Product(("g", "weight", "out", *of.names), left, right, "out[uintp(target + i * places)] = value", column, ("group = batch",), of.lines)
 
 
-def convolution_weight(geometry: tuple[str, ...]) -> Product:
+def convolution_weight(sizes: dict[str, int]) -> Product:
     """out (parts, groups, features, channels * taps) = g (features, images * positions) @ patches turned; each part has a run of `inner` positions."""
-    here, valid = "part * inner + k", "(part * inner + k < images * positions)"
-    spot = {"image": f"quotient32({here}, positions)", "position": f"{here} - image * positions"}
-    left = Operand("inner", "g[uintp(((image * groups + group) * features + o) * positions + position)]", {}, spot, valid)
-    right = Operand("inner", _ELEMENT, _tap("o", "channel"), _patch(here), f"{valid} & {_WITHIN}")
+    of, here, valid = _Geometry(sizes), "part * inner + k", "(part * inner + k < images * positions)"
+    spot = {"over": f"int32({here})", "image": "quotient_by(over, by_positions)", "position": "over - image * positions"}
+    left = Operand("inner", "g", "o * positions", "(image * groups + group) * features * positions + position", ("positions", ""), inner=spot, inside=valid)
+    shift = f"(image * groups + group) * channels * places + {of.input('at', of.spans)}"
+    inside = " & ".join(each for each in (valid, of.within()) if each)
+    right = Operand("inner", "x", f"channel * places + {of.input('tap', of.moves)}", shift, outer=of.tap("o", "channel"), inner={"here": f"int32({here})", **of.patch("here")}, inside=inside)
     store = "out[uintp((batch * rows + i) * columns + o)] = value"
-    return Product(("g", "x", "out", *_SHAPE, *geometry), left, right, store, {}, ("part, group = batch // groups, batch % groups",), _SIZES)
+    lines = (*of.lines, "by_positions = reciprocal32(positions)")
+    return Product(("g", "x", "out", *of.names), left, right, store, {}, ("part, group = batch // groups, batch % groups",), lines)

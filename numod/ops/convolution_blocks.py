@@ -9,13 +9,12 @@ from ..device import Layout
 from ..kernel import bind, block
 from .convolution_direct import GEOMETRY
 
-_SHORT = 1 << 30  # elements below which places are counted in 32 bits
 _BUSY, _RUN = 264, 512  # blocks that keep a GPU's multiprocessors at work (an H200 has 132), and positions that a block sums at least
 
 
 def fits(x: tuple, result: tuple) -> bool:
     """Whether these kernels can count the elements of tensors of these shapes."""
-    return 0 not in result and max(prod(x), prod(result)) < _SHORT
+    return 0 not in result and max(prod(x), prod(result)) < block.SHORT
 
 
 def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tuple]:
@@ -37,7 +36,7 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
         inner = -(-inner // parts)
     constants = (parts * groups, rows, columns, inner, *numbers)
     signature = ", ".join([f"{number}[]"] * 3 + ["int64"] * len(constants))
-    source = block.source(getattr(block, name)(GEOMETRY), tile, number)
+    source = block.source(getattr(block, name)(dict(zip(GEOMETRY, numbers))), tile, number)
     team = block.tiles(tile, parts * groups, rows, columns), tile.threads
     run = bind.launcher(out.device, f"{name}_blocks", source, signature, out.dtype, parts * groups * rows * columns * inner // 4, team=team)
     return (run, constants) if parts == 1 else (_in_parts(run, constants, out, parts), ())

@@ -80,7 +80,9 @@ def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
     constants = (batches, rows, columns, inner, a_batch, *a.strides[-2:], b_batch, *b.strides[-2:])
     signature = ", ".join([f"{number}[]"] * 4 + ["int64"] * len(constants))
     team = block.tiles(tile, batches, rows, columns), tile.threads
-    run = bind.launcher(a.device, f"{name}_blocks", block.source(block.matrices(*orders), tile, number), signature, a.dtype, batches * rows * columns * inner // 4, team=team)
+    most = max(batches * a_batch + rows * a.strides[-2] + inner * a.strides[-1], batches * b_batch + inner * b.strides[-2] + columns * b.strides[-1])
+    product = block.matrices(*orders, "int32" if most < block.SHORT else "int64")
+    run = bind.launcher(a.device, f"{name}_blocks", block.source(product, tile, number), signature, a.dtype, batches * rows * columns * inner // 4, team=team)
     return run, (a.device.empty(0, a.storage), *constants)
 
 
