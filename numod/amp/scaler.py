@@ -5,7 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 
+from .. import dtypes
 from ..autograd import no_grad
+from ..core.creation import full
+from ..core.functions import stack
 from ..core.tensor import Tensor
 from ..cuda import is_available
 
@@ -15,6 +18,8 @@ class GradScaler:
 
     `update` multiplies the scale by `backoff_factor` after such a step, and by `growth_factor` after `growth_interval` others in a row. With
     `enabled=False` it does nothing but call `optimizer.step()`; so it is, with a warning, for CUDA where there is none.
+
+    The scale and the count of steps are tensors on the device of the first outputs, so that a compiled step changes them as any others.
     """
 
     def __init__(
@@ -28,7 +33,8 @@ class GradScaler:
             raise AssertionError("The growth factor must be > 1.0.")
         if enabled and backoff_factor >= 1.0:
             raise AssertionError("The backoff factor must be < 1.0.")
-        self._enabled, self._scale, self._growth_tracker, self._in_use = enabled, float(init_scale), 0, False
+        self._enabled, self._scale, self._growth_tracker = enabled, None, None
+        self._init_scale, self._init_growth_tracker = float(init_scale), 0
         self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
         self._found: dict[int, bool] = {}  # id of an optimizer whose gradients are unscaled -> whether all were finite
         self._stepped: set[int] = set()
@@ -38,8 +44,10 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            self._in_use = True
-            return outputs * self._scale
+            if self._scale is None:
+                self._scale = full((), self._init_scale, dtype=dtypes.float32, device=outputs.device)
+                self._growth_tracker = full((), self._init_growth_tracker, dtype=dtypes.int32, device=outputs.device)
+            return outputs * self._scale.to(outputs.device)
         if isinstance(outputs, Mapping):
             return type(outputs)((key, self.scale(value)) for key, value in outputs.items())
         if isinstance(outputs, Iterable):
@@ -58,9 +66,11 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         gradients = [each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
         with no_grad():
+            finite = [each.isfinite().all().to(self._scale.device) for each in gradients]
+            self._found[id(optimizer)] = not finite or stack(finite).all()._observe()
+            factor = self._scale.double().reciprocal().float()
             for each in gradients:
-                each.mul_(1.0 / self._scale)
-        self._found[id(optimizer)] = all(bool(each.isfinite().all()) for each in gradients)
+                each.mul_(factor.to(each.device))
 
     def step(self, optimizer: object, *args: object, **kwargs: object) -> object:
         """`optimizer.step(...)`, after unscaling if that was not done yet, unless a gradient is not finite."""
@@ -82,30 +92,35 @@ class GradScaler:
             return
         self._check_in_use("update")
         if new_scale is not None:
-            self._scale = float(new_scale)
+            self._scale.fill_(new_scale)
         elif not self._found:
             raise AssertionError("No inf checks were recorded prior to update.")
         elif not all(self._found.values()):
-            self._scale, self._growth_tracker = self._scale * self._backoff_factor, 0
+            self._scale.mul_(self._backoff_factor)
+            self._growth_tracker.zero_()
         else:
             self._grow()
         self._found.clear()
         self._stepped.clear()
 
     def _grow(self) -> None:
-        self._growth_tracker += 1
-        if self._growth_tracker == self._growth_interval:
-            self._scale, self._growth_tracker = self._scale * self._growth_factor, 0
+        """Count a step, and after an interval of them grow, unless that overflows."""
+        self._growth_tracker.add_(1)
+        due, grown = self._growth_tracker == self._growth_interval, self._scale * self._growth_factor
+        self._scale.copy_(grown.where(due & grown.isfinite(), self._scale))
+        self._growth_tracker.masked_fill_(due, 0)
 
     def _check_in_use(self, what: str) -> None:
-        if not self._in_use:
+        if self._scale is None:
             raise AssertionError(
                 f"Attempted {what} but _scale is None.  This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
             )
 
     def get_scale(self) -> float:
         """The scale; 1.0 if not enabled."""
-        return self._scale if self._enabled else 1.0
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale.item()
 
     def is_enabled(self) -> bool:
         """Whether it scales."""
@@ -113,8 +128,10 @@ class GradScaler:
 
     def state_dict(self) -> dict:
         """The scale, its rules, and the steps since it last changed; empty if not enabled."""
-        names = {"scale": "_scale", "growth_factor": "_growth_factor", "backoff_factor": "_backoff_factor", "growth_interval": "_growth_interval"}
-        return {name: getattr(self, own) for name, own in (names | {"_growth_tracker": "_growth_tracker"}).items()} if self._enabled else {}
+        if not self._enabled:
+            return {}
+        rules = {name: getattr(self, f"_{name}") for name in ("growth_factor", "backoff_factor", "growth_interval")}
+        return {"scale": self.get_scale(), **rules, "_growth_tracker": self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()}
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Continue as the scaler whose state this is. Raises RuntimeError for that of one not enabled."""
@@ -122,5 +139,9 @@ class GradScaler:
             return
         if not state_dict:
             raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
-        for name, value in state_dict.items():
-            setattr(self, f"_{name.lstrip('_')}", value)
+        for name in ("growth_factor", "backoff_factor", "growth_interval"):
+            setattr(self, f"_{name}", state_dict[name])
+        self._init_scale, self._init_growth_tracker = state_dict["scale"], state_dict["_growth_tracker"]
+        if self._scale is not None:
+            self._scale.fill_(self._init_scale)
+            self._growth_tracker.fill_(self._init_growth_tracker)

@@ -140,7 +140,7 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
     The short form of `apply_into` for ops that know which inputs they write and are never recorded. A recorded program asks for the numbers
     again at every run.
     """
-    values = numbers()
+    values = _asked(numbers) if listeners else numbers()
     for first in range(0, len(members), op.together):
         tensors = [each for member in members[first : first + op.together] for each in member]
         layouts = [each._layout for each in tensors]
@@ -161,6 +161,15 @@ def apply_updates(op: Update, members: list[tuple[Tensor, ...]], numbers: Callab
     if listeners:
         written = tuple(member[k] for member in members for k in op.positions)
         _tell(op, tuple(each for member in members for each in member), (numbers, len(members), values), written, True)
+
+
+def _asked(numbers: Callable[[], tuple]) -> tuple:
+    """An update's numbers, while listeners know that tensors which are read (rates, say) are read again at every run."""
+    _tell_of("asks", True)
+    try:
+        return numbers()
+    finally:
+        _tell_of("asks", False)
 
 
 def _holds_complex(arguments: Sequence) -> bool:

@@ -201,9 +201,11 @@ def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...]) -> dict[in
 
 
 def _settings(entries: list[guards.Entry]) -> list[dict]:
-    """The numbers in the groups of all optimizers that the function reaches. Programs read them anew at every run, but do not write them."""
+    """The numbers, and the identity of tensors, in the groups of all optimizers that the function reaches. Programs read them anew at every run, but do not write them."""
     optimizers = [thing for _, kind, thing in entries if kind == "is" and hasattr(thing, "param_groups")]
-    return [{key: each for key, each in group.items() if isinstance(each, (bool, int, float, tuple))} for each in optimizers for group in each.param_groups]
+    numbers = lambda group: {key: each for key, each in group.items() if isinstance(each, (bool, int, float, tuple))}  # noqa: E731
+    tensors = lambda group: {f"{key}, a tensor": id(each) for key, each in group.items() if isinstance(each, Tensor)}  # noqa: E731
+    return [numbers(group) | tensors(group) for each in optimizers for group in each.param_groups]
 
 
 def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any) -> tuple[int, list[Value], list[Tensor | int], tuple] | None:

@@ -158,6 +158,7 @@ class Recorder:
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
         self.copies: dict[int, tuple[int, str]] = {}  # storages that stand for views of others: of which, and where they were made
         self.stale: dict[int, str] = {}  # those of them that are no longer like the view, for one of the two was written to
+        self.asking, self.asked = False, []  # whether an update's numbers are asked for, which every run does; tensors that were read for them
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
         self.restarted = False  # whether a random stream was begun anew
         self.made_state = False  # whether an optimizer began its state in the recorded step
@@ -206,8 +207,18 @@ class Recorder:
 
     def observe(self, tensor: Tensor, value: float | int | bool) -> None:
         """The library looked at a value."""
-        if get_ident() == self.thread:
+        if get_ident() != self.thread:
+            return
+        if self.asking:
+            self.asked.append((tensor, line()))
+            self.confused |= any(tensor._storage is self.alive[each.number]._storage for each in self.program.inputs)
+        else:
             self.program.steps.append(Check(self._known(tensor), value, line()))
+
+    def asks(self, asking: bool) -> None:
+        """An optimizer is asked for a step's numbers, before and after."""
+        if get_ident() == self.thread:
+            self.asking = asking
 
     def read(self, tensor: Tensor, method: str) -> Later | None:
         """A method of a tensor gives Python its values: what takes their place, if they can be read after the run."""
@@ -220,7 +231,7 @@ class Recorder:
 
     def refuse(self, what: str, where: str = "") -> None:
         """Python reads a value."""
-        if get_ident() != self.thread:
+        if get_ident() != self.thread or self.asking:
             return
         self.refused = True
         if not self.patient:
@@ -311,6 +322,7 @@ class Recorder:
     def finish(self, outputs: Any) -> Program:
         """The program, with its results and the gradients it leaves on tensors that existed before."""
         program = self.program
+        self._refuse_asked()
         for value, tensor in [*program.held.items(), *((v, self.alive[v.number]) for v in program.inputs)]:
             if self.places[value.number] != _place(tensor):
                 shape = tuple(program.layouts[value].shape)
@@ -322,6 +334,13 @@ class Recorder:
         memory = [self.places[each.number][0] for each in program.inputs]
         program.shared = [memory.index(each) for each in memory]
         return program
+
+    def _refuse_asked(self) -> None:
+        """Raise if a tensor that gives an update its numbers is made or written here: runs ask for them before they begin."""
+        written = {id(self.alive[each.number]._storage) for step in self.program.steps if isinstance(step, Step) and step.in_place for each in step.results}
+        for tensor, where in self.asked:
+            if id(tensor._storage) in written | self.made_here:
+                raise RuntimeError(f"trace: {where} takes a step with a rate that the function computes, which a recorded program cannot repeat; set the rate outside")
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""

@@ -540,3 +540,61 @@ def test_gradients_of_each_example_are_recorded() -> None:
     for k in range(3):
         p, x = numod.full((2,), float(k)), numod.arange(6.0).reshape(3, 2)
         assert equal(function(p, x), 2 * p * x * x)
+
+
+def _taken(group: dict, rate: numod.Tensor) -> None:
+    group["lr"] = rate
+
+
+def _made(group: dict, rate: numod.Tensor) -> None:
+    group["lr"] = rate * 2
+
+
+def _written(group: dict, rate: numod.Tensor) -> None:
+    group["lr"].mul_(0.5)
+
+
+@pytest.mark.parametrize(("change", "refusal"), [(_taken, None), (_made, "a setting of an optimizer's param_groups changes"), (_written, "a rate that the function computes")])
+def test_rates_that_are_tensors_are_those_of_the_moment(change: Callable, refusal: str | None) -> None:
+    rates = numod.tensor([0.1, 0.2])
+
+    def run(wrap: Callable) -> list:
+        weight, found = nn.Parameter(numod.ones(2)), []
+        optimizer = numod.optim.SGD([weight], lr=rates[0].clone())
+
+        def step(rate: numod.Tensor) -> None:
+            weight.grad = numod.ones(2)
+            change(optimizer.param_groups[0], rate)
+            optimizer.step()
+
+        step = wrap(step)
+        for k in range(6):
+            step(rates[k // 3])
+            found.append(weight.tolist())
+        return found
+
+    if refusal is None:
+        assert run(compile) == run(lambda step: step)
+    else:
+        with pytest.raises(RuntimeError, match=refusal):
+            run(compile)
+
+
+def test_a_step_with_infinite_gradients_is_left_out_and_the_scale_goes_down() -> None:
+    def run(wrap: Callable) -> list:
+        weight, scaler, found = nn.Parameter(numod.ones(2)), numod.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3), []
+        optimizer = numod.optim.SGD([weight], lr=0.1, momentum=0.9)
+
+        def step(x: numod.Tensor) -> None:
+            optimizer.zero_grad()
+            scaler.scale((weight * x).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        step = wrap(step)
+        for k in range(9):
+            step(numod.full((2,), float("inf") if k in (4, 6) else 1.0 + k))
+            found.append([weight.tolist(), weight.grad.tolist(), scaler.get_scale()])
+        return found
+
+    assert run(compile) == run(lambda step: step)

@@ -47,6 +47,25 @@ def adversarial() -> tuple:
 
 
 @case
+def loss_scaling_with_a_rate_that_is_a_tensor() -> tuple:
+    model, scaler = network(4, 8, 3), torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=torch.tensor(0.1), momentum=0.9)
+    scaler.scale(torch.ones(()))  # makes the scale
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        return scaler.scale(loss.detach())
+
+    return step, lambda turn: (torch.randn(5, 4), torch.randint(0, 3, (5,))), [*model.parameters()]
+
+
+@case
 def policy() -> tuple:
     body, actor, critic = nn.Linear(4, 8), nn.Linear(8, 3), nn.Linear(8, 1)
     weights = [*body.parameters(), *actor.parameters(), *critic.parameters()]
