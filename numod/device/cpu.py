@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from . import byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, threads, tiles, vectors, weighing
+from . import byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, threads, tiles, vectors, weighing, winograd
 from .signature import numba_types
 
 empty = host_memory.empty
@@ -88,7 +88,7 @@ def namespace() -> dict[str, object]:
 
     names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64", "complex64", "complex128")}
     return {
-        **names, **_bit_views(), **_views(), **tiles.functions(), **byte_tiles.functions(), **dots.functions(), **extremes.functions(), **lines.functions(), **weighing.functions(),
+        **names, **_bit_views(), **_views(), **tiles.functions(), **byte_tiles.functions(), **dots.functions(), **extremes.functions(), **lines.functions(), **weighing.functions(), **winograd.functions(),
         "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(),
         "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),
     }  # fmt: skip

@@ -196,16 +196,5 @@ def _emit_copy_rows(rows, w, x, out):
 
 
 def _emit_turn(w, source, step, target, target_step, held=None):
-    """Rounds that exchange ever larger blocks across the diagonal of pairs of lines."""
-    lanes, block = range(w.lanes), 1
-    lines = [w.load(source, (step, w.within(k, held))) for k in lanes]
-    while block < w.lanes:
-        low = [k if k // block % 2 == 0 else w.lanes + k - block for k in lanes]  # of a pair: its even blocks side by side
-        high = [k + block if k // block % 2 == 0 else w.lanes + k for k in lanes]
-        for k in lanes:
-            if k // block % 2 == 0:
-                pair = lines[k], lines[k + block]
-                lines[k], lines[k + block] = (w.shuffle(*pair, order) for order in (low, high))
-        block *= 2
-    for k, value in zip(lanes, lines):
+    for k, value in enumerate(w.turned([w.load(source, (step, w.within(k, held))) for k in range(w.lanes)])):
         w.store(value, target, (target_step, k))

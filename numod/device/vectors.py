@@ -175,6 +175,19 @@ class Writer:
             vectors = [self.shuffle(a, b, list(range(0, 2 * self.lanes, 2))) for a, b in zip(vectors[::2], vectors[1::2])]
         return vectors[0]
 
+    def turned(self, lines: list) -> list:
+        """A transposed square of as many vectors as each has lanes, by rounds that exchange ever larger blocks across the diagonal of pairs of lines."""
+        lines, lanes, block = list(lines), range(self.lanes), 1
+        while block < self.lanes:
+            low = [k if k // block % 2 == 0 else self.lanes + k - block for k in lanes]  # of a pair: its even blocks side by side
+            high = [k + block if k // block % 2 == 0 else self.lanes + k for k in lanes]
+            for k in lanes:
+                if k // block % 2 == 0:
+                    pair = lines[k], lines[k + block]
+                    lines[k], lines[k + block] = (self.shuffle(*pair, order) for order in (low, high))
+            block *= 2
+        return lines
+
     def across(self, join: Callable, vector: object) -> object:
         """All lanes joined to one element, by halves."""
         width = self.lanes

@@ -23,7 +23,7 @@ from functools import cache
 
 from ..dtypes import dtype as DType
 from . import build as builder
-from . import bessel, block, complexes, direct, grid, panels, planes, scalar, special, teams  # noqa: F401  the others add their functions to those of scalar
+from . import bessel, block, complexes, direct, grid, panels, planes, scalar, special, teams, winograd  # noqa: F401  the others add their functions to those of scalar
 from .divide import divided
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` return integers, which cannot hold an infinity

@@ -100,8 +100,9 @@ def test_gradients_by_differences_to_second_order():
     assert gradcheck(convolve, (x, weight)) and gradgradcheck(convolve, (x, weight))
 
 
-def test_threads_change_no_bit_of_forward_and_input():
-    x, weight = numod.randn(4, 16, 30, 30, requires_grad=True), numod.randn(24, 16, 3, 3)
+@pytest.mark.parametrize("features", [24, 32])  # by sums, and by Winograd's method
+def test_threads_change_no_bit_of_forward_and_input(features):
+    x, weight = numod.randn(4, 16, 30, 30, requires_grad=True), numod.randn(features, 16, 3, 3)
     before, found = numod.get_num_threads(), []
     try:
         for count in (1, 2):
@@ -164,3 +165,65 @@ def test_no_channels_give_the_bias():
         assert out.shape == (1, 4, 6, 6) and (out == 1).all()
     out.sum().backward()
     assert x.grad.shape == x.shape and weight.grad.shape == weight.shape and (bias.grad == 36).all()
+
+
+WINOGRAD = [  # x, features, padding of convolutions by Winograd's method: odd sizes, tasks that end within an image, weights transformed after the tiles
+    ((2, 32, 17, 15), 48, (1, 0)),
+    ((3, 64, 9, 14), 32, (2, 1)),
+    ((2, 176, 7, 8), 192, (1, 1)),
+    ((9, 256, 6, 6), 32, (0, 2)),
+]
+
+
+def _by_winograd(x_shape, features, padding, seed=0, draw="standard_normal"):
+    """float32 (x, weight, g) of a convolution, checked to be one by Winograd's method."""
+    from numod.ops.convolution import _by_winograd, convolution
+
+    rng, weight_shape, parameters = np.random.default_rng(seed), (features, x_shape[1], 3, 3), ((1, 1), padding, (1, 1), 1, None)
+    x, weight = (getattr(rng, draw)(shape).astype("float32") for shape in (x_shape, weight_shape))
+    given = [numod.tensor(each)._layout for each in (x, weight)]
+    out = convolution.prepare(tuple(given), parameters).layout
+    assert all(_by_winograd(each, x_shape, weight_shape, parameters[:4]) for each in (out, given[0]))
+    return x, weight, getattr(rng, draw)(tuple(out.shape)).astype("float32")
+
+
+def _results(x, weight, g, padding, dtype):
+    """(out, dx) in a dtype."""
+    x, weight, g = (numod.tensor(each, dtype=dtype, requires_grad=k == 0) for k, each in enumerate((x, weight, g)))
+    out = F.conv2d(x, weight, None, 1, padding)
+    out.backward(g)
+    return out.detach().numpy(), x.grad.numpy()
+
+
+@pytest.mark.parametrize("draw", ["standard_normal", "random"])
+@pytest.mark.parametrize(("x_shape", "features", "padding"), WINOGRAD)
+def test_winograd_is_as_exact_as_sums(x_shape, features, padding, draw):
+    given = _by_winograd(x_shape, features, padding, 1, draw)
+    exact = _reference(*(each.astype("float64") for each in given[:2]), (1, 1), padding, (1, 1), 1), _results(*given, padding, numod.float64)[1]
+    for found, expected in zip(_results(*given, padding, numod.float32), exact):
+        error = np.abs(found - expected) / np.sqrt((expected**2).mean())
+        assert np.sqrt((error**2).mean()) < 2.8e-7 and error.max() < 2e-6  # PyTorch's sums: 2.3e-7 and 1.8e-6
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1.5e38])
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_winograd_spreads_nothing_that_is_not_finite(value):
+    for planted, (x_shape, features, padding) in enumerate(WINOGRAD[:3]):  # in x, weight and g
+        given = _by_winograd(x_shape, features, padding)
+        for each in given:
+            each.flat[0] = 1
+        given[planted].flat[[-1, given[planted].size // 3]] = value
+        if planted == 1:
+            given[0][:] = 0.5  # signs would make differences of infinities
+            given[2][:] = 0.5
+        for found, expected in zip(_results(*given, padding, numod.float32), _results(*given, padding, numod.float64)):
+            finite = np.abs(expected) <= np.finfo("float32").max
+            assert (np.isfinite(found) == finite).all() and (np.isnan(found) == np.isnan(expected)).all()
+            np.testing.assert_allclose(found[finite], expected[finite], rtol=1e-4, atol=1e-3 if np.abs(expected[finite]).max() < 1e6 else 1e34)
+
+
+def test_winograd_compiled_has_the_bits_of_eager():
+    x, weight, _ = (numod.tensor(each) for each in _by_winograd(*WINOGRAD[0]))
+    bias, other = numod.randn(48), numod.randn(2, 48, 17, 13)
+    for function in (lambda x: F.relu(F.conv2d(x, weight, bias, 1, (1, 0)) + other), lambda x: F.conv2d(x, weight, None, 1, (1, 0))):
+        assert numod.equal(numod.compile(function)(x), function(x))

@@ -1,0 +1,89 @@
+"""Functions of kernels that convolve by Winograd's F(2x2, 3x3): tiles of 4 x 4 elements, two apart, each give 2 x 2 outputs. The transforms are `device.winograd`.
+
+A transformed tile or kernel has 16 places, and at each of them the convolution is a matrix product: products (features, tiles) = taps (features, depth) @ tiles (depth, tiles),
+where the depth is the channels. Tiles are counted along the lines, images one after the other, `wide` of them in each of an image's `high` rows of tiles.
+"""
+
+from __future__ import annotations
+
+from .scalar import scalar
+
+
+@scalar
+def spread_taps(weight, base, row_step, depth_step, depth, taps, at, step, rows, lanes):
+    """taps (16, depth, rows; places `step` apart) = the transformed kernels of a register tile's rows; they lie row_step and depth_step apart."""
+    for k in range(0, rows * depth, lanes):
+        transform_taps(weight, base + k % rows * row_step + k // rows * depth_step, row_step, depth_step, taps, at + k, step)
+
+
+@scalar
+def spread_tiles(x, base, image_step, first, held, high, wide, height, width, pad_h, pad_w, board, own, line, tiles, at, step, lanes):
+    """tiles (16, held * wide; places `step` apart) = the transformed tiles of one channel, `held` rows from row `first` on. The board has its lines with their borders."""
+    row = first
+    while row < first + held:
+        top = row % high
+        count = min(high - top, first + held - row)
+        for j in range(2 * count + 2):
+            h = 2 * top - pad_h + j
+            end = pad_w + width if (h >= 0) & (h < height) else 0
+            copy_line1(x, base + row // high * image_step + h * width - pad_w, pad_w, end, board, own + j * line, line)
+        for i in range(count):
+            for t in range(0, wide, lanes):
+                transform_lines(board, own + 2 * (i * line + t), line, tiles, at + (row + i - first) * wide + t, step)
+        row += count
+
+
+@scalar
+def multiply_places(taps, taps_at, taps_step, turned, tiles, tiles_at, tiles_step, columns, products, own, step, features, depth, most, wanted, rows, lanes, size):
+    """products (16, features, columns) = taps (features / rows, 16, depth, rows) @ tiles (16, depth, columns), as many columns as are `wanted`, summed up `most` steps of the depth at a time.
+
+    `turned` taps are those of kernels whose elements come last to first.
+    """
+    for place in range(16):
+        i, j = place // 4, place % 4
+        if turned:
+            i, j = 3 - i if i % 3 == 0 else i, 3 - j if j % 3 == 0 else j
+        column = 0
+        while column < wanted:
+            left = wanted - column
+            vectors = 3 if (left > 4 * lanes) | ((left > 2 * lanes) & (left <= 3 * lanes)) else 2 if left > lanes else 1  # two and two are faster than three and one
+            for k in range(0, depth, most):
+                steps, b = min(most, depth - k), address_of(tiles) + (tiles_at + place * tiles_step + k * columns + column) * size
+                for row in range(0, features, rows):
+                    a, target = address_of(taps) + (taps_at + (row // rows * 16 + 4 * i + j) * taps_step + k * rows) * size, own + place * step + row * columns + column
+                    if vectors == 3:
+                        tile3(a, 1, rows, b, columns, products, target, columns, steps, k, rows, lanes)
+                    elif vectors == 2:
+                        tile2(a, 1, rows, b, columns, products, target, columns, steps, k, rows, lanes)
+                    else:
+                        tile1(a, 1, rows, b, columns, products, target, columns, steps, k, rows, lanes)
+            column += vectors * lanes
+
+
+@scalar
+def combine_tiles(products, own, step, out, target, top, count, wide, out_h, out_w, x, source, weight, kernel, depth_step, turned, depth, height, width, pad_h, pad_w, lanes):
+    """The lines of an output plane (at `target`) from `count` rows of tiles, the first of which is row `top`; lines that are not finite are summed up over elements that exist.
+
+    A transform mixes 16 elements, so that an infinity, or a sum beyond the largest number, would be seen where the convolution has none.
+    """
+    for i in range(count):
+        oh, odd = 2 * (top + i), 0
+        for t in range(0, wide, lanes):
+            odd |= combine_lines(products, own + i * wide + t, step, out, target + oh * out_w + 2 * t, out_w, out_w - 2 * t, out_h - oh)
+        if odd:
+            for line in range(oh, min(oh + 2, out_h)):
+                sum_line(x, source, weight, kernel, depth_step, turned, depth, out, target + line * out_w, line - pad_h, out_w, height, width, pad_w)
+
+
+@scalar
+def sum_line(x, source, weight, kernel, depth_step, turned, depth, out, target, h, out_w, height, width, pad_w):
+    """out[target:] = a line of the convolution by its definition: `h` is the first line of x that it sees."""
+    for ow in range(out_w):
+        out[uintp(target + ow)] = 0
+    for c in range(depth):
+        for tap in range(9):
+            line, shift = h + tap // 3, tap % 3 - pad_w
+            if 0 <= line < height:
+                value, start = weight[uintp(kernel + c * depth_step + (8 - tap if turned else tap))], source + (c * height + line) * width + shift
+                for ow in range(max(0, -shift), min(out_w, width - shift)):
+                    out[uintp(target + ow)] += value * x[uintp(start + ow)]
