@@ -154,7 +154,9 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         first, second = list(range(a.ndim - dims, a.ndim)), list(range(dims))
     else:
-        first, second = ([d % x.ndim for d in ([each] if isinstance(each, int) else each)] for each, x in zip(dims, (a, b)))
+        if len(dims) != 2:
+            raise RuntimeError(f"tensordot expects two lists of dimensions, one for each tensor, got dims={dims!r}")
+        first, second = ([normalize_dim(d, x.ndim) for d in ([each] if isinstance(each, int) else each)] for each, x in zip(dims, (a, b)))
     if len(first) != len(second):
         raise RuntimeError("both dimension lists should have same length")
     if any(a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]) for i, j in zip(first, second)):

@@ -19,6 +19,7 @@ from ..formats import layout as Layout, memory_format as MemoryFormat, preserve_
 from ..ops import table as t
 from ..ops.triangle import band
 from .apply import apply, state, tell_made
+from .arguments import wrong_argument
 from .resolve import flat, resolved, whole
 from .tensor import Tensor, wrap
 
@@ -48,7 +49,10 @@ def factory(function: Callable) -> Callable:
             result = function(*arguments, **{"dtype": out.dtype, "device": out.device, **named})
             ranged = result.ndim == 1 and result.numel() == out.numel() and not takes_sizes  # it keeps the shape of `out`
             return write_result(function.__name__, result.reshape(out.shape) if ranged else result, out)
-        result = function(*arguments, **named)
+        try:
+            result = function(*arguments, **named)
+        except AttributeError as error:
+            raise wrong_argument(function.__name__, function, arguments, named) or error from None
         return result if memory_format is preserve_format else _in_format(result, memory_format)
 
     return make

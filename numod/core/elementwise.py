@@ -58,10 +58,16 @@ def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None =
 
 def div(input: Tensor, other: Tensor | float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
-    rows = {None: t.div, "floor": t.floor_divide, "trunc": t.trunc_divide}
-    if rounding_mode not in rows:
+    return write_out(quotient(rounding_mode), (input, divisor(input, other) if rounding_mode else other), out)
+
+
+def quotient(rounding_mode: str | None) -> object:
+    """The row that divides and rounds so. Raises RuntimeError for another mode."""
+    if rounding_mode is None:
+        return t.div
+    if rounding_mode not in ("floor", "trunc"):
         raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
-    return write_out(rows[rounding_mode], (input, divisor(input, other) if rounding_mode else other), out)
+    return t.floor_divide if rounding_mode == "floor" else t.trunc_divide
 
 
 def floor_divide(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> Tensor:
@@ -172,13 +178,14 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
     """The result of a pointwise op; written to `out` where given, which is resized if empty."""
     if out is None:
         return op(*inputs)
+    _expect_tensor(op.name, out)
     if state.grad_enabled and any(isinstance(each, Tensor) and each.requires_grad for each in (*inputs, out)):
         raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
-    if op.defaults and len(inputs) < len(op.inputs):
-        inputs += op.defaults[len(inputs) - len(op.inputs) :]
-    if op.defaults and len({each.dtype for each in (*inputs, out) if isinstance(each, Tensor)}) > 1:
+    inputs = op.complete(inputs)
+    tensors = [each for each in inputs if isinstance(each, Tensor)]
+    if not tensors or (op.defaults and len({each.dtype for each in (*tensors, out)}) > 1):
         return write_result(op.name, op(*inputs), out)
-    _fit(out, broadcast_shapes(op.name, [each.shape for each in inputs if isinstance(each, Tensor)]))
+    _fit(out, broadcast_shapes(op.name, [each.shape for each in tensors]))
     apply_into(op, inputs, (out,))
     return out
 
@@ -186,13 +193,21 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
 def write_result(name: str, result: Tensor | tuple[Tensor, ...], out: Tensor | tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
     """`out` filled with the result of an op: a tensor, or a tuple of as many as there are results, returned as a tuple of `result`'s type."""
     if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors, not {type(out).__name__}")
         filled = [write_result(name, each, into) for each, into in zip(result, out, strict=True)]
         return type(result)(filled)
+    _expect_tensor(name, out)
     if state.grad_enabled and (result.requires_grad or out.requires_grad):
         raise RuntimeError(f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
     expect_cast(result.dtype, out.dtype)
     _fit(out, result.shape)
     return copy_(out, result)
+
+
+def _expect_tensor(name: str, out: object) -> None:
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
 
 
 def expect_cast(source: DType, target: DType) -> None:

@@ -53,12 +53,7 @@ def in_place(row: object) -> Callable:
 
     def method(self: Tensor, *others: object, **named: object) -> Tensor:
         others = _with_named(row, (self, *others), named)[1:] if named else others
-        missing = len(row.inputs) - 1 - len(others)
-        if missing:
-            if not 0 < missing <= len(row.defaults):
-                raise TypeError(f"{row.name}_() takes ({', '.join(row.inputs[1:])}), got {len(others)} arguments")
-            others += row.defaults[-missing:]
-        apply_into(row, (self, *others), (self,))
+        apply_into(row, row.complete((self, *others)), (self,))
         return self
 
     method.__name__, method.__doc__ = f"{row.name}_", f"In-place {row.name}."

@@ -145,12 +145,12 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, device: Devic
     """Frequencies of fft's n results, in cycles per unit, for samples `d` apart."""
     places = arange(n, dtype=dtype or dtypes.get_default_dtype(), device=device)
     places = places - n * (places >= (n + 1) // 2).to(places.dtype)
-    return (places * (1.0 / (n * d))).requires_grad_(requires_grad)
+    return (places / (n * d)).requires_grad_(requires_grad)
 
 
 def rfftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """Frequencies of rfft's n // 2 + 1 results."""
-    return (arange(n // 2 + 1, dtype=dtype or dtypes.get_default_dtype(), device=device) * (1.0 / (n * d))).requires_grad_(requires_grad)
+    return (arange(n // 2 + 1, dtype=dtype or dtypes.get_default_dtype(), device=device) / (n * d)).requires_grad_(requires_grad)
 
 
 def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:

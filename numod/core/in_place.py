@@ -8,7 +8,7 @@ from .. import dtypes
 from ..ops import table as t
 from . import elementwise
 from .apply import apply_into
-from .elementwise import check_fill, divisor
+from .elementwise import check_fill, divisor, quotient
 from .tensor import Tensor
 
 METHODS = """
@@ -28,8 +28,7 @@ def _scaled(row: object, sign: int) -> Callable:
 
 
 def div_(self: Tensor, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
-    row = {None: t.div, "floor": t.floor_divide, "trunc": t.trunc_divide}[rounding_mode]
-    apply_into(row, (self, other if rounding_mode is None else divisor(self, other)), (self,))
+    apply_into(quotient(rounding_mode), (self, other if rounding_mode is None else divisor(self, other)), (self,))
     return self
 
 

@@ -29,9 +29,9 @@ def _names(home: object, kind: str) -> dict[str, Callable]:
     return {name: getattr(home, own or name) for name, _, own in pairs}
 
 
-def _takes_another(function: Callable) -> bool:
-    """Whether a method takes a further tensor, which may be of another type; the others save the time of checking."""
-    return any("Tensor" in str(kind) for name, kind in function.__annotations__.items() if name not in ("input", "self", "return", "out"))
+def _further(function: Callable) -> list[str]:
+    """What a method's further arguments are annotated with. One that takes no further tensor saves the time of checking, as do those of METHODS that take numbers as well."""
+    return [str(kind) for name, kind in function.__annotations__.items() if name not in ("input", "self", "return", "out")]
 
 
 functions: dict[str, Callable] = {name: row_function(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()}
@@ -46,9 +46,9 @@ for _home in f.HOMES:
     functions |= {_name: checked(_name, _function) for _name, _function in _names(_home, "FUNCTIONS").items()}
     functions |= {_name: checked(_name, _function, True) for _name, _function in _names(_home, "BOTH").items()}
     for _name, _function in _names(_home, "BOTH").items():
-        setattr(Tensor, _name, functions[_name] if _takes_another(_function) else _function)
+        setattr(Tensor, _name, functions[_name] if any("Tensor" in kind for kind in _further(_function)) else _function)
     for _name, _function in _names(_home, "METHODS").items():
-        setattr(Tensor, _name, _function)
+        setattr(Tensor, _name, checked(_name, _function) if "Tensor" in _further(_function) else _function)
     for _name, _function in _names(_home, "IN_PLACE").items():
         setattr(Tensor, f"{_name}_", via_copy(_function))
 

@@ -116,11 +116,19 @@ def set_rng_state(new_state: Tensor) -> None:
     default_generator.set_state(new_state)
 
 
+def _stream(generator: Generator | None) -> Generator:
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, Generator):
+        raise TypeError(f"argument 'generator' must be Generator, not {type(generator).__name__}")
+    return generator
+
+
 def _drawn(op: object, numbers: tuple, shape: tuple, generator: Generator | None, dtype: DType | None, device: object, requires_grad: bool) -> Tensor:
     count = 1
     for n in shape:
         count *= n
-    return constant(op, (*(generator or default_generator).draw(count), *numbers), shape, dtype, device, requires_grad)
+    return constant(op, (*_stream(generator).draw(count), *numbers), shape, dtype, device, requires_grad)
 
 
 @factory
@@ -211,11 +219,11 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
         return bernoulli_(empty_like(input), p, generator=generator)
     if input.numel() and not input.is_meta:
         require_all((input >= 0) & (input <= 1), RuntimeError, "Expected p_in >= 0 && p_in <= 1 to be true, but some elements are outside")
-    return t.bernoulli(input, *(generator or default_generator).draw(input.numel()))
+    return t.bernoulli(input, *_stream(generator).draw(input.numel()))
 
 
 def _fill(self: Tensor, op: object, numbers: tuple, generator: Generator | None) -> Tensor:
-    apply_into(op, (*(generator or default_generator).draw(self.numel()), *numbers), (self,), (self.dtype, self.device, tuple(self.shape)))
+    apply_into(op, (*_stream(generator).draw(self.numel()), *numbers), (self,), (self.dtype, self.device, tuple(self.shape)))
     return self
 
 
@@ -262,7 +270,7 @@ def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | 
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     if not self.is_floating_point():
         return self.copy_(bernoulli_(empty_like(self, dtype=dtypes.float32), p, generator=generator))
-    seed, offset = (generator or default_generator).draw(self.numel())
+    seed, offset = _stream(generator).draw(self.numel())
     apply_into(t.bernoulli, (float(p), seed, offset), (self,), (self.dtype, self.device, tuple(self.shape)))
     return self
 

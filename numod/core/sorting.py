@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import nan
+from operator import index
 
 from .. import dtypes
 from ..errors import normalize_dim
@@ -45,7 +46,7 @@ def msort(input: Tensor) -> Tensor:
 
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> return_types.topk:
     """(values, indices) of the k largest (or smallest) elements along a dimension, in order if `sorted`."""
-    dim, k = normalize_dim(-1 if dim is None else dim, input.ndim), k.__index__()
+    dim, k = normalize_dim(-1 if dim is None else dim, input.ndim), index(k)
     n = input.shape[dim] if input.ndim else 1
     if input.dtype is dtypes.bool_:
         raise RuntimeError("topk does not support bool dtypes; convert first, for example with .byte()")
@@ -64,7 +65,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> return_types.kthvalue:
     """(values, indices) of the k-th smallest element (from 1) along a dimension."""
-    dim, k = normalize_dim(dim, input.ndim), k.__index__()
+    dim, k = normalize_dim(dim, input.ndim), index(k)
     n = input.shape[dim] if input.ndim else 1
     _expect_elements("kthvalue", n, dim)
     if not 1 <= k <= n:

@@ -46,12 +46,18 @@ class Pointwise(Op, Formula):
         self._complex: Callable | None = None
         self._loops: dict[tuple, emit.Loop] = {}
 
+    def complete(self, inputs: tuple) -> tuple:
+        """The inputs, with defaults for those left out. Raises TypeError for a wrong number of them."""
+        missing = len(self.inputs) - len(inputs)
+        if not missing:
+            return inputs
+        if not 0 < missing <= len(self.defaults):
+            raise TypeError(f"{self.name}() takes inputs ({', '.join(self.inputs)}), got {len(inputs)}")
+        return inputs + self.defaults[-missing:]
+
     def __call__(self, *arguments: object) -> object:
-        missing = len(self.inputs) - len(arguments)
-        if missing:
-            if not 0 < missing <= len(self.defaults):
-                raise TypeError(f"{self.name}() takes inputs ({', '.join(self.inputs)}), got {len(arguments)}")
-            arguments += self.defaults[-missing:]
+        if len(arguments) != len(self.inputs):
+            arguments = self.complete(arguments)
         for each in arguments:
             if isinstance(each, Expression):
                 return self.express(*arguments)
