@@ -27,7 +27,7 @@ class Gradients:
         self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(each): (each, each._grad) for each in leaves}
         self.places: list[Place] = [(each, "grad") for each, _ in self.before.values()]
         self.given = {key for key in self.before if (key, "grad") in without}
-        self.inputs = [(each, each._grad) for each in inputs]
+        self.inputs = [(number, each, each._grad) for number, each in enumerate(inputs) if (id(each), "data") not in without]
         self.guards: list[Guard] = []
         self.inputs_without: list[int] = []
 
@@ -50,7 +50,7 @@ class Gradients:
         for leaf in recorder.indifferent.values():
             if leaf._grad is None:  # it takes no part, or is frozen: other calls may find a gradient to drop
                 recorder.drop_gradient(leaf)
-        for number, (each, gradient) in enumerate(self.inputs):
+        for number, each, gradient in self.inputs:
             if gradient is None and each._grad is not None and id(each) not in recorder.indifferent:
                 self.inputs_without.append(number)
             elif gradient is not None and (recorder.holds(gradient) or each._grad is not gradient):

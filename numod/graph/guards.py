@@ -25,7 +25,7 @@ _DEPTH = 6  # of plain objects and containers
 _PACKAGE = __name__.partition(".")[0]
 Entry = tuple[str, str, Any]
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
-Place = tuple[Any, Any]  # what holds something, and where in it: an attribute's name, a key, a name of a closure or of a module
+Place = tuple[Any, Any]  # what holds something, and where in it: an attribute's name ("data" and "grad" of a tensor), a key, a name of a closure or of a module
 
 
 class Picture:
@@ -124,7 +124,7 @@ def only_tensors(value: Any) -> bool:
 class Look:
     """One look at all that a function reaches by name, and at the objects it is given (`roots`), but for the places `without`, whose tensors it is given.
 
-    `entries` tell how it is. `places` are (holder, key, what is there) of numbers, tensors, structures of them, or None, in whose stead others can be put.
+    `entries` tell how it is. `places` are (holder, key, what is there) of numbers, tensors, structures of them, None, and tensors' memory, in whose stead others can be put.
     """
 
     def __init__(self, function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> None:
@@ -189,8 +189,10 @@ class Look:
 
     def _tensor(self, name: str, tensor: Tensor, depth: int) -> Iterator[Entry]:
         yield name, "is", tensor
-        yield f"{name}'s memory", "is", tensor._storage
-        yield f"{name}'s bytes", "is", tensor._storage.data
+        self.places.append((tensor, "data", tensor._storage))
+        if (id(tensor), "data") not in self.without:
+            yield f"{name}'s memory", "is", tensor._storage
+            yield f"{name}'s bytes", "is", tensor._storage.data
         yield f"{name}.requires_grad", "equal", tensor.requires_grad
         yield f"{name}'s history", "is", tensor.grad_fn
         for number, hook in hooks_on(tensor):

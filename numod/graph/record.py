@@ -80,7 +80,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     """
     roots, tensors = key.objects((arguments, named)), key.describe(arguments, named)[1]
     before = guards.Look(function, roots, without)
-    shared = _shared(before.entries, tensors)
+    shared = _shared(before.entries, tensors, without)
     if shared is None:
         return Recording(function(*arguments, **named))
     witness = _Witness(function, arguments, named, tensors, before, without, failed)
@@ -113,6 +113,7 @@ class _Witness:
         self.guards = reach.quick(function, self.roots, without)
         self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
         self.recorder.patient, self.recorder.postponing = failed, not failed
+        self.recorder.moving = {holder for holder, name in without if name == "data"}
         self.contents, self.settings = structure.contents((arguments, named)), _settings(before.entries)
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
         self.streams = {each: (each._seed, each._offset) for each in (default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator)))}
@@ -184,7 +185,7 @@ class _Witness:
         return None
 
 
-def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...]) -> dict[int, Storage] | None:
+def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...], without: frozenset) -> dict[int, Storage] | None:
     """The memory of arguments that the function also reaches by itself (parameters given to `functional_call`, say), by their numbers.
 
     None where a tensor that it reaches is another part of that memory: which elements are which would not be known.
@@ -192,7 +193,7 @@ def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...]) -> dict[in
     reached = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor)]
     found = {}
     for number, each in enumerate(tensors):
-        same = [other for other in reached if other._storage is each._storage]
+        same = [other for other in reached if other._storage is each._storage and not (other is each and (id(each), "data") in without)]
         if any(other._offset != each._offset or other._layout is not each._layout for other in same):
             return None
         if same:

@@ -1,4 +1,4 @@
-"""Tensors and numbers that Python keeps from call to call: `self.hidden = cell(x, self.hidden)`, `self.steps += 1`. Not tensors written in place.
+"""Tensors and numbers that Python keeps from call to call: `self.hidden = cell(x, self.hidden)`, `p.data = p.data.clamp(0, 1)`, `self.steps += 1`. Not tensors written in place.
 
 A compiled function takes them as arguments and returns the next ones as results; they are read from and stored to their places around each call.
 Numbers are passed as tensors, and while it is recorded the function finds in their places what stands for their values (`later`).
@@ -40,20 +40,20 @@ def written(before: Look, after: Look) -> list[Place]:
 
 
 def read(holder: Any, key: Any) -> Any:
-    """The value at a place; of a leaf, its gradient. `...` if the attribute or entry does not exist."""
+    """The value at a place. `...` if the attribute or entry does not exist."""
     try:
         if isinstance(holder, types.CellType):
             return holder.cell_contents
         if isinstance(holder, Tensor):
-            return holder._grad
+            return holder._grad if key == "grad" else holder.detach()
         return holder[key] if isinstance(holder, (dict, list, deque)) else getattr(holder, key)
     except (LookupError, AttributeError, ValueError):
         return ...
 
 
 def values(places: list[Place]) -> list:
-    """The values at the places, as a compiled function takes them."""
-    found = [read(*each) for each in places]
+    """The values at the places, as a compiled function takes them: for a tensor's memory, the tensor."""
+    found = [holder if isinstance(holder, Tensor) and key == "data" else read(holder, key) for holder, key in places]
     return [Count(tensor(each, dtype=int64 if type(each) is int else float64)) if type(each) in (int, float) else each for each in found]
 
 
@@ -79,13 +79,18 @@ def _caller(places: list[Place]) -> Callable:
         result = function(*arguments, **named)
         if waist.listeners:
             result = replace(result, lambda each: each)  # what it returns may be a container that is put back as it was
-        new = [read(*each) for each in places if not isinstance(each[0], Tensor)]
+        new = [read(*each) for each in places if not is_gradient(*each)]
         for holder, key, former in before:
             if type(read(holder, key)) is Later:
                 lay(holder, key, former)
         return result, new
 
     return call
+
+
+def is_gradient(holder: Any, key: Any) -> bool:
+    """Whether a place is that of a leaf's gradient."""
+    return isinstance(holder, Tensor) and key == "grad"
 
 
 def _refuse(key: Any) -> None:
@@ -96,8 +101,9 @@ def _refuse(key: Any) -> None:
 
 def put(places: list[Place], new: list, pictures: Iterable[Any]) -> None:
     """Store a run's results at their places. `pictures` exclude these places, so they stay valid."""
-    for (holder, key), value in zip([each for each in places if not isinstance(each[0], Tensor)], new):
-        if read(holder, key) is not value:
+    for (holder, key), value in zip([each for each in places if not is_gradient(*each)], new):
+        former = read(holder, key)
+        if former is not value and not (isinstance(holder, Tensor) and former._storage is value._storage and former._layout is value._layout and former._offset == value._offset):
             before = changes.count
             lay(holder, key, value)
             for each in pictures:

@@ -158,6 +158,7 @@ class Recorder:
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
         self.copies: dict[int, tuple[int, str]] = {}  # storages that stand for views of others: of which, and where they were made
         self.stale: dict[int, str] = {}  # those of them that are no longer like the view, for one of the two was written to
+        self.moving: set[int] = set()  # ids of inputs that may get other memory, which is among the results
         self.asking, self.asked = False, []  # whether an update's numbers are asked for, which every run does; tensors that were read for them
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
         self.restarted = False  # whether a random stream was begun anew
@@ -181,7 +182,8 @@ class Recorder:
         known = tuple(self._known(each) for each in inputs)
         if isinstance(op, Update):
             for each in outputs:
-                self.made_state |= self.numbers[id(each)] not in self.program.held and self.numbers[id(each)] not in self.program.inputs
+                existed = id(each) in self.outside or self.numbers[id(each)] in self.program.held or self.numbers[id(each)] in self.program.inputs
+                self.made_state |= not existed
         results = tuple(self._known(each) if in_place else self._new(each) for each in outputs)
         if not in_place and not op.is_view:
             self.made_here.update(id(each._storage) for each in outputs)
@@ -281,7 +283,8 @@ class Recorder:
 
     def drop_gradient(self, leaf: Tensor) -> None:
         """Have the program set a leaf's gradient to None."""
-        self.program.gradients[self._known(leaf)] = None
+        given = next((each for each in self.program.inputs if self.alive[each.number] is leaf), None)
+        self.program.gradients[self._known(leaf) if given is None else given] = None
 
     def _new(self, tensor: Tensor) -> Value:
         value = self.numbers[id(tensor)] = Value(len(self.alive))
@@ -324,7 +327,7 @@ class Recorder:
         program = self.program
         self._refuse_asked()
         for value, tensor in [*program.held.items(), *((v, self.alive[v.number]) for v in program.inputs)]:
-            if self.places[value.number] != _place(tensor):
+            if self.places[value.number] != _place(tensor) and id(tensor) not in self.moving:
                 shape = tuple(program.layouts[value].shape)
                 raise RuntimeError(f"trace: the shape or memory of a {shape} tensor from outside was changed, which a recorded program cannot repeat")
             gradient = tensor._grad

@@ -598,3 +598,45 @@ def test_a_step_with_infinite_gradients_is_left_out_and_the_scale_goes_down() ->
         return found
 
     assert run(compile) == run(lambda step: step)
+
+
+def _clipped(p: numod.Tensor, x: numod.Tensor) -> None:
+    p.data = p.data.clamp(-0.5, 0.5)
+
+
+def _grown(p: numod.Tensor, x: numod.Tensor) -> None:
+    p.data = numod.cat([p.data, x[:1]])
+
+
+def _shared(p: numod.Tensor, x: numod.Tensor) -> None:
+    p.data = x
+
+
+@pytest.mark.parametrize("change", [_clipped, _grown, _shared])
+@pytest.mark.parametrize("drop", ["before", "after"])
+@pytest.mark.filterwarnings("ignore:compile")
+def test_memory_that_is_replaced(change: Callable, drop: str) -> None:
+    def run(wrap: Callable) -> list:
+        weight, found = nn.Parameter(numod.ones(2)), []
+        optimizer, kept = numod.optim.SGD([weight], lr=0.1), weight.detach()
+
+        def step(x: numod.Tensor) -> numod.Tensor:
+            if drop == "before":
+                optimizer.zero_grad()
+            loss = weight.square().sum() * x[0]
+            loss.backward()
+            optimizer.step()
+            if drop == "after":
+                optimizer.zero_grad()
+            change(weight, x)
+            return loss.detach()
+
+        step = wrap(step)
+        for k in range(6):
+            x = numod.full((2,), 1.0 + k)
+            found.append([step(x), weight.detach().clone(), kept.clone(), weight.grad])
+            x.add_(1)
+            found.append(weight.detach().clone())
+        return found
+
+    assert equal(run(compile), run(lambda step: step))
