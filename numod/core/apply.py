@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from numpy import may_share_memory
+from numpy import empty, may_share_memory
 
 from ..device import Layout, Storage
 from ..dtypes import dtype as DType
@@ -78,6 +78,17 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
     if listeners:
         _tell(op, inputs, parameters, result if op.outputs else (result,), False)
     return result
+
+
+def observed(op: Op, inputs: tuple, parameters: tuple) -> float | int:
+    """The number that `op` makes of a tensor and numbers, for checks before a launch. On a processor, where nobody listens, it never becomes a tensor, which halves the time."""
+    x, *numbers = inputs
+    plan = None if listeners else op.plans.get((parameters, x._layout, *map(type, numbers)))
+    if plan is None or x._layout.device.type != "cpu":
+        return apply(op, inputs, parameters)._observe()
+    found = empty(1, plan.layout.storage)
+    plan.launch(x._storage.data[x._offset :], found, *numbers, *plan.constants)
+    return found[0].item()
 
 
 def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: tuple = ()) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 
 from .. import dtypes
 from ..device import Layout
-from ..ops import indexing as ix, view as v
+from ..ops import indexing as ix, table as t, view as v
 from .apply import apply, listeners, tell_copied
-from .creation import arange, as_tensor, tensor
+from .creation import arange, as_tensor, constant, tensor
 from .elementwise import contiguous, copy_
 from .resolve import resolved
 from .selection import _places_of, check_bounds, read, write
@@ -57,9 +57,11 @@ def setitem(self: Tensor, index: object, value: object) -> None:
         return
     view = _cut_out(self, index if index.__class__ is tuple else (index,))
     view, tensors = _basic(self, index) if view is None or view is self else (view, {})
-    if not tensors and value.__class__ in (int, float):
-        view.fill_(value)
-        return
+    if value.__class__ in (int, float):
+        if not tensors:
+            view.fill_(value)
+            return
+        value = constant(t.fill, (value,), (), self.dtype, self.device)
     if not isinstance(value, Tensor):  # a float64 tensor keeps the precision of Python numbers
         value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)
     elif any(each.ndim for each in tensors.values()) and value.dtype is not self.dtype and not (value.numel() == 1 and _has_mask(index)):
@@ -100,6 +102,9 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
 
 def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     """The view that the basic items make, and the remaining index tensors by dimension of that view."""
+    given = index if index.__class__ is tuple else (index,)
+    if 0 < len(given) <= self.ndim and all([isinstance(each, Tensor) and each.ndim > 0 and each.dtype is dtypes.int64 and each.device is self.device for each in given]):
+        return self, {dim: check_bounds("index", each, self.shape[dim], dim, negative=True) for dim, each in enumerate(given)}
     items = list(index) if isinstance(index, tuple) or _is_list_of_indices(index) else [index]
     items = _numbers_apart([_as_index(each, self) for each in items])
     used = sum(map(_dimensions_used, items))
@@ -233,7 +238,7 @@ def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[list[int], 
     for places, size in parts:
         if linear is not None:
             try:
-                linear = linear * size + places
+                linear = t.add_scaled(places, linear, size)
             except RuntimeError:
                 shapes = ", ".join(str(list(each.shape)) for each, _ in parts)
                 raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None

@@ -10,7 +10,7 @@ from ..device.layout import layout
 from ..errors import normalize_dim, normalize_dims
 from ..ops import flip as reverse, indexing as ix, reduction as r, scan, table as t
 from ..ops.pointwise import broadcast_shapes
-from .apply import apply, apply_into
+from .apply import apply, apply_into, observed
 from .creation import full, zeros
 from .elementwise import contiguous, copy_, to
 from .shapes import cat, expand, flatten, narrow, reshape, select, stack
@@ -31,7 +31,7 @@ def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool =
         return index
     if size and index.device.backend.FLAT:
         return bounded(index, -size if negative else 0, size, error, f"{name}: index {{}} is out of bounds for dimension {dim} with size {size}")
-    found = apply(r.closing(t.bounds), (index, -size if negative else 0, size), (1,))._observe()
+    found = observed(r.closing(t.bounds), (index, -size if negative else 0, size), (1,))
     if found >= 1 << 32:
         low, high = index.min()._observe(), index.max()._observe()
         raise error(f"{name}: index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")
@@ -215,7 +215,7 @@ def _places_of(mask: Tensor) -> Tensor:
     """Flat indices of the true elements."""
     flat = reshape(contiguous(mask), -1)
     before = apply(scan.cumsum, (flat,), (0,)) if flat.device.backend.FLAT else flat.sum()
-    total = before.reshape(-1)[-1]._observe() if flat.numel() else 0
+    total = (before[-1] if before.ndim else before)._observe() if flat.numel() else 0
     return apply(ix.nonzero, (flat, before), (total,))
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from ... import dtypes
 from ...core import functions as f
-from ...core.apply import apply
+from ...core.apply import apply, observed
 from ...core.tensor import Tensor
 from ...ops import reduction as r, softmax as sm, table as t
 from ...ops.nll import nll
@@ -216,7 +216,7 @@ def _class_loss(
     if ignores and target.device.backend.FLAT:
         target = _classes_within(target, ignored, x.shape[1])
     elif ignores:
-        found = apply(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))._observe()
+        found = observed(r.closing(t.class_bounds), (f.contiguous(target), x.shape[1], ignored), (1,))
         if found >= 1 << 32:
             _refuse_classes(target, ignored, x.shape[1])
         ignores = found > 0
