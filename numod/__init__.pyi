@@ -156,6 +156,7 @@ from .device.threads import set_num_threads as set_num_threads
 from .core.printing import set_printoptions as set_printoptions
 from .core.random import set_rng_state as set_rng_state
 from .core.creation import tensor as tensor
+from .nn.functional import threshold as threshold
 from .core.exchange import to_dlpack as to_dlpack
 from .nn.functional.older import triplet_margin_loss as triplet_margin_loss
 from .backends.switches import use_deterministic_algorithms as use_deterministic_algorithms
@@ -1045,8 +1046,6 @@ def tensor_split(input: Tensor, indices_or_sections: Tensor | _int | Sequence[_i
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
 def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] | Tensor = 2, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
-def threshold(input: Tensor, threshold: _float, value: _float, inplace: _bool = False) -> Any:
-    """threshold of every element; no parameters."""
 def threshold_(input: Tensor, threshold: _float, value: _float) -> Tensor:
     """In-place threshold."""
 def tile(input: Tensor, *times: _int, dims: Sequence[_int] | None = None) -> Tensor:

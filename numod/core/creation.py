@@ -275,8 +275,13 @@ def arange(*bounds: float, dtype: DType | None = None, device: Device | str | No
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    kind = dtype or (dtypes.int64 if all(isinstance(each, (int, np.integer)) for each in (start, end, step)) else dtypes.get_default_dtype())
-    return constant(t.arange, (start, step), (ceil((end - start) / step),), kind, device, requires_grad)
+    kind = dtypes.given(dtype) or (dtypes.int64 if all(isinstance(each, (int, np.integer)) for each in (start, end, step)) else dtypes.get_default_dtype())
+    if kind is dtypes.int64:  # PyTorch counts whole numbers for this dtype alone
+        start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise RuntimeError("step must be nonzero")
+    count = ceil((end - start) / step)
+    return constant(t.arange, (start, step) if kind.is_floating_point else (int(start), int(step)), (count,), kind, device, requires_grad)
 
 
 @factory
@@ -314,7 +319,7 @@ def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None
     steps = _count("linspace", start, end, steps)
     start, end = _number(start), _number(end)
     if dtype is not None and not dtype.is_floating_point:
-        return linspace(start, end, steps, dtype=dtypes.float64, device=device).to(dtype)
+        return linspace(int(start), int(end), steps, dtype=dtypes.float64, device=device).to(dtype)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     return constant(t.linspace, (float(start), float(end), step, max(steps // 2, 1), steps - 1), (steps,), dtype, device, requires_grad)
 
@@ -326,7 +331,7 @@ def logspace(
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
     steps = _count("logspace", start, end, steps)
     if dtype is not None and not dtype.is_floating_point:
-        return t.pow(float(base), linspace(start, end, steps, dtype=dtypes.float64, device=device)).to(dtype)
+        return t.pow(float(base), linspace(int(start), int(end), steps, dtype=dtypes.float64, device=device)).to(dtype)
     result = t.pow(float(base), linspace(start, end, steps, dtype=dtype, device=device))
     return result.requires_grad_() if requires_grad else result
 

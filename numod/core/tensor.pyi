@@ -320,7 +320,7 @@ class Tensor:
         """In-place digamma."""
     def dim(self) -> _int:
         """The number of dimensions."""
-    def dim_order(self) -> tuple[_int, ...]:
+    def dim_order(self, *, ambiguity_check: _bool | list[_memory_format] = False) -> tuple[_int, ...]:
         """The dimensions ordered from the outermost to the innermost in memory."""
     def dist(self, other: Tensor, p: _float = 2) -> Tensor:
         """The p-norm of input - other."""

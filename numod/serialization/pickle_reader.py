@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from .keys import checked_key
@@ -17,7 +18,7 @@ from .refusal import CheckpointError, shorten
 
 _CALL_BUDGET = 16  # budget of elements passed to calls, per byte of the pickle
 _FORBIDDEN = {
-    "i": "INST", "o": "OBJ", "\x81": "NEWOBJ", "\x92": "NEWOBJ_EX", "\x82": "EXT1", "\x83": "EXT2", "\x84": "EXT4", "P": "PERSID",
+    "i": "INST", "o": "OBJ", "\x92": "NEWOBJ_EX", "\x82": "EXT1", "\x83": "EXT2", "\x84": "EXT4", "P": "PERSID",
     "\x97": "NEXT_BUFFER", "\x98": "READONLY_BUFFER",
 }
 
@@ -27,6 +28,10 @@ class Call(NamedTuple):
 
     name: str
     function: Callable
+
+
+class Allowed(Call):
+    """A class or function that the user allows: also NEWOBJ may make objects of the class."""
 
 
 class PickleReader:
@@ -218,6 +223,14 @@ def _reduce(machine: PickleReader) -> None:
     machine.stack[-1] = machine.call(function, arguments)
 
 
+def _new_object(machine: PickleReader) -> None:
+    arguments, kind = machine.pop(), machine.pop()
+    if not isinstance(kind, Allowed) or not isinstance(kind.function, type):
+        raise ValueError("the instruction NEWOBJ, which plain data does not need, is followed only for classes that the user allows")
+    machine.stack.append(kind)
+    machine.stack[-1] = machine.call(Call(kind.name, partial(kind.function.__new__, kind.function)), arguments)
+
+
 def _build(machine: PickleReader) -> None:
     state = machine.pop()
     machine.build(machine.stack[-1], state)
@@ -298,6 +311,7 @@ _OPERATIONS: dict[int, Callable[[PickleReader], object]] = {
         "c": _find_global,
         "\x93": _find_global_on_stack,
         "R": _reduce,
+        "\x81": _new_object,
         "b": _build,
         "Q": lambda machine: machine.stack.append(machine.load_persistent(machine.pop())),
     }.items()

@@ -21,17 +21,20 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, dtypes.d
 _NUMBER_KINDS = "biufc"  # of NumPy dtypes
 
 
-def tensors_of(obj: object) -> list[tuple[str, Tensor]]:
-    """All tensors in `obj` with their paths ("model.0.weight"), each object once. Raises TypeError or ValueError for what cannot be saved."""
+def tensors_of(obj: object, plain: tuple[type, ...] = ()) -> list[tuple[str, Tensor]]:
+    """All tensors in `obj` with their paths ("model.0.weight"), each object once. Raises TypeError or ValueError for what cannot be saved.
+
+    `plain`: further classes whose objects count as plain data; they are not looked into.
+    """
     found: list[tuple[str, Tensor]] = []
     try:
-        _visit(obj, (), found, set(), set())
+        _visit(obj, (), found, set(), set(), (*_PLAIN, *plain))
     except RecursionError:
         raise ValueError("save: the object is nested too deeply") from None
     return found
 
 
-def _visit(value: object, path: tuple, found: list, seen: set[int], above: set[int]) -> None:
+def _visit(value: object, path: tuple, found: list, seen: set[int], above: set[int], plain: tuple[type, ...]) -> None:
     if isinstance(value, Tensor):
         found.append((".".join(map(str, path)) or "tensor", value))
     elif type(value) in (*MAPPINGS, *SEQUENCES, *SETS):
@@ -40,8 +43,8 @@ def _visit(value: object, path: tuple, found: list, seen: set[int], above: set[i
         if id(value) not in seen:
             seen.add(id(value))
             for key, member in _members(value, path):
-                _visit(member, (*path, key), found, seen, above | {id(value)})
-    elif type(value) not in _PLAIN and not _is_number_array(value):
+                _visit(member, (*path, key), found, seen, above | {id(value)}, plain)
+    elif type(value) not in plain and not _is_number_array(value):
         raise TypeError(f"save: {_show(path)} is a {type(value).__name__}, {_hint(value)}")
 
 

@@ -20,8 +20,9 @@ from ..device.device import Device
 from ..device.layout import layout
 from ..nn.parameter import Parameter
 from .keys import checked_key
-from .pickle_reader import Call
+from .pickle_reader import Allowed, Call
 from .refusal import shorten
+from .safe_globals import allowed
 
 _MAX_DIMENSIONS = 64
 _MAX_ELEMENTS = 1 << 60
@@ -59,14 +60,16 @@ def find_global(module: str, name: str) -> object:
     found = GLOBALS.get(f"{module}.{name}")
     if found is not None:
         return found
+    if f"{module}.{name}" in allowed:
+        return Allowed(name, allowed[f"{module}.{name}"])
     raise ValueError(
         f"the file asks for {module[:100]}.{name[:100]}, which is none of the plain data that load reads: no code is imported or run. "
-        "In the program that wrote it, save plain data, such as model.state_dict()"
+        "In the program that wrote it, save plain data, such as model.state_dict(); or allow this class, if you trust it with any arguments, by numod.serialization.add_safe_globals"
     )
 
 
 def build(target: object, state: object) -> None:
-    """Set the state of a new object, for the supported types: OrderedDict (`_metadata` of a state dict), NumPy's dtype and array."""
+    """Set the state of a new object, for the supported types: OrderedDict (`_metadata` of a state dict), NumPy's dtype and array, and classes the user allows."""
     if type(target) is OrderedDict:
         if type(state) is not dict:
             raise ValueError("the state of an OrderedDict must be a dict")
@@ -78,8 +81,22 @@ def build(target: object, state: object) -> None:
         target.__setstate__(state)
     elif type(target) is np.ndarray:
         _set_array(target, state)
+    elif type(target) in allowed.values():
+        _set_attributes(target, state)
     else:
         raise ValueError(f"the state of a {type(target).__name__} cannot be set")
+
+
+def _set_attributes(target: object, state: object) -> None:
+    """As pickle does: by the class's own `__setstate__`, else attributes of a dict, or of a pair of one and one for slots."""
+    if hasattr(target, "__setstate__"):
+        target.__setstate__(state)
+        return
+    for part in state if type(state) is tuple and len(state) == 2 else (state,):
+        if not (part is None or (type(part) is dict and all(type(name) is str for name in part))):
+            raise ValueError(f"the state of a {type(target).__name__} is no dict of attributes")
+        for name, value in (part or {}).items():
+            object.__setattr__(target, name, value)
 
 
 def is_index(value: object) -> bool:

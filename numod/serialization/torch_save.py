@@ -19,6 +19,7 @@ from ..core.tensor import Tensor
 from ..device import Size, Storage
 from ..device.device import Device
 from ..nn.parameter import Parameter
+from .safe_globals import get_safe_globals
 from .saveable import tensors_of
 
 _ALIGNMENT = 64  # of each storage in the file, for memory mapping
@@ -129,7 +130,7 @@ _REDUCED: dict[type, Callable[[Any], tuple]] = {
 
 def write_archive(obj: object, file: BinaryIO) -> None:
     """Write `obj` as `torch.save` does. Tensors that share a storage still do; whole storages are written. Raises TypeError for anything that is not data."""
-    tensors_of(obj)
+    tensors_of(obj, tuple(each for each in get_safe_globals() if isinstance(each, type)))
     pickled = io.BytesIO()
     pickler = _Pickler(pickled)
     pickler.dump(obj)

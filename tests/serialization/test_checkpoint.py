@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import enum
 import io
 import os
 import pathlib
@@ -282,6 +284,23 @@ def test_unsuitable_objects(tmp_path, name, case):
     with pytest.raises(kind, match=message):
         numod.save(value, tmp_path / name)
     assert not os.listdir(tmp_path)
+
+
+class Kind(enum.Enum):
+    FAST = 1
+
+
+def test_classes_that_the_user_allows(tmp_path):
+    path, safe = tmp_path / "run.pt", numod.serialization
+    arguments = argparse.Namespace(rate=0.1, kind=Kind.FAST, weight=numod.ones(2))
+    with safe.safe_globals([argparse.Namespace, (Kind, f"{__name__}.Kind")]):
+        numod.save({"arguments": arguments}, path)
+        found = numod.load(path)["arguments"]
+    assert (found.rate, found.kind, found.weight.tolist()) == (0.1, Kind.FAST, [1, 1]) and safe.get_safe_globals() == []
+    with pytest.raises(CheckpointError, match=r"argparse.Namespace.*add_safe_globals"):
+        numod.load(path)
+    with pytest.raises(TypeError, match="class or function"):
+        safe.add_safe_globals([arguments])
 
 
 @both
