@@ -14,8 +14,7 @@ from .source import Source, opened
 from .torch_file import LEGACY_MARK, ZIP_START, read_archive, read_legacy
 from .torch_save import write_archive
 
-_START_BYTES = 24  # suffixes of PyTorch checkpoints
-_TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+_START_BYTES = 24  # tell the formats apart
 
 
 def save(
@@ -24,18 +23,18 @@ def save(
 ) -> None:
     """Write tensors and plain data in nested dicts, lists and tuples to the path or binary file object `f`; `load` reads it back.
 
-    A path that ends in .pt, .pth, .bin or .ckpt becomes a checkpoint that `torch.load` reads as well; any other a safetensors file, whose
-    metadata describes what is nested (a dict of tensors alone is a plain one). Tensors that share memory do so after loading. A path appears
-    whole or not at all: a crash on the way leaves what was there before. `pickle_protocol` has no effect. Raises TypeError for modules and anything else that is not data: save the
+    A path that ends in .safetensors becomes a safetensors file, whose metadata describes what is nested (a dict of tensors alone is a plain
+    one); anything else a checkpoint that `torch.load` reads as well. Tensors that share memory do so after loading. A path appears whole or
+    not at all: a crash on the way leaves what was there before. `pickle_protocol` has no effect. Raises TypeError for modules and anything else that is not data: save the
     `state_dict()`.
     """
     refuse_pickle_module(pickle_module)
     name = getattr(f, "name", "") if hasattr(f, "write") else f
-    if isinstance(name, (str, bytes, os.PathLike)) and os.fsdecode(name).lower().endswith(_TORCH_SUFFIXES):
+    if isinstance(name, (str, bytes, os.PathLike)) and os.fsdecode(name).lower().endswith(".safetensors"):
+        save_object(obj, f)
+    else:
         with written(f) as file:
             write_archive(obj, file)
-    else:
-        save_object(obj, f)
 
 
 def load(
@@ -62,6 +61,8 @@ def _reader_of(source: Source) -> Any:
         return read_legacy
     if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5") and start[8:9] != b"{":  # a safetensors header could start with the same bytes
         refuse(source.name, "it is a pickle, but no checkpoint of torch.save, and load never runs pickles; use pickle.load if you trust the file")
+    if start[8:9] != b"{" and start.isascii() and start.decode().replace("\n", " ").isprintable() and start:
+        refuse(source.name, f"it is text that begins with {start.decode()!r}: an error page or a Git LFS pointer, instead of the file?")
     if not start and source.start:
         refuse(source.name, "the file object stands at its end; call seek(0) on it first")
     return read_object

@@ -140,34 +140,34 @@ def test_a_whole_training_state(name):
 def test_a_dict_of_tensors_is_a_plain_file_and_a_nested_one_a_legal_one(tmp_path):
     package = pytest.importorskip("safetensors.numpy")
     tensors = {"a": numod.ones(2), "b": numod.zeros(3)}
-    numod.save(tensors, tmp_path / "flat")
-    assert (tmp_path / "flat").read_bytes() == package.save({name: tensor.numpy() for name, tensor in tensors.items()})
-    numod.save({"model": nn.Linear(2, 1).state_dict(), "epochs": [1]}, tmp_path / "nested")
-    assert sorted(package.load_file(tmp_path / "nested")) == ["model.bias", "model.weight"] == sorted(load_file(tmp_path / "nested"))
+    numod.save(tensors, tmp_path / "flat.safetensors")
+    assert (tmp_path / "flat.safetensors").read_bytes() == package.save({name: tensor.numpy() for name, tensor in tensors.items()})
+    numod.save({"model": nn.Linear(2, 1).state_dict(), "epochs": [1]}, tmp_path / "nested.safetensors")
+    assert sorted(package.load_file(tmp_path / "nested.safetensors")) == ["model.bias", "model.weight"] == sorted(load_file(tmp_path / "nested.safetensors"))
 
 
 def test_other_readers_find_every_name_of_a_tied_state_dict(tmp_path):
     package = pytest.importorskip("safetensors.numpy")
     base = numod.arange(4.0)
-    numod.save(OrderedDict(z=base, a=base, part=base[1:], alone=numod.ones(1)), tmp_path / "tied")
-    found = package.load_file(tmp_path / "tied")
+    numod.save(OrderedDict(z=base, a=base, part=base[1:], alone=numod.ones(1)), tmp_path / "tied.safetensors")
+    found = package.load_file(tmp_path / "tied.safetensors")
     assert {name: found[name].tolist() for name in ("z", "a", "part", "alone")} == {"z": [0, 1, 2, 3], "a": [0, 1, 2, 3], "part": [1, 2, 3], "alone": [1]}
-    loaded = numod.load(tmp_path / "tied")
+    loaded = numod.load(tmp_path / "tied.safetensors")
     loaded["z"][1] = 9
     assert list(loaded) == ["z", "a", "part", "alone"] and loaded["a"][1] == 9 and loaded["part"][0] == 9
 
 
 def test_names_that_meet_are_told_apart():
-    result = saved({"a": {"b": numod.ones(1)}, "a.b": numod.zeros(1), "__metadata__": {"x": 1}, 3: [numod.ones(2)]}, "x")
+    result = saved({"a": {"b": numod.ones(1)}, "a.b": numod.zeros(1), "__metadata__": {"x": 1}, 3: [numod.ones(2)]}, "x.safetensors")
     assert result["a"]["b"].tolist() == [1] and result["a.b"].tolist() == [0] and result[3][0].tolist() == [1, 1]
 
 
 def test_memory_that_is_shared_has_a_name_of_its_own(tmp_path):
     base = numod.arange(4)
-    numod.save({"a": base, "b": base[1:], "a.storage": numod.zeros(4), "": numod.ones(1)}, tmp_path / "x")
-    loaded = numod.load(tmp_path / "x")
+    numod.save({"a": base, "b": base[1:], "a.storage": numod.zeros(4), "": numod.ones(1)}, tmp_path / "x.safetensors")
+    loaded = numod.load(tmp_path / "x.safetensors")
     assert {name: tensor.tolist() for name, tensor in loaded.items()} == {"a": [0, 1, 2, 3], "b": [1, 2, 3], "a.storage": [0] * 4, "": [1]}
-    assert load_file(tmp_path / "x")["a.storage"].tolist() == [0] * 4
+    assert load_file(tmp_path / "x.safetensors")["a.storage"].tolist() == [0] * 4
 
 
 # Where a file may be
@@ -187,7 +187,13 @@ def test_file_objects(tmp_path, name):
         numod.save({"a": numod.ones(2), "n": 1}, file)
     with open(tmp_path / name, "rb") as file:
         assert numod.load(file)["n"] == 1
-    assert (tmp_path / name).read_bytes()[:2] == (b"PK" if name.endswith("pt") else (tmp_path / name).read_bytes()[:2])
+
+
+@pytest.mark.parametrize("name", ["checkpoint.pth.tar", "last.th", "model", None])
+def test_whatever_is_not_named_safetensors_is_a_checkpoint_of_pytorch(tmp_path, name):
+    target = io.BytesIO() if name is None else tmp_path / name
+    numod.save({"a": numod.ones(2), "n": 1}, target)
+    assert (target.getvalue() if name is None else target.read_bytes())[:2] == b"PK"
 
 
 def test_a_file_object_at_its_end():

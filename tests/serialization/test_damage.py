@@ -49,7 +49,7 @@ def contents() -> dict[str, bytes]:
 
 def saved(value, kind):
     file = io.BytesIO()
-    file.name = kind
+    file.name = kind if kind.endswith(".pt") else f"{kind}.safetensors"
     numod.save(value, file)
     return file.getvalue()
 
@@ -426,3 +426,9 @@ def test_other_pickles_are_named(tmp_path):
     (tmp_path / "a.pkl").write_bytes(pickle.dumps({"a": 1}, 4))
     with pytest.raises(CheckpointError, match="never runs pickles"):
         numod.load(tmp_path / "a.pkl")
+
+
+@pytest.mark.parametrize("text", [b"<!DOCTYPE html><title>404</title>", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", b"Not found"])
+def test_text_in_place_of_a_file_is_shown(text):
+    with pytest.raises(CheckpointError, match="text that begins with '" + text[:7].decode()):
+        numod.load(io.BytesIO(text))

@@ -81,14 +81,14 @@ def test_what_the_format_package_writes_is_read(tmp_path):
 def test_the_bytes_are_those_of_the_format_package(tmp_path):
     package = pytest.importorskip("safetensors.numpy")
     arrays = {name: np.arange(size, dtype=np.float32) for name, size in (("b.weight", 6), ("a", 3), ("ü", 0))}
-    save_file({name: numod.tensor(array) for name, array in arrays.items()}, tmp_path / "a", metadata={"format": "pt"})
-    assert (tmp_path / "a").read_bytes() == package.save(arrays, metadata={"format": "pt"})
+    save_file({name: numod.tensor(array) for name, array in arrays.items()}, tmp_path / "a.safetensors", metadata={"format": "pt"})
+    assert (tmp_path / "a.safetensors").read_bytes() == package.save(arrays, metadata={"format": "pt"})
 
 
 def test_order_padding_and_offsets(tmp_path):
     tensors = {"b": numod.zeros(1), "a": numod.zeros(3, dtype=numod.uint8), "d": numod.zeros(2, dtype=numod.float64), "c": numod.zeros(2)}
-    save_file(tensors, tmp_path / "a")
-    length, header, data = split(tmp_path / "a")
+    save_file(tensors, tmp_path / "a.safetensors")
+    length, header, data = split(tmp_path / "a.safetensors")
     assert list(header) == ["d", "b", "c", "a"]
     assert [header[name]["data_offsets"] for name in header] == [[0, 16], [16, 20], [20, 28], [28, 31]]
     assert length % 8 == 0 and len(data) == 31
@@ -97,8 +97,8 @@ def test_order_padding_and_offsets(tmp_path):
 def test_views_and_parameters_are_saved_as_their_values(tmp_path):
     base = numod.arange(12).reshape(3, 4)
     tensors = {"transposed": base.T, "slice": base[1:, ::2], "expanded": base[:, :1].expand(3, 4), "parameter": nn.Parameter(numod.ones(2))}
-    save_file(tensors, tmp_path / "a")
-    loaded = load_file(tmp_path / "a")
+    save_file(tensors, tmp_path / "a.safetensors")
+    loaded = load_file(tmp_path / "a.safetensors")
     for name, tensor in tensors.items():
         assert loaded[name].tolist() == tensor.tolist()
     assert not loaded["parameter"].requires_grad
@@ -106,35 +106,35 @@ def test_views_and_parameters_are_saved_as_their_values(tmp_path):
 
 def test_tied_tensors_are_written_once_per_name(tmp_path):
     weight = numod.arange(4)
-    save_file({"a": weight, "b": weight}, tmp_path / "a")
-    loaded = load_file(tmp_path / "a")
+    save_file({"a": weight, "b": weight}, tmp_path / "a.safetensors")
+    loaded = load_file(tmp_path / "a.safetensors")
     loaded["a"][0] = 7
     assert loaded["b"].tolist() == [0, 1, 2, 3]
 
 
 def test_a_state_dict_goes_into_a_new_module(tmp_path):
     first, second = nn.Linear(3, 2), nn.Linear(3, 2)
-    numod.save(first.state_dict(), tmp_path / "a")
-    second.load_state_dict(numod.load(tmp_path / "a"))
+    numod.save(first.state_dict(), tmp_path / "a.safetensors")
+    second.load_state_dict(numod.load(tmp_path / "a.safetensors"))
     assert second.weight.tolist() == first.weight.tolist() and second.bias.tolist() == first.bias.tolist()
 
 
 def test_load_takes_pytorch_spellings(tmp_path):
-    numod.save({"a": numod.ones(2)}, str(tmp_path / "a"))
-    for loaded in (numod.load(str(tmp_path / "a"), "cpu"), numod.load(tmp_path / "a", map_location="cpu", weights_only=True)):
+    numod.save({"a": numod.ones(2)}, str(tmp_path / "a.safetensors"))
+    for loaded in (numod.load(str(tmp_path / "a.safetensors"), "cpu"), numod.load(tmp_path / "a.safetensors", map_location="cpu", weights_only=True)):
         assert loaded["a"].tolist() == [1, 1] and loaded["a"].device.type == "cpu"
 
 
 def test_loaded_tensors_can_be_written_to(tmp_path):
-    numod.save({"a": numod.ones(2)}, tmp_path / "a")
-    loaded = numod.load(tmp_path / "a")["a"]
+    numod.save({"a": numod.ones(2)}, tmp_path / "a.safetensors")
+    loaded = numod.load(tmp_path / "a.safetensors")["a"]
     loaded += 1
     assert loaded.tolist() == [2, 2]
 
 
 def test_no_tensors_at_all(tmp_path):
-    numod.save({}, tmp_path / "a")
-    assert numod.load(tmp_path / "a") == {} and load_metadata(tmp_path / "a") == {}
+    numod.save({}, tmp_path / "a.safetensors")
+    assert numod.load(tmp_path / "a.safetensors") == {} and load_metadata(tmp_path / "a.safetensors") == {}
 
 
 def test_the_largest_offsets_come_from_sizes_not_from_names(tmp_path):
@@ -162,8 +162,8 @@ def test_half_precision_is_read_once_numod_has_it(tmp_path, code, name):
         return
     loaded = load_file(path)
     assert loaded["a"].tolist() == [1.5]
-    numod.save(loaded, tmp_path / "again")
-    assert split(tmp_path / "again")[2] == struct.pack("<H", bits)
+    numod.save(loaded, tmp_path / "again.safetensors")
+    assert split(tmp_path / "again.safetensors")[2] == struct.pack("<H", bits)
 
 
 # Malformed files. Each pair: what is wrong with the file, what the message must say.
@@ -284,8 +284,8 @@ def test_file_too_small_for_a_length(tmp_path, size):
 
 
 def test_every_truncation_is_refused(tmp_path):
-    numod.save({"a": numod.ones(3), "b": numod.ones(2)}, tmp_path / "whole")
-    content = (tmp_path / "whole").read_bytes()
+    numod.save({"a": numod.ones(3), "b": numod.ones(2)}, tmp_path / "whole.safetensors")
+    content = (tmp_path / "whole.safetensors").read_bytes()
     for size in range(len(content)):
         (tmp_path / "part").write_bytes(content[:size])
         with pytest.raises(RuntimeError, match="part"):
@@ -294,8 +294,8 @@ def test_every_truncation_is_refused(tmp_path):
 
 def test_random_damage_gives_tensors_or_a_clear_error(tmp_path):
     """A changed byte may leave the file valid; it must never give another exception."""
-    numod.save({"a": numod.ones(3), "b.weight": numod.ones(2, dtype=numod.int64)}, tmp_path / "whole")
-    content, draw = (tmp_path / "whole").read_bytes(), random.Random(0)
+    numod.save({"a": numod.ones(3), "b.weight": numod.ones(2, dtype=numod.int64)}, tmp_path / "whole.safetensors")
+    content, draw = (tmp_path / "whole.safetensors").read_bytes(), random.Random(0)
     for _ in range(500):
         damaged = bytearray(content)
         for _ in range(draw.randint(1, 3)):
@@ -340,25 +340,25 @@ def test_missing_file_folder_and_pipe(tmp_path):
 )
 def test_unsuitable_objects(tmp_path, value, kind, message):
     with pytest.raises(kind, match=message):
-        save_file(value, tmp_path / "a")
+        save_file(value, tmp_path / "a.safetensors")
     assert not os.listdir(tmp_path)
 
 
 def test_unsuitable_names_and_metadata(tmp_path):
     for name in ("__metadata__", "\ud800"):
         with pytest.raises(ValueError, match="save: "):
-            numod.save({name: numod.ones(1)}, tmp_path / "a")
+            numod.save({name: numod.ones(1)}, tmp_path / "a.safetensors")
     with pytest.raises(TypeError, match="metadata must map strings to strings"):
-        save_file({}, tmp_path / "a", metadata={"a": 1})
+        save_file({}, tmp_path / "a.safetensors", metadata={"a": 1})
     with pytest.raises(ValueError, match="not valid Unicode"):
-        save_file({}, tmp_path / "a", metadata={"a": "\udfff"})
+        save_file({}, tmp_path / "a.safetensors", metadata={"a": "\udfff"})
     assert not os.listdir(tmp_path)
 
 
 def test_header_too_long_to_save(tmp_path, monkeypatch):
     monkeypatch.setattr(rules, "MAX_HEADER_BYTES", 32)
     with pytest.raises(ValueError, match="the format allows 32"):
-        numod.save({"a": numod.ones(1)}, tmp_path / "a")
+        numod.save({"a": numod.ones(1)}, tmp_path / "a.safetensors")
 
 
 def test_unsuitable_paths(tmp_path):
@@ -366,7 +366,7 @@ def test_unsuitable_paths(tmp_path):
         with pytest.raises(TypeError, match="expected a path"):
             function(3)
     with pytest.raises(FileNotFoundError, match="folder does not exist"):
-        numod.save({}, tmp_path / "missing" / "a")
+        numod.save({}, tmp_path / "missing" / "a.safetensors")
     with pytest.raises(RuntimeError, match="folder or a device"):
         numod.save({}, tmp_path)
 
@@ -376,23 +376,23 @@ def test_unsuitable_paths(tmp_path):
 
 @pytest.mark.parametrize("step", ["replace", "fsync"])
 def test_failure_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, step):
-    numod.save({"a": numod.zeros(2)}, tmp_path / "a")
+    numod.save({"a": numod.zeros(2)}, tmp_path / "a.safetensors")
 
     def fail(*_):
         raise OSError("disk full")
 
     monkeypatch.setattr(os, step, fail)
     with pytest.raises(OSError, match="disk full"):
-        numod.save({"a": numod.ones(2)}, tmp_path / "a")
+        numod.save({"a": numod.ones(2)}, tmp_path / "a.safetensors")
     monkeypatch.undo()
-    assert os.listdir(tmp_path) == ["a"]
-    assert numod.load(tmp_path / "a")["a"].tolist() == [0, 0]
+    assert os.listdir(tmp_path) == ["a.safetensors"]
+    assert numod.load(tmp_path / "a.safetensors")["a"].tolist() == [0, 0]
 
 
 def test_saving_over_a_file_keeps_links_and_permissions(tmp_path):
-    numod.save({"a": numod.zeros(2)}, tmp_path / "file")
-    os.chmod(tmp_path / "file", 0o640)
-    os.symlink("file", tmp_path / "link")
-    numod.save({"a": numod.ones(2)}, tmp_path / "link")
-    assert os.path.islink(tmp_path / "link") and numod.load(tmp_path / "file")["a"].tolist() == [1, 1]
-    assert os.stat(tmp_path / "file").st_mode & 0o777 == 0o640
+    numod.save({"a": numod.zeros(2)}, tmp_path / "file.safetensors")
+    os.chmod(tmp_path / "file.safetensors", 0o640)
+    os.symlink("file.safetensors", tmp_path / "link.safetensors")
+    numod.save({"a": numod.ones(2)}, tmp_path / "link.safetensors")
+    assert os.path.islink(tmp_path / "link.safetensors") and numod.load(tmp_path / "file.safetensors")["a"].tolist() == [1, 1]
+    assert os.stat(tmp_path / "file.safetensors").st_mode & 0o777 == 0o640
