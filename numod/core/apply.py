@@ -17,7 +17,7 @@ from ..dtypes import dtype as DType
 from ..ops import table
 from ..ops.op import Op, Plan
 from ..ops.pointwise import OverComplex, Pointwise
-from ..ops.update import Update
+from ..ops.update import ACTION, Update
 from .tensor import Tensor, wrap
 
 new = object.__new__
@@ -30,6 +30,7 @@ class _State(threading.local):
     inference = False
     inferred = False  # whether any thread ever entered inference mode: reading thread-local state would take a twentieth of an op's time
     autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype)
+    acting = False  # whether a schedule's step is run for a recorder, which is not to hear of those in it
 
 
 state = Tensor._modes = _State()
@@ -181,6 +182,21 @@ def _asked(numbers: Callable[[], tuple]) -> tuple:
         return numbers()
     finally:
         _tell_of("asks", False)
+
+
+def act(owner: object, action: Callable[[], object]) -> None:
+    """Run what sets the numbers that updates ask for: a schedule's step. A recorded program, told whose it is, runs it again in its place among the updates."""
+    recorders = [] if state.acting else [each for each in listeners if hasattr(each, "acted")]
+    if not recorders:
+        action()
+        return
+    state.acting = True
+    try:
+        apply_updates(ACTION, [], lambda: (action(), ())[1])
+    finally:
+        state.acting = False
+    for each in recorders:
+        each.acted(owner)
 
 
 def _holds_complex(arguments: Sequence) -> bool:

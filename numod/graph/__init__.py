@@ -6,7 +6,7 @@ nested tuples, lists and dicts, among constants). A `Value` is a number; `layout
 
 - `Step`: one op of `numod.ops` with its inputs (values, numbers, None), parameters and results. `in_place`: the results are values that were there
   before. An op with `is_view` gives the memory of its input; `EMPTY` gives memory without values; an `Update` is an optimizer's step, whose numbers
-  are asked for at every run; a `Draw` among the inputs is a random stream's offset, drawn anew at every run.
+  are asked for at every run (the one called `ACTION` is a schedule's, which sets such numbers); a `Draw` among the inputs is a random stream's offset, drawn anew at every run.
 - `Check`: a value the library looked at (whether indices are in range, say) and what it found. A run that finds another value stops.
 
 **The life of a program.** `trace` (or `record`, for `compile`, with guards) records it while the function runs eagerly. `passes` make it smaller, each from one

@@ -61,7 +61,7 @@ class Writer:
         for key, each in named.items():
             name = f"named{len(self.space)}"
             self.opening += [f"{name} = named[{key!r}]", *self._take(name, each)]
-        self.steady = _steady(executable.lowered.sources, picture.guards)
+        self.steady = _steady(executable.lowered.sources, picture.guards) if all(executable.lowered.widths) else {}  # what gives no numbers sets settings
         self.space |= {f"kept{k}": (None, None) for k in self.steady}
         self._sort_memory()
 
@@ -160,7 +160,7 @@ class Writer:
             return [f"{names}= {self._name(source.generator, 'generator')}.draw({source.count})"]
         asked = f"{self._name(source, 'source')}()"
         if k not in self.steady:
-            return [f"{names}= {asked}"]
+            return [f"{names}= {asked}" if names else asked]
         group = self._name(self.steady[k].group, "group")
         return [f"if not unchanged{k}:", f"    numbers{k} = {asked}", f"    kept{k} = dict({group}), numbers{k}", f"{names}= numbers{k}"]
 

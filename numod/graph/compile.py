@@ -110,7 +110,7 @@ class Compiled:
         self.versions: dict[tuple, list[Version]] = {}
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes
         self.recorded, self.counted, self.complained = 0, 0, False
-        self.changes: dict[tuple, str] = {}  # the last change of Python state by a call, by the inputs' properties
+        self.changes: set[tuple] = set()  # the properties of inputs of calls that changed Python state, since one was recorded
         self.subjects: set[str] = set()  # the changes by all calls
         self.places: list[guards.Place] = []  # places that hold tensors between calls
         self.inner: Compiled | None = None  # the function that takes these tensors as arguments, and returns the next ones
@@ -179,9 +179,9 @@ class Compiled:
 
     def _settle(self, key: tuple, change: str, places: list[guards.Place]) -> None:
         """Handle a call that changed Python state. If such calls always do, changed tensors are kept between calls, other changes are refused."""
-        again = self.changes.get(key) == subject(change) or len(self.changes) >= VERSIONS
         before = subject(change) in self.subjects
-        self.changes[key] = subject(change)
+        again = (before and key in self.changes) or len(self.changes) >= VERSIONS
+        self.changes.add(key)
         self.subjects.add(subject(change))
         if before and places and self.rounds < VERSIONS:
             self._want(places)

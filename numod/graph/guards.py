@@ -18,7 +18,7 @@ from ..core import changes
 from ..core.random import Generator
 from ..core.tensor import Tensor
 from .later import Later
-from .reach import SIMPLE, Guard, fields, hooks_on, is_compiled, is_module, is_optimizer, names_of, size, step_hooks, worded
+from .reach import SIMPLE, Guard, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, names_of, size, step_hooks, worded
 
 dtypes.on_default_change.append(changes.note)
 _DEPTH = 6  # of plain objects and containers
@@ -171,6 +171,9 @@ class Look:
             yield from self._module(name, value, depth)
         elif is_optimizer(value):
             yield from self._optimizer(name, value)
+        elif is_schedule(value):
+            yield name, "is", value  # its steps run in Python
+            yield from self._look(f"{name}.optimizer", value.optimizer, depth)
         elif isinstance(value, (types.FunctionType, types.MethodType)):
             if not (getattr(value, "__module__", None) or "").startswith(_PACKAGE):
                 yield from self._names(f"{name}: ", value, depth - 1)

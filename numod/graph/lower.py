@@ -164,7 +164,7 @@ class _Lowering:
     def _update(self, step: Step) -> None:
         """An optimizer's step, as the launches of `apply_updates`."""
         numbers, count, recorded = step.parameters
-        size = len(step.inputs) // count
+        size = len(step.inputs) // max(count, 1)
         values = [_number(each, len(self.result.sources), k) for k, each in enumerate(recorded)]
         self.result.sources.append(numbers)
         self.result.widths.append(len(recorded))

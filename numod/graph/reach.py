@@ -77,6 +77,8 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
         walk.visit("a hook of all modules or optimizers", hook)
     for name, each in walk.optimizers:
         walk.optimizer(name, each)
+    for name, each in walk.schedules:
+        walk.schedule(name, each)
     return walk.guards
 
 
@@ -88,6 +90,7 @@ class _Walk:
         self.mentioned: set[str] = set()  # names in the code
         self.strings: set[str] = set()  # keys that the code may use
         self.optimizers: list[tuple[str, Any]] = []  # looked into last, when it is known what the code mentions
+        self.schedules: list[tuple[str, Any]] = []
 
     def function(self, function: Callable, prefix: str) -> None:
         """Everything the code of a function reaches."""
@@ -141,6 +144,8 @@ class _Walk:
             self.guards.append(Guard(name, "{0} == {1}", (value, bytes(value))))
         elif value is os.environ:
             self.guards.append(Guard(name, "dict({0}) == {1}", (value, dict(value))))
+        elif is_schedule(value):
+            self.schedules.append((name, value))
         elif is_optimizer(value):
             self.optimizers.append((name, value))
             for each in parameters_of(value):
@@ -277,6 +282,13 @@ class _Walk:
             texts = [f"{{0}}[{key!r}]" if group[key] else f"not {{0}}[{key!r}]" for key in keys]
             self.guards.append(Settings(f"{name}'s settings", " and ".join(texts) or "True", (group,), group))
             self._numbers(f"{name}.param_groups", "param_groups", optimizer, group)
+
+    def schedule(self, name: str, schedule: Any) -> None:
+        """What the code reads of a schedule of rates: attributes, or whatever it has where a method other than `step` is mentioned. Every run steps it in Python."""
+        reads = any(callable(getattr(type(schedule), key, None)) for key in self.mentioned - {"step"})
+        for key, each in fields(schedule):
+            if (reads or key in self.mentioned) and isinstance(each, (*SIMPLE, list)):
+                self.value(f"{name}.{key}", f"{{0}}.{key}", (schedule,), each)
 
     def _numbers(self, name: str, holder: str, optimizer: Any, values: dict) -> None:
         """The numbers of a state or group that Python code reads."""
@@ -433,6 +445,17 @@ def fields(value: Any) -> list[tuple[str, Any]]:
 def hooks_on(tensor: Tensor) -> list[tuple[int, Callable]]:
     """The hooks of a leaf, with their keys."""
     return [pair for table in (tensor._hooks, tensor._after_hooks) for pair in (table or {}).items()]
+
+
+def is_schedule(value: Any) -> bool:
+    """Whether it is a schedule of an optimizer's rates."""
+    return hasattr(value, "_last_lr") and hasattr(value, "optimizer")
+
+
+def counts_of(schedules: Sequence) -> list[dict]:
+    """The dictionaries with the numbers that steps of schedules change: their attributes, those of schedules in them, and optimizers' groups."""
+    inner = [part for each in schedules for part in getattr(each, "_schedulers", ())]
+    return [*map(vars, schedules), *(group for each in schedules for group in each.optimizer.param_groups), *(counts_of(inner) if inner else ())]
 
 
 def is_optimizer(value: Any) -> bool:

@@ -100,7 +100,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
         boundary, differentiated, wanted, gradients = witness.joint
         executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
     picture = guards.Picture(function, roots, [*witness.guards, *owned.guards], without)
-    executable.counting = picture.counting
+    executable.counting = [*picture.counting, *reach.counts_of(recorder.actors)]
     return Recording(told, Version(executable, picture, owned, shared))
 
 
@@ -114,7 +114,8 @@ class _Witness:
         self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
         self.recorder.patient, self.recorder.postponing = failed, not failed
         self.recorder.moving = {holder for holder, name in without if name == "data"}
-        self.contents, self.settings = structure.contents((arguments, named)), _settings(before.entries)
+        self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
+        self.recorder.watch = self._watch
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
         self.streams = {each: (each._seed, each._offset) for each in (default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator)))}
         self.histories = [(each.grad_fn, each.requires_grad) for each in tensors]
@@ -154,7 +155,7 @@ class _Witness:
     def _changed(self) -> str | None:
         self.after = guards.Look(self.function, self.roots, self.without)
         found = guards.compare(self.before.entries, self.after.entries) or self._unseen()
-        if found is None and _settings(self.before.entries) != self.settings:
+        if found is None and (self.set or _settings(self.before.entries) != self.settings):
             found = "a setting of an optimizer's param_groups changes"
         if found is None and (kind := structure.changed(self.contents)):
             found = f"what is in an argument, a {kind}, changes"
@@ -162,6 +163,12 @@ class _Witness:
             former, self.guards = self.guards, reach.quick(self.function, self.roots, self.without)
             found = guards.moved(former, self.guards)
         return found
+
+    def _watch(self, asking: bool) -> None:
+        """Tell what the function sets in optimizers' groups from what a schedule's step sets, which every run does again."""
+        settings = _settings(self.before.entries)
+        self.set |= asking and settings != self.settings
+        self.settings = settings
 
     def _unseen(self) -> str | None:
         """What the call did that its steps do not show: a random stream begun anew, an argument that became part of the tape."""

@@ -135,7 +135,7 @@ def _needed(step: Step, needed: set[Value], roots: set, effects: Effects) -> boo
     if draws(step):
         return True
     if step.in_place:
-        return any(not isinstance(effects.root[each], Value) or effects.root[each] in roots for each in step.results)
+        return not step.results or any(not isinstance(effects.root[each], Value) or effects.root[each] in roots for each in step.results)
     if step.op is EMPTY or not step.op.is_view:
         return any(each in needed or each in roots for each in step.results)
     return any(each in needed for each in step.results)

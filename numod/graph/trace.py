@@ -159,6 +159,8 @@ class Recorder:
         self.copies: dict[int, tuple[int, str]] = {}  # storages that stand for views of others: of which, and where they were made
         self.stale: dict[int, str] = {}  # those of them that are no longer like the view, for one of the two was written to
         self.moving: set[int] = set()  # ids of inputs that may get other memory, which is among the results
+        self.actors: list[object] = []  # schedules that were stepped
+        self.watch: Callable[[bool], None] = lambda asking: None  # told before and after an update's numbers are asked for
         self.asking, self.asked = False, []  # whether an update's numbers are asked for, which every run does; tensors that were read for them
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
         self.restarted = False  # whether a random stream was begun anew
@@ -221,6 +223,12 @@ class Recorder:
         """An optimizer is asked for a step's numbers, before and after."""
         if get_ident() == self.thread:
             self.asking = asking
+            self.watch(asking)
+
+    def acted(self, owner: object) -> None:
+        """An action, of a schedule say, was run: it sets numbers that updates ask for."""
+        if get_ident() == self.thread:
+            self.actors.append(owner)
 
     def read(self, tensor: Tensor, method: str) -> Later | None:
         """A method of a tensor gives Python its values: what takes their place, if they can be read after the run."""
@@ -343,7 +351,7 @@ class Recorder:
         written = {id(self.alive[each.number]._storage) for step in self.program.steps if isinstance(step, Step) and step.in_place for each in step.results}
         for tensor, where in self.asked:
             if id(tensor._storage) in written | self.made_here:
-                raise RuntimeError(f"trace: {where} takes a step with a rate that the function computes, which a recorded program cannot repeat; set the rate outside")
+                raise RuntimeError(f"trace: {where} takes a step with a rate or metric that the function computes, which a recorded program cannot repeat; set it outside")
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
@@ -377,7 +385,7 @@ def _run(step: Step | Check, values: dict[Value, Tensor], layouts: dict[Value, L
     inputs = _drawn_anew(inputs, values)
     if isinstance(step.op, Update):
         numbers, count, _ = step.parameters
-        size = len(inputs) // count
+        size = len(inputs) // max(count, 1)
         waist.apply_updates(step.op, [inputs[k * size : (k + 1) * size] for k in range(count)], numbers)
     elif step.op is EMPTY:
         layout = layouts[step.results[0]]

@@ -68,6 +68,9 @@ class Update(Op):
         return self._loops[kinds]
 
 
+ACTION = Update("action", lambda: (), ())  # updates nothing: asking for its numbers is all there is to it
+
+
 def _in_turn(parts: list[tuple[Callable, tuple]], tensors: int) -> Callable:
     """A launcher that updates one member after the other."""
 

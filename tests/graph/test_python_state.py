@@ -554,7 +554,7 @@ def _written(group: dict, rate: numod.Tensor) -> None:
     group["lr"].mul_(0.5)
 
 
-@pytest.mark.parametrize(("change", "refusal"), [(_taken, None), (_made, "a setting of an optimizer's param_groups changes"), (_written, "a rate that the function computes")])
+@pytest.mark.parametrize(("change", "refusal"), [(_taken, None), (_made, "a setting of an optimizer's param_groups changes"), (_written, "a rate or metric that the function computes")])
 def test_rates_that_are_tensors_are_those_of_the_moment(change: Callable, refusal: str | None) -> None:
     rates = numod.tensor([0.1, 0.2])
 
@@ -640,3 +640,54 @@ def test_memory_that_is_replaced(change: Callable, drop: str) -> None:
         return found
 
     assert equal(run(compile), run(lambda step: step))
+
+
+SCHEDULES = {
+    "steps": lambda all, optimizer: all.StepLR(optimizer, 2, 0.5), "cycle": lambda all, optimizer: all.OneCycleLR(optimizer, 0.9, 40),
+    "lambda": lambda all, optimizer: all.LambdaLR(optimizer, lambda epoch: 0.9**epoch),
+    "sequence": lambda all, optimizer: all.SequentialLR(optimizer, [all.LinearLR(optimizer, 0.1, total_iters=3), all.ExponentialLR(optimizer, 0.9)], [3]),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("order", ["after", "twice"])
+def test_schedules_step_in_their_place(schedule: str, linked: bool, order: str) -> None:
+    def run(wrap: Callable) -> tuple:
+        weight, found = nn.Parameter(numod.ones(2)), []
+        optimizer = numod.optim.SGD([weight], lr=0.5, momentum=0.9)
+        rates = SCHEDULES[schedule](numod.optim.lr_scheduler, optimizer)
+
+        def step(x: numod.Tensor, mask: numod.Tensor) -> None:
+            for _ in range(1 + (order == "twice")):
+                optimizer.zero_grad()
+                (weight.square().sum() * x[mask].sum()).backward()  # how many are chosen is checked at every run
+                optimizer.step()
+                rates.step()
+
+        step = wrap(step)
+        for k in range(8):
+            step(numod.arange(3.0) / 9, numod.tensor([True, k == 5, False]))
+            found.append([weight.tolist(), optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"], rates.get_last_lr(), rates.last_epoch])
+        return found, getattr(step, "recorded", 0)
+
+    expected, _ = run(lambda step: step)
+    found, recorded = run(lambda step: numod.compile(step, options={"linked": linked}))
+    assert equal(found, expected) and recorded <= 3
+
+
+def test_what_a_function_reads_of_a_schedule_is_refused_not_kept() -> None:
+    weight = nn.Parameter(numod.ones(2))
+    optimizer = numod.optim.SGD([weight], lr=0.5)
+    schedule = numod.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+
+    def step(x: numod.Tensor) -> float:
+        weight.grad = x
+        optimizer.step()
+        schedule.step()
+        return schedule.get_last_lr()[0]
+
+    compiled = compile(step)
+    with pytest.raises(RuntimeError, match=r"schedule.* changes in step, test_python_state.py:\d+, whenever it runs"):
+        for k in range(4):
+            assert compiled(numod.ones(2)) == 0.5 ** (k + 2)

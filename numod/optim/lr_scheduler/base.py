@@ -5,12 +5,23 @@ from __future__ import annotations
 import types
 import warnings
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 from weakref import ref
 
+from ...core.apply import act, listeners
 from ...core.tensor import Tensor
 from ..optimizer import Optimizer
+
+
+def _recorded(step: Callable) -> Callable:
+    """A schedule's `step`, which compiled functions run at every call, where they ask for the rates."""
+
+    @wraps(step)
+    def run(self: LRScheduler, *arguments: Any, **named: Any) -> None:
+        act(self, partial(step, self, *arguments, **named)) if listeners else step(self, *arguments, **named)
+
+    return run
 
 
 class LRScheduler:
@@ -18,6 +29,11 @@ class LRScheduler:
 
     Raises TypeError where `optimizer` is none, KeyError where a schedule is resumed (last_epoch >= 0) without `initial_lr` in a group.
     """
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if "step" in vars(cls):
+            cls.step = _recorded(cls.step)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -55,13 +71,14 @@ class LRScheduler:
         """The next rates of the groups. Defined by every schedule."""
         raise NotImplementedError(f"{type(self).__name__} must define get_lr()")
 
+    @_recorded
     def step(self, epoch: int | None = None) -> None:
         """Set the rates of the next step; call it after `optimizer.step()`."""
         self._step_count += 1
         if self._step_count == 2:
             self._warn_of_order()
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
@@ -78,11 +95,11 @@ class LRScheduler:
 
     def _warn_of_order(self) -> None:
         if not hasattr(self.optimizer.step, "_counts"):
-            warnings.warn("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Call the scheduler after the optimizer's step.", UserWarning, stacklevel=3)
+            warnings.warn("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Call the scheduler after the optimizer's step.", UserWarning, stacklevel=4)
         elif not getattr(self.optimizer, "_opt_called", False):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. "
-                "Else the first value of the schedule is skipped.", UserWarning, stacklevel=3,
+                "Else the first value of the schedule is skipped.", UserWarning, stacklevel=4,
             )
 
     def _rates(self) -> list[float]:
