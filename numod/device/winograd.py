@@ -9,42 +9,73 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from .vectors import Writer, host, primitive
+from .tiles import AHEAD
+from .vectors import Writer, primitive
 
 TAPS = 9
 
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """The three transforms; `step` is from one of the 16 places of a transformed tile to the next.
+    """The transforms; `step` is from one of the 16 places of a transformed tile to the next. Lanes are what stands in brackets.
 
-    transform_taps(weight, at, row_step, depth_step, out, out_at, step) writes G g G' of as many kernels as a vector has lanes: those of the rows of a register tile,
-    row_step apart, then those of the next step of its depth, depth_step further; where a tile has more rows than a vector lanes, of that many rows.
-    transform_lines(x, at, line, out, out_at, step) writes B' d B of as many neighbouring tiles of four lines, `line` apart.
-    combine_lines(products, at, step, out, out_at, line, columns, lines) writes A' m A, two lines of at most two vectors: `columns` of each, and one line where `lines` is 1. It gives
-    whether any of what it wrote is not finite.
+    transform_taps(weight, at, row_step, out, out_at, step) writes G g G' of kernels (row_step apart).
+    transform_lines(x, at, line, out, out_at, step) writes B' d B of four lines' tiles (neighbours); lines are `line` apart.
+    combine_lines(products, at, step, out, out_at, line, columns, lines) writes A' m A of tiles (neighbours), two lines of at most two vectors: `columns` of each, and one line where
+    `lines` is 1. It gives whether any of what it wrote is not finite.
+
+    For the gradient of a kernel, which is F(3x3, 2x2) of tiles and what came for their outputs, elements lie side by side for as many channels as a vector has lanes:
+    transform_pixels(x, at, line, out, out_at, out_step, step, n) writes B' d B of n neighbouring tiles (channels), out_step apart.
+    transform_outputs(...) is the same of the 2 x 2 elements of g (features).
+    combine_taps(products, at, step, out, out_at) writes nine taps of kernels (channels), one after the other, and gives whether any is not finite.
     """
     return {
-        "transform_taps": primitive("transform_taps", "weight[at], row_step, depth_step, out[out_at], step", functools.partial(_emit_taps, host().rows), shared=True),
+        "transform_taps": primitive("transform_taps", "weight[at], row_step, out[out_at], step", _emit_taps, shared=True),
         "transform_lines": primitive("transform_lines", "x[at], line, out[out_at], step", _emit_lines, shared=True),
         "combine_lines": primitive("combine_lines", "products[at], step, out[out_at], line, columns, lines", _emit_combined, shared=True, result="int64"),
+        "transform_pixels": primitive("transform_pixels", "x[at], line, out[out_at], out_step, step, n", functools.partial(_emit_pixels, 4, _of_elements), shared=True),
+        "transform_outputs": primitive("transform_outputs", "x[at], line, out[out_at], out_step, step, n", functools.partial(_emit_pixels, 2, _of_outputs), shared=True),
+        "combine_taps": primitive("combine_taps", "products[at], step, out[out_at]", _emit_combined_taps, shared=True, result="int64"),
     }
 
 
-def _both(transform: Callable, square: list[list]) -> list[list]:
+def _both(transform: Callable, w: Writer, square: list) -> list[list]:
     """A transform of each line, then of each column."""
-    return list(zip(*map(transform, zip(*map(transform, square)))))
+    along = functools.partial(transform, w)
+    return list(zip(*map(along, zip(*map(along, square)))))
 
 
-def _emit_taps(rows, w, weight, row_step, depth_step, out, step):
-    lines = [w.at(weight, (row_step, lane % rows), (depth_step, lane // rows)) for lane in range(w.lanes)]
-    taps, half = _turned(w, lines, TAPS), w.splat(w.ir.Constant(w.element, 0.5))
+def _of_elements(w: Writer, d: tuple) -> list:
+    add, subtract = w.builder.fadd, w.builder.fsub
+    return [subtract(d[0], d[2]), add(d[1], d[2]), subtract(d[2], d[1]), subtract(d[1], d[3])]
 
-    def transform(g: tuple) -> list:
-        outer = w.builder.fadd(g[0], g[2])
-        return [g[0], *(w.builder.fmul(half, each(outer, g[1])) for each in (w.builder.fadd, w.builder.fsub)), g[2]]
 
-    _put(w, _both(transform, [taps[k : k + 3] for k in range(0, TAPS, 3)]), out, step)
+def _of_taps(w: Writer, g: tuple) -> list:
+    half, outer = w.splat(w.ir.Constant(w.element, 0.5)), w.builder.fadd(g[0], g[2])
+    return [g[0], *(w.builder.fmul(half, each(outer, g[1])) for each in (w.builder.fadd, w.builder.fsub)), g[2]]
+
+
+def _of_outputs(w: Writer, g: tuple) -> list:
+    half = w.splat(w.ir.Constant(w.element, 0.5))
+    return [g[0], *(w.builder.fmul(half, each(*g)) for each in (w.builder.fadd, w.builder.fsub)), g[1]]
+
+
+def _to_outputs(w: Writer, m: tuple) -> list:
+    add, subtract = w.builder.fadd, w.builder.fsub
+    return [add(m[0], add(m[1], m[2])), subtract(subtract(m[1], m[2]), m[3])]
+
+
+def _to_taps(w: Writer, m: tuple) -> list:
+    both = w.builder.fadd(m[1], m[2])
+    return [w.builder.fadd(m[0], both), w.builder.fsub(m[1], m[2]), w.builder.fsub(both, m[3])]
+
+
+def _emit_taps(w, weight, row_step, out, step):
+    lines = [w.at(weight, (row_step, lane)) for lane in range(w.lanes)]
+    for each in lines:
+        w.prefetch(each, AHEAD // w.size)
+    taps = _turned(w, lines, TAPS)
+    _put(w, _both(_of_taps, w, [taps[k : k + 3] for k in range(0, TAPS, 3)]), out, step)
 
 
 def _turned(w: Writer, lines: list, count: int) -> list:
@@ -71,11 +102,16 @@ def _emit_lines(w, x, line, out, step):
         pairs = [[w.load(x, (line, i), start + part) for part in (0, w.lanes)] for start in (0, 2)]
         return [w.shuffle(*pair, list(lanes)) for pair in pairs for lanes in (every, other)]
 
-    def transform(d: tuple) -> list:
-        add, subtract = w.builder.fadd, w.builder.fsub
-        return [subtract(d[0], d[2]), add(d[1], d[2]), subtract(d[2], d[1]), subtract(d[1], d[3])]
+    _put(w, _both(_of_elements, w, [columns(i) for i in range(4)]), out, step)
 
-    _put(w, _both(transform, [columns(i) for i in range(4)]), out, step)
+
+def _emit_pixels(size, transform, w, x, line, out, out_step, step, n):
+    def tile(t: object, _: list) -> list:
+        square = [[w.load(x, (line, i), (2 * w.lanes, t), j * w.lanes) for j in range(size)] for i in range(size)]
+        _put(w, _both(transform, w, square), w.at(out, (out_step, t)), step)
+        return []
+
+    w.loop(0, n, 1, [], tile)
 
 
 def _put(w: Writer, square: list[list], out: object, step: object) -> None:
@@ -83,20 +119,39 @@ def _put(w: Writer, square: list[list], out: object, step: object) -> None:
         w.store(vector, out, (step, place))
 
 
-def _emit_combined(w, products, step, out, line, columns, lines):
-    def transform(m: tuple) -> list:
-        add, subtract = w.builder.fadd, w.builder.fsub
-        return [add(m[0], add(m[1], m[2])), subtract(subtract(m[1], m[2]), m[3])]
+def _products(w: Writer, products: object, step: object) -> list[list]:
+    return [[w.load(products, (step, 4 * i + j)) for j in range(4)] for i in range(4)]
 
-    square = _both(transform, [[w.load(products, (step, 4 * i + j)) for j in range(4)] for i in range(4)])
-    both = w.splat(w.builder.icmp_signed(">", lines, w.number(1)))
-    total = w.zeros
-    for i, pair in enumerate(square):
+
+def _emit_combined(w, products, step, out, line, columns, lines):
+    both, written = w.splat(w.builder.icmp_signed(">", lines, w.number(1))), []
+    for i, pair in enumerate(_both(_to_outputs, w, _products(w, products, step))):
         for part in range(2):
             order = [part * w.lanes // 2 + lane // 2 + lane % 2 * w.lanes for lane in range(w.lanes)]
             value, mask = w.shuffle(*pair, order), w.first(w.builder.sub(columns, w.number(part * w.lanes)))
             mask = w.builder.and_(mask, both) if i else mask
             w.store(value, out, (line, i), part * w.lanes, mask=mask)
-            total = w.multiply_add(w.builder.select(mask, value, w.zeros), w.zeros, total)  # 0, or NaN of what is not finite
+            written.append(w.builder.select(mask, value, w.zeros))
+    return _any_not_finite(w, written)
+
+
+def _emit_combined_taps(w, products, step, out):
+    taps = [each for line in _both(_to_taps, w, _products(w, products, step)) for each in line]
+    for place in range(0, TAPS, w.lanes):
+        some = taps[place : place + w.lanes]
+        if len(some) == 1:
+            for lane in range(w.lanes):
+                w.builder.store(w.builder.extract_element(some[0], w.ir.Constant(w.ir.IntType(32), lane)), w.at(out, TAPS * lane + place))
+        else:
+            mask = None if len(some) == w.lanes else w.first(w.number(len(some)))
+            for lane, value in enumerate(w.turned(some + [w.zeros] * (w.lanes - len(some)))):
+                w.store(value, out, TAPS * lane + place, mask=mask)
+    return _any_not_finite(w, taps)
+
+
+def _any_not_finite(w: Writer, values: list) -> object:
+    total = w.zeros
+    for value in values:
+        total = w.multiply_add(value, w.zeros, total)  # 0, or NaN of what is not finite
     odd = w.builder.bitcast(w.builder.fcmp_unordered("uno", total, total), w.ir.IntType(w.lanes))
     return w.builder.zext(w.builder.icmp_unsigned("!=", odd, w.ir.Constant(odd.type, 0)), w.ir.IntType(64))

@@ -11,9 +11,10 @@ from .scalar import scalar
 
 @scalar
 def spread_taps(weight, base, row_step, depth_step, depth, taps, at, step, rows, lanes):
-    """taps (16, depth, rows; places `step` apart) = the transformed kernels of a register tile's rows; they lie row_step and depth_step apart."""
-    for k in range(0, rows * depth, lanes):
-        transform_taps(weight, base + k % rows * row_step + k // rows * depth_step, row_step, depth_step, taps, at + k, step)
+    """taps (16, depth, rows; places `step` apart) = the transformed kernels of some rows; they lie row_step and depth_step apart."""
+    for k in range(depth):
+        for row in range(0, rows, lanes):
+            transform_taps(weight, base + row * row_step + k * depth_step, row_step, taps, at + k * rows + row, step)
 
 
 @scalar
@@ -34,10 +35,35 @@ def spread_tiles(x, base, image_step, first, held, high, wide, height, width, pa
 
 
 @scalar
-def multiply_places(taps, taps_at, taps_step, turned, tiles, tiles_at, tiles_step, columns, products, own, step, features, depth, most, wanted, rows, lanes, size):
-    """products (16, features, columns) = taps (features / rows, 16, depth, rows) @ tiles (16, depth, columns), as many columns as are `wanted`, summed up `most` steps of the depth at a time.
+def spread_pixels(x, base, image_step, first, held, high, wide, reach, height, width, pad_h, pad_w, board, own, tiles, at, tile_step, step, lanes):
+    """tiles (16, held * wide, lanes; tile_step and `step` apart) = the transformed tiles of as many planes as a vector has lanes; where `reach` is 0 those of outputs, of 2 x 2 elements."""
+    row, line = first, (2 * wide + reach) * lanes
+    while row < first + held:
+        top = row % high
+        count = min(high - top, first + held - row)
+        for j in range(2 * count + reach):
+            h, to = 2 * top - pad_h + j, own + j * line
+            inside = (h >= 0) & (h < height)
+            for k in range(0, pad_w * lanes if inside else line):
+                board[uintp(to + k)] = 0
+            if inside:
+                turn_in(x, base + row // high * image_step + h * width, height * width, lanes, width, board, to + pad_w * lanes, lanes)
+                for k in range((pad_w + width) * lanes, line):
+                    board[uintp(to + k)] = 0
+        for i in range(count):
+            place = at + (row + i - first) * wide * tile_step
+            if reach > 0:
+                transform_pixels(board, own + 2 * i * line, line, tiles, place, tile_step, step, wide)
+            else:
+                transform_outputs(board, own + 2 * i * line, line, tiles, place, tile_step, step, wide)
+        row += count
 
-    `turned` taps are those of kernels whose elements come last to first.
+
+@scalar
+def multiply_places(taps, taps_at, taps_step, turned, tiles, tiles_at, tiles_step, columns, products, own, step, features, depth, keep, most, wanted, rows, lanes, size):
+    """products (16, features, columns) = or, where `keep`, += taps (16, depth, features) @ tiles (16, depth, columns), as many columns as are `wanted`. Places are steps apart.
+
+    The depth is summed up `most` at a time. `turned` taps are those of kernels whose elements come last to first.
     """
     for place in range(16):
         i, j = place // 4, place % 4
@@ -48,15 +74,15 @@ def multiply_places(taps, taps_at, taps_step, turned, tiles, tiles_at, tiles_ste
             left = wanted - column
             vectors = 3 if (left > 4 * lanes) | ((left > 2 * lanes) & (left <= 3 * lanes)) else 2 if left > lanes else 1  # two and two are faster than three and one
             for k in range(0, depth, most):
-                steps, b = min(most, depth - k), address_of(tiles) + (tiles_at + place * tiles_step + k * columns + column) * size
+                steps, add, b = min(most, depth - k), keep + k, address_of(tiles) + (tiles_at + place * tiles_step + k * columns + column) * size
                 for row in range(0, features, rows):
-                    a, target = address_of(taps) + (taps_at + (row // rows * 16 + 4 * i + j) * taps_step + k * rows) * size, own + place * step + row * columns + column
+                    a, target = address_of(taps) + (taps_at + (4 * i + j) * taps_step + k * features + row) * size, own + place * step + row * columns + column
                     if vectors == 3:
-                        tile3(a, 1, rows, b, columns, products, target, columns, steps, k, rows, lanes)
+                        tile3(a, 1, features, b, columns, products, target, columns, steps, add, rows, lanes)
                     elif vectors == 2:
-                        tile2(a, 1, rows, b, columns, products, target, columns, steps, k, rows, lanes)
+                        tile2(a, 1, features, b, columns, products, target, columns, steps, add, rows, lanes)
                     else:
-                        tile1(a, 1, rows, b, columns, products, target, columns, steps, k, rows, lanes)
+                        tile1(a, 1, features, b, columns, products, target, columns, steps, add, rows, lanes)
             column += vectors * lanes
 
 

@@ -65,11 +65,25 @@ class Convolution(Op):
         numbers, work = geometry(x, weight, result, *parameters[:4]), _work(result, weight)
         if suits(self.name, x, weight, out.storage.itemsize):
             return planes_launcher(self.name, out, x, weight, result, parameters[:4], work, finish), ()
-        if self is not convolution_weight and _by_winograd(out, x, weight, parameters[:4]):
-            return winograd_launcher(self is convolution_input, out, x, weight, result, parameters[:4], work, finish), ()
+        if self._by_winograd(out, x, weight, result, parameters[:4]):
+            return winograd_launcher(self.name, out, x, weight, result, parameters[:4], work, finish), ()
         if self is convolution_input and prod(parameters[0]) == 1 and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS):
             return turned_launcher(out, x, weight, result, parameters[:4], work), ()
         return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, finish), ()
+
+    def _by_winograd(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple) -> bool:
+        """Whether 16 products for each four elements of the result, and transforms, take a tenth less time than 36. In vectors of products for a pair of channel and feature.
+
+        Measured: a weight's transform takes as long as 9, that of a vector of tiles as 60 of one pair. For the weight's gradient it pays wherever there are tiles.
+        """
+        if not fits_winograd(x, weight, out, parameters):
+            return False
+        if self is convolution_weight:
+            return prod(result[2:]) > 1
+        lanes, (images, _, height, width) = tiles.host().lanes(out.storage.itemsize), out.shape
+        lines, wide = images * -(-height // 2), -(-width // 2)
+        transforms = 9 + lines * -(-wide // lanes) * (60 / weight[0] + 60 / weight[1])
+        return 16 * -(-lines * wide // lanes) + transforms < 0.9 * 9 * -(-images * height * width // lanes)
 
     def finished(self, name: str, arguments: tuple, parameters: tuple, loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
         """As `Op.finished`: of the forward convolution of floats on the CPU, with a loop over all of the result whose tensors step evenly along a plane."""
@@ -82,19 +96,6 @@ class Convolution(Op):
         finish = Finish(loop, product, tuple([(*each[:2], end[-1]) for each, end in zip(steps, ends)]))
         run, constants = self._fast(layout(result, first.dtype, first.device), x, weight, result, parameters, finish)
         return lambda given, out, arrays, numbers: run(*given, out, *constants, *arrays, *finish.sizes(), *numbers)
-
-
-def _by_winograd(out: Layout, x: tuple, weight: tuple, parameters: tuple) -> bool:
-    """Whether 16 products for each four elements of the result, and transforms, take a tenth less time than 36. In vectors of products for a pair of channel and feature.
-
-    Measured: a weight's transform takes as long as 9, that of a vector of tiles as 60 of one pair.
-    """
-    if not fits_winograd(x, weight, out, parameters):
-        return False
-    lanes, (images, _, height, width) = tiles.host().lanes(out.storage.itemsize), out.shape
-    lines, wide = images * -(-height // 2), -(-width // 2)
-    transforms = 9 + lines * -(-wide // lanes) * (60 / weight[0] + 60 / weight[1])
-    return 16 * -(-lines * wide // lanes) + transforms < 0.9 * 9 * -(-images * height * width // lanes)
 
 
 def _work(result: tuple, weight: tuple) -> int:

@@ -1,4 +1,4 @@
-"""Convolution of float32 by 3 x 3 on the CPU by Winograd's F(2x2, 3x3), and the gradient of its input. The method is in `kernel.winograd`, when it is taken in `convolution`.
+"""Convolution of float32 by 3 x 3 on the CPU by Winograd's F(2x2, 3x3), the gradient of its input, and that of its weight, which is F(3x3, 2x2). The method is in `kernel.winograd`, when it is taken in `convolution`.
 
 Errors are as small as those of the sums that it replaces (F(4x4, 3x3) has a third fewer products still, and errors ten times as large), but they go with the largest of the
 16 elements of a tile, not with the largest of the nine that an output sees.
@@ -19,15 +19,17 @@ _WHOLE = 1 << 20  # those of all tiles, up to which they may be transformed befo
 _LARGE = 1 << 15  # channels times features from which they are, if they may
 _FEATURES = 16  # features done at a time, so that a task's tiles are read half as often
 _DEPTH = 32  # products summed up before they are added to the others: short sums have small errors
+_SUMMED = 96  # tiles summed up at a time for a weight, about
 _WORKERS = 8  # as in `convolution_grid`
 _PLACES = "workers", "tasks", "shares", "rows", "high", "wide", "columns", "board_line", "board_size", "row_step", "depth_step", "turned", "taps_step", "tiles_step", "step"
+_CHUNKS = "workers", "chunks", "rows", "high", "wide", "columns", "board_size", "taps_step", "tiles_step", "step"
 
 
 def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
     """out = the 16 products of transformed tiles of x and transformed kernels, transformed back."""
     if shares == 1:
-        for part in parallel_range(features // TILE_ROWS):
-            spread_taps(weight, int64(part) * TILE_ROWS * row_step, row_step, depth_step, channels, taps, int64(part) * 16 * taps_step, taps_step, TILE_ROWS, LANES)
+        for part in parallel_range(features // FEATURES):
+            spread_taps(weight, int64(part) * FEATURES * row_step, row_step, depth_step, channels, taps, int64(part) * 16 * taps_step, taps_step, FEATURES, LANES)
     else:  # all tiles are one task, and the features are shared out
         for turn in parallel_range(workers):
             for c in range(turn * channels // workers, (turn + 1) * channels // workers):
@@ -36,7 +38,7 @@ def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
                     tiles, c * columns, tiles_step, LANES,
                 )
     for turn in parallel_range(workers):
-        own, mine, products_at = int64(turn) * 16 * tiles_step if shares == 1 else 0, int64(turn) * FEATURES // TILE_ROWS * 16 * taps_step if shares > 1 else 0, int64(turn) * 16 * step
+        own, mine, products_at = int64(turn) * 16 * tiles_step if shares == 1 else 0, int64(turn) * 16 * taps_step if shares > 1 else 0, int64(turn) * 16 * step
         for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
             share, first = task % shares, task // shares * rows
             held = min(rows, images * high - first)
@@ -48,11 +50,11 @@ def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
                     )
             for block in range(share * (features // FEATURES) // shares, (share + 1) * (features // FEATURES) // shares):
                 feature = block * FEATURES
+                panel = mine if shares > 1 else block * 16 * taps_step
                 if shares > 1:
-                    for row in range(0, FEATURES, TILE_ROWS):
-                        spread_taps(weight, (feature + row) * row_step, row_step, depth_step, channels, taps, mine + row // TILE_ROWS * 16 * taps_step, taps_step, TILE_ROWS, LANES)
+                    spread_taps(weight, feature * row_step, row_step, depth_step, channels, taps, mine, taps_step, FEATURES, LANES)
                 multiply_places(
-                    taps, mine if shares > 1 else feature // TILE_ROWS * 16 * taps_step, taps_step, turned, tiles, own, tiles_step, columns, products, products_at, step, FEATURES, channels, DEPTH, held * wide, TILE_ROWS, LANES, SIZE
+                    taps, panel, taps_step, turned, tiles, own, tiles_step, columns, products, products_at, step, FEATURES, channels, 0, DEPTH, held * wide, TILE_ROWS, LANES, SIZE
                 )
                 for plane in range(FEATURES * ((first + held - 1) // high - first // high + 1)):
                     image, f = first // high + plane // FEATURES, feature + plane % FEATURES
@@ -67,21 +69,71 @@ def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
                     FINISH(image, f, line_at, low, end)
 
 
+def weight_by_winograd(g, x, out, taps, tiles, products, board, PLACES):
+    """out, the weight's gradient, = the 16 products of transformed tiles of g (2 x 2) and x, summed up over some rows of tiles at a time, transformed back (3 x 3)."""
+    parts = (channels + features) // LANES
+    for chunk in range(chunks):
+        first = chunk * rows
+        held = min(rows, images * high - first)
+        for turn in parallel_range(workers):
+            own = int64(turn) * board_size
+            for part in range(turn * parts // workers, (turn + 1) * parts // workers):
+                channel, feature = part * LANES, part * LANES - channels
+                if feature < 0:
+                    spread_pixels(
+                        x, channel * height * width, channels * height * width, first, held, high, wide, 2, height, width, pad_h, pad_w, board, own,
+                        tiles, channel, columns, tiles_step, LANES,
+                    )
+                else:
+                    spread_pixels(
+                        g, feature * out_h * out_w, features * out_h * out_w, first, held, high, wide, 0, out_h, out_w, 0, 0, board, own,
+                        taps, feature // FEATURES * 16 * taps_step + feature % FEATURES, FEATURES, taps_step, LANES,
+                    )
+        for turn in parallel_range(workers):
+            for block in range(turn * (features // FEATURES) // workers, (turn + 1) * (features // FEATURES) // workers):
+                own = (block if chunks > 1 else int64(turn)) * 16 * step
+                multiply_places(
+                    taps, block * 16 * taps_step, taps_step, 0, tiles, 0, tiles_step, columns, products, own, step, FEATURES, held * wide, chunk, DEPTH, channels, TILE_ROWS, LANES, SIZE
+                )
+                for row in range(FEATURES if chunk == chunks - 1 else 0):
+                    for channel in range(0, channels, LANES):
+                        element = ((block * FEATURES + row) * channels + channel) * 9
+                        if combine_taps(products, own + row * columns + channel, step, out, element):
+                            for each in range(element, element + 9 * LANES):
+                                if not isfinite(out[uintp(each)]):
+                                    out[uintp(each)] = correlate(g, x, each, GEOMETRY)
+
+
 def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
-    """Whether the kernel does such a convolution, and the gradient of its input."""
+    """Whether the kernels do such a convolution and its gradients: scratch memory is bounded, and larger ones were not measured."""
     stride, padding, dilation, groups = parameters
-    plain = len(x) == 4 and tuple(weight[2:]) == (3, 3) and stride == dilation == (1, 1) and groups == 1 and max(padding) <= 2
-    return plain and out.storage.name == "float32" and weight[0] % _FEATURES == weight[1] % _FEATURES == 0 and 16 * max(weight[:2]) * x[3] <= 2 * _WHOLE
+    plain = len(x) == 4 and tuple(weight[2:]) == (3, 3) and stride == dilation == (1, 1) and groups == 1 and max(padding) <= 2 and out.storage.name == "float32"
+    features, channels = weight[:2]
+    return plain and features % _FEATURES == channels % _FEATURES == 0 and features * channels <= _WHOLE // 2 and 16 * max(features, channels) * x[3] <= 2 * _WHOLE
 
 
-def winograd_launcher(back: bool, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int, finish: Finish | None = None) -> Callable:
-    """A launch of the kernel that makes the scratch memory it needs. The input's gradient convolves g with the kernels turned, where borders are as wide as taps reach over."""
+def winograd_launcher(op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int, finish: Finish | None = None) -> Callable:
+    """A launch of op's kernel that makes the scratch memory it needs."""
+    on_weight, storage = op == "convolution_weight", out.storage
+    sizes, places, numbers = _of_weight(x, weight, result, parameters) if on_weight else _of_result(op == "convolution_input", x, weight, result, parameters)
+    kernel, names = (weight_by_winograd, _CHUNKS) if on_weight else (by_winograd, _PLACES)
+    words = {"PLACES": ", ".join(names), "TILE_ROWS": tiles.host().rows, "LANES": _lanes(), "FEATURES": _FEATURES, "DEPTH": _DEPTH, "SIZE": storage.itemsize}
+    run = launcher("convolution", kernel, out, (storage.name,) * 7, len(names), work, tuple(words.items()), finish, build.FAST_POINTWISE)
+    scratch, constants, make = tuple((size, storage) for size in sizes), (*places, *numbers), out.device.backend.scratch
+
+    def launch(first: object, second: object, result: object, *further: object) -> None:
+        run(first, second, result, *make(scratch), *constants, *further)
+
+    return launch
+
+
+def _of_result(back: bool, x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tuple[tuple, tuple, tuple]:
+    """Sizes of scratch memory, the numbers of `_PLACES`, the geometry. The input's gradient convolves g with the kernels turned, where borders are as wide as taps reach over."""
     stride, padding, dilation, groups = parameters
     features, channels = weight[:2]
-    steps = (TAPS * channels, TAPS)
+    steps, lanes = (TAPS * channels, TAPS), _lanes()
     if back:
         x, result, features, channels, steps, padding = result, x, channels, features, steps[::-1], tuple(2 - each for each in padding)
-    storage, lanes, tile_rows = out.storage, tiles.host().lanes(out.storage.itemsize), tiles.host().rows
     high, wide = (-(-each // 2) for each in result[2:])
     whole = x[0] * high
     once = 16 * channels * whole * wide <= _WHOLE and channels * features >= _LARGE
@@ -89,20 +141,27 @@ def winograd_launcher(back: bool, out: Layout, x: tuple, weight: tuple, result: 
     sets = 1 if once else -(-whole // max(1, _TILES // (16 * channels * wide)))
     rows = -(-whole // sets)
     tasks = -(-whole // rows) * shares
-    workers = min(_WORKERS, tasks)
-    columns, line = _ceil((rows - 1) * wide + _ceil(wide, lanes), lanes), 2 * _ceil(wide, lanes) + 2
-    board = (2 * min(rows, high) + 2) * line
-    taps_step, tiles_step, step = (each + lanes for each in (tile_rows * channels, channels * columns, _FEATURES * columns))  # whole pages would share lines of the cache
-    panels = features // tile_rows if shares == 1 else workers * _FEATURES // tile_rows
-    scratch = tuple((count, storage) for count in (16 * panels * taps_step, 16 * (workers if shares == 1 else 1) * tiles_step, 16 * workers * step, workers * board))
-    constants = (workers, tasks, shares, rows, high, wide, columns, line, board, *steps, int(back), taps_step, tiles_step, step, *geometry(x, (features, channels, 3, 3), result, stride, padding, dilation, groups))
-    words = {"PLACES": ", ".join(_PLACES), "TILE_ROWS": tile_rows, "LANES": lanes, "FEATURES": _FEATURES, "DEPTH": _DEPTH, "SIZE": storage.itemsize}
-    run, make = launcher("convolution", by_winograd, out, (storage.name,) * 7, len(_PLACES), work, tuple(words.items()), finish, build.FAST_POINTWISE), out.device.backend.scratch
+    workers, line = min(_WORKERS, tasks), 2 * _ceil(wide, lanes) + 2
+    columns, board = _ceil((rows - 1) * wide + _ceil(wide, lanes), lanes), (2 * min(rows, high) + 2) * line
+    taps_step, tiles_step, step = (each + lanes for each in (_FEATURES * channels, channels * columns, _FEATURES * columns))  # whole pages would share lines of the cache
+    places = workers, tasks, shares, rows, high, wide, columns, line, board, *steps, int(back), taps_step, tiles_step, step
+    sizes = 16 * (workers if once else features // _FEATURES) * taps_step, 16 * (1 if once else workers) * tiles_step, 16 * workers * step, workers * board
+    return sizes, places, geometry(x, (features, channels, *weight[2:]), result, stride, padding, dilation, groups)
 
-    def launch(first: object, second: object, result: object, *further: object) -> None:
-        run(first, second, result, *make(scratch), *constants, *further)
 
-    return launch
+def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tuple[tuple, tuple, tuple]:
+    """Sizes of scratch memory, the numbers of `_CHUNKS`, the geometry."""
+    (features, channels), (high, wide), lanes = weight[:2], [-(-each // 2) for each in result[2:]], _lanes()
+    whole, blocks, columns = x[0] * high, features // _FEATURES, channels + lanes
+    rows = -(-whole // -(-whole // max(1, _SUMMED // wide)))
+    chunks, workers, board = -(-whole // rows), min(_WORKERS, blocks), (2 * min(rows, high) + 2) * (2 * wide + 2) * lanes
+    taps_step, tiles_step, step = _FEATURES * rows * wide + lanes, rows * wide * columns, _FEATURES * columns
+    sizes = 16 * blocks * taps_step, 16 * tiles_step, 16 * (blocks if chunks > 1 else workers) * step, workers * board
+    return sizes, (workers, chunks, rows, high, wide, columns, board, taps_step, tiles_step, step), geometry(x, weight, result, *parameters)
+
+
+def _lanes() -> int:
+    return tiles.host().lanes(4)
 
 
 def _ceil(n: int, step: int) -> int:

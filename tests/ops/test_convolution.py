@@ -176,30 +176,31 @@ WINOGRAD = [  # x, features, padding of convolutions by Winograd's method: odd s
 
 
 def _by_winograd(x_shape, features, padding, seed=0, draw="standard_normal"):
-    """float32 (x, weight, g) of a convolution, checked to be one by Winograd's method."""
-    from numod.ops.convolution import _by_winograd, convolution
+    """float32 (x, weight, g) of a convolution, checked to be one by Winograd's method, with its gradients."""
+    from numod.ops.convolution import convolution, convolution_input, convolution_weight
 
     rng, weight_shape, parameters = np.random.default_rng(seed), (features, x_shape[1], 3, 3), ((1, 1), padding, (1, 1), 1, None)
     x, weight = (getattr(rng, draw)(shape).astype("float32") for shape in (x_shape, weight_shape))
     given = [numod.tensor(each)._layout for each in (x, weight)]
     out = convolution.prepare(tuple(given), parameters).layout
-    assert all(_by_winograd(each, x_shape, weight_shape, parameters[:4]) for each in (out, given[0]))
+    for op, each in ((convolution, out), (convolution_input, given[0]), (convolution_weight, given[1])):
+        assert op._by_winograd(each, x_shape, weight_shape, tuple(out.shape), parameters[:4])
     return x, weight, getattr(rng, draw)(tuple(out.shape)).astype("float32")
 
 
 def _results(x, weight, g, padding, dtype):
-    """(out, dx) in a dtype."""
-    x, weight, g = (numod.tensor(each, dtype=dtype, requires_grad=k == 0) for k, each in enumerate((x, weight, g)))
+    """(out, dx, dweight) in a dtype."""
+    x, weight = (numod.tensor(each, dtype=dtype, requires_grad=True) for each in (x, weight))
     out = F.conv2d(x, weight, None, 1, padding)
-    out.backward(g)
-    return out.detach().numpy(), x.grad.numpy()
+    out.backward(numod.tensor(g, dtype=dtype))
+    return out.detach().numpy(), x.grad.numpy(), weight.grad.numpy()
 
 
 @pytest.mark.parametrize("draw", ["standard_normal", "random"])
 @pytest.mark.parametrize(("x_shape", "features", "padding"), WINOGRAD)
 def test_winograd_is_as_exact_as_sums(x_shape, features, padding, draw):
     given = _by_winograd(x_shape, features, padding, 1, draw)
-    exact = _reference(*(each.astype("float64") for each in given[:2]), (1, 1), padding, (1, 1), 1), _results(*given, padding, numod.float64)[1]
+    exact = _reference(*(each.astype("float64") for each in given[:2]), (1, 1), padding, (1, 1), 1), *_results(*given, padding, numod.float64)[1:]
     for found, expected in zip(_results(*given, padding, numod.float32), exact):
         error = np.abs(found - expected) / np.sqrt((expected**2).mean())
         assert np.sqrt((error**2).mean()) < 2.8e-7 and error.max() < 2e-6  # PyTorch's sums: 2.3e-7 and 1.8e-6
