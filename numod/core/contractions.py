@@ -8,9 +8,10 @@ from math import prod
 from typing import Any
 
 from ..errors import normalize_dim
+from ..ops import table as t
 from .products import add_product, bmm, matmul, mm_, mv, outer
 from .reductions import sum as total
-from .shapes import diagonal, expand, movedim, permute, reshape
+from .shapes import cat, diagonal, expand, narrow, permute, reshape
 from .tensor import Tensor
 
 BOTH = "inner kron cross addmv addr baddbmm addbmm ger=outer"
@@ -198,8 +199,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     dim = normalize_dim(dim, input.ndim)
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(f"inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}")
-    a, b = movedim(input, dim, -1), movedim(other, dim, -1)
-    return movedim(a.roll(-1, -1) * b.roll(1, -1) - a.roll(1, -1) * b.roll(-1, -1), -1, dim).contiguous()
+    a, b = (cat((each, each), dim) for each in (input, other))
+    first, second = ([narrow(each, dim, start, 3) for start in (1, 2)] for each in (a, b))
+    return t.addcmul(first[0] * second[1], first[1], second[0], -1)
 
 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:

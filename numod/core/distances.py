@@ -7,13 +7,13 @@ from math import prod
 from ..ops import distance, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply
-from .creation import arange
 from .elementwise import contiguous
 from .reductions import sum as total
-from .selection import index_select, nonzero
+from .selection import read
 from .shapes import expand, reshape, transpose, unsqueeze
 from .products import matmul
 from .tensor import Tensor
+from .triangles import triu_indices
 
 FUNCTIONS = "cdist pdist"
 
@@ -61,6 +61,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """p-norm distances of each row to those after it, (N, M) -> (N * (N - 1) / 2)."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    n, places = input.shape[0], arange(input.shape[0], device=input.device)
-    chosen = reshape(nonzero(reshape(unsqueeze(places, 1) < places, -1)), -1)
-    return index_select(reshape(cdist(input, input, p, _MODES[2]), -1), 0, chosen) if n else input.new_empty(0)
+    rows, columns = triu_indices(input.shape[0], input.shape[0], 1, device=input.device).unbind()
+    return read(reshape(cdist(input, input, p, _MODES[2]), -1), 0, t.add_scaled(columns, rows, input.shape[0]))

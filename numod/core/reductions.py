@@ -16,8 +16,8 @@ from .elementwise import contiguous, masked_fill, to
 from .shapes import squeeze
 from .tensor import Tensor
 
-BOTH = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp count_nonzero prod=prod_ any=any_ all=all_"
-OUT = "sum mean amax amin argmax argmin max min var std logsumexp prod any all"
+BOTH = "sum nansum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp count_nonzero prod=prod_ any=any_ all=all_"
+OUT = "sum nansum mean amax amin argmax argmin max min var std logsumexp prod any all"
 AXIS = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp count_nonzero prod any all"
 
 Dims = int | Sequence[int] | None
@@ -42,6 +42,11 @@ def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DTy
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """Sum over dimensions (all by default); integers and bool give int64."""
     return _reduce(r.sum, input, dim, keepdim, dtype)
+
+
+def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """Sum over dimensions (all by default) of the elements that are not NaN."""
+    return _reduce(r.nansum if input.is_floating_point() else r.sum, input, dim, keepdim, dtype)
 
 
 def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
@@ -165,7 +170,7 @@ def var_mean(
             "var(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output numel).", stacklevel=3,
         )
     middle = mean(input, dims, True)
-    total = sum(t.square(t.abs(input - middle) if input.is_complex() else input - middle), dims, keepdim)
+    total = sum(t.square(t.abs(input - middle)) if input.is_complex() else t.squared_error(input, middle), dims, keepdim)
     return total / (rest if rest > 0 else 0.0), middle if keepdim else squeeze(middle, dims)
 
 

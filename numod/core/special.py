@@ -24,7 +24,7 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
         raise TypeError(f"polygamma(): argument 'n' (position 1) must be int, not {type(n).__name__}")
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return write_out(s.digamma, (input,), out) if n == 0 else write_out(s.polygamma, (float(n), input), out)
+    return write_out((s.digamma, s.trigamma)[n], (input,), out) if n < 2 else write_out(s.polygamma, (float(n), input), out)
 
 
 def polygamma_method(input: Tensor, n: int) -> Tensor:

@@ -12,17 +12,17 @@ from ..ops import table as t
 from . import reductions, return_types
 from .complexes import complex_
 from .creation import tensor
-from .elementwise import clamp, masked_fill, to, where
+from .elementwise import clamp, to, where
 from .products import matmul
-from .reductions import amax, amin, norm
+from .reductions import amax, amin, nansum, norm
 from .selection import gather
 from .shapes import movedim, reshape, squeeze, transpose, unsqueeze
 from .sorting import sort
 from .tensor import Tensor
 
-BOTH = "quantile nanquantile nansum nanmean aminmax cov corrcoef renorm dist"
+BOTH = "quantile nanquantile nanmean aminmax cov corrcoef renorm dist"
 IN_PLACE = "renorm"
-OUT = "quantile nanquantile nansum nanmean aminmax renorm"
+OUT = "quantile nanquantile nanmean aminmax renorm"
 
 Dims = int | Sequence[int] | None
 _RANKS: dict[str, Callable] = {"linear": lambda ranks: ranks, "midpoint": lambda ranks: ranks, "lower": t.floor, "higher": t.ceil, "nearest": t.round}
@@ -84,21 +84,12 @@ def _kept(input: Tensor, dim: int | None, keepdim: bool) -> tuple[int, ...]:
     return (*input.shape[:dim], *([1] if keepdim and input.ndim else []), *input.shape[dim + 1 :])
 
 
-def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """Sum over dimensions (all by default) of the elements that are not NaN."""
-    return reductions.sum(_without_nan(input), dim, keepdim, dtype=dtype)
-
-
 def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """Mean over dimensions (all by default) of the elements that are not NaN."""
     if not input.is_floating_point() and dtype is None:
         raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.short}")
     count = reductions.sum(t.logical_not(t.isnan(input.detach())), dim, keepdim)
     return nansum(input, dim, keepdim, dtype=dtype) / count
-
-
-def _without_nan(input: Tensor) -> Tensor:
-    return masked_fill(input, t.isnan(input.detach()), 0.0) if input.is_floating_point() else input
 
 
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> return_types.aminmax:

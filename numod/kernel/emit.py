@@ -105,9 +105,19 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     turn = body(loop, index)
     if dense and flat and len(turn) <= FEW:
         return "\n".join(lines + _by_fours(turn, len(loop.outputs))) + "\n", ", ".join(types)
+    if not flat:
+        fixed = [line for line in turn if _is_fixed(line, places)]
+        turn = [line for line in turn if line not in fixed]
+        head[-1:-1] = [indent[4:] + line for line in fixed]
     if not dense and any(re.search(r"\bindex\b", line) for line in turn):
         head.append(f"{indent}index = row * n + inner")
     return "\n".join(lines + head + [indent + line for line in turn] + tail) + "\n", ", ".join(types)
+
+
+def _is_fixed(line: str, places: dict[str, str]) -> bool:
+    """Whether a line reads what stays the same along the inner loop. LLVM would read it in a branch that alone uses it, and vectorises no loop with such a branch."""
+    read = re.fullmatch(r"t\d+ = .*?\b(\w+)\[.*", line)
+    return read is not None and places.get(read[1]) == "0"
 
 
 def several(loop: Loop, count: int) -> tuple[str, str]:

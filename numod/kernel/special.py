@@ -32,6 +32,21 @@ def digamma(x):
 
 
 @wide_scalar
+def trigamma(x):
+    """Derivative of digamma: ten steps of the recurrence, then Stirling's series (A&S 6.4.12); reflected below 0.5."""
+    y = 1.0 - x if x < 0.5 else x
+    total = 0.0
+    for _ in range(10):
+        total += 1.0 / (y * y)
+        y += 1.0
+    square = 1.0 / (y * y)
+    series = 1.0 / 6.0 - square * (1.0 / 30.0 - square * (1.0 / 42.0 - square * (1.0 / 30.0 - square * (5.0 / 66.0 - square * (691.0 / 2730.0 - square * 7.0 / 6.0)))))
+    total += 1.0 / y + 0.5 * square + square / y * series
+    sine = sin(3.141592653589793 * (x - floor(x)))
+    return 9.869604401089358 / (sine * sine) - total if x < 0.5 else total
+
+
+@wide_scalar
 def zeta_above(s, q):
     """Hurwitz' zeta function for s > 1, q > 0: terms until q has grown past s, the rest by Euler and Maclaurin (DLMF 25.11.5)."""
     total = 0.0

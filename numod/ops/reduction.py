@@ -267,6 +267,7 @@ def _extremum_gradient(g: object, x: object, out: object, dims: tuple) -> object
 
 
 sum = reduction("sum", lambda a, b: a + b, 0, dx=lambda g: g, result="sum", accepts="buifc")
+nansum = reduction("nansum", lambda a, b: a + b, 0, each=lambda x: t.where(x == x, x, 0.0), dx=lambda g, x: t.where(x == x, g, 0.0), result="sum", accepts="f")
 mean = reduction("mean", lambda a, b: a + b, 0, finish=lambda a, n: a / n, dx=lambda g, count: g / count, result="sum", accepts="fc")
 prod_ = reduction("prod", lambda a, b: a * b, 1, dx=_prod_gradient, result="sum", accepts="buifc")
 amax = reduction("amax", lambda a, b: t.larger(a, b), "least", dx=_extremum_gradient)

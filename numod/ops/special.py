@@ -26,7 +26,8 @@ entr = pointwise("entr", lambda x: where(isnan(x), x, where(x > 0.0, -x * log(wh
 # ---- gamma and its relatives
 
 lgamma = pointwise("lgamma", "lgamma(float64(x))", dx=lambda g, x: g * digamma(x), result="float")
-digamma = pointwise("digamma", "digamma(float64(x))", dx=lambda g, x: g * polygamma(1.0, x), result="float")
+digamma = pointwise("digamma", "digamma(float64(x))", dx=lambda g, x: g * trigamma(x), result="float")
+trigamma = pointwise("trigamma", "trigamma(float64(x))", dx=lambda g, x: g * polygamma(2.0, x), result="float")
 polygamma = pointwise("polygamma", "polygamma(float64(x), float64(y))", dx=zero, dy=lambda g, x, y: g * polygamma(x + 1.0, y), result="float")
 zeta = pointwise("zeta", "zeta(float64(x), float64(y))", dx=zero, dy=lambda g, x, y: -g * x * zeta(x + 1.0, y), result="float")
 gammainc = pointwise("gammainc", "incomplete_gamma(float64(x), float64(y), 0)", dy=lambda g, x, y: g * exp((x - 1.0) * log(y) - y - lgamma(x)), result="float")

@@ -212,6 +212,8 @@ smooth_l1 = pointwise("smooth_l1", lambda x, target, beta=1.0: where(abs(x - tar
                       accepts=FLOAT)
 huber = pointwise("huber", lambda x, target, delta=1.0: where(abs(x - target) <= delta, 0.5 * square(x - target), delta * (abs(x - target) - 0.5 * delta)),
                   accepts=FLOAT)
+margin_gap = pointwise("margin_gap", lambda use, x, own, margin: where(use, maximum(margin - own + x, 0.0), 0.0), conditions=("use",),
+                       dx=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), g, 0.0), down=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), -g, 0.0), accepts=FLOAT)
 binary_cross_entropy = pointwise(
     "binary_cross_entropy", lambda x, target: (target - 1.0) * maximum(log1p(-x), -100.0) - target * maximum(log(x), -100.0),
     dx=lambda g, x, target: g * (x - target) / maximum(x * (1.0 - x), 1e-12), accepts=FLOAT,

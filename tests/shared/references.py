@@ -279,6 +279,7 @@ REFERENCES: dict[str, Case] = {
     "entr": unary(lambda x: np.where(x > 0, -x * np.log(x), np.where(np.isnan(x), x, np.where(x == 0, 0.0, -np.inf))), 0.1),
     "lgamma": unary(np.vectorize(math.lgamma, otypes=[float]), 0.1, 5.0, special=""),
     "digamma": unary(digamma, 0.1, 5.0, special=""),
+    "trigamma": unary(lambda x: zeta(2.0, x), 0.1, 5.0, special=""),
     "polygamma": Case(polygamma, (1.1, 0.5), (1.9, 3.0), special="", points=([1.0, 2.0, 3.0], [0.7, 1.2, 2.3])),
     "zeta": Case(zeta, (2.1, 0.5), (4.0, 3.0), special=""),
     "gammainc": Case(gammainc, (0.6,), (3.0,), special=""),
@@ -327,6 +328,7 @@ REFERENCES: dict[str, Case] = {
     "threshold": Case(lambda x, threshold, value: np.where(x <= threshold, value, x), numbers=(1, 7)),
     "hardsigmoid": unary(lambda x: clip6(x) / 6),
     "hardswish": unary(lambda x: x * clip6(x) / 6, special=""),
+    "margin_gap": Case(lambda use, x, own, margin: np.where(use, np.maximum(margin - own + x, 0), 0), numbers=(0.7,), special=""),
     "prelu": Case(lambda x, weight: np.where(x > 0, x, weight * x)),
     # elementwise losses
     "squared_error": Case(lambda x, target: (x - target) ** 2),
@@ -342,7 +344,7 @@ FIRST_IS_CONSTANT = {"polygamma", "zeta", "gammainc", "gammaincc"}  # no library
 POINTS = ([-1.3, 0.4, 2.1], [0.7, -0.9, 1.2], [1.6, 0.8, -0.3])
 NAMES = list(REFERENCES)
 FLOATING = [name for name in NAMES if name in rows and "f" in rows[name].accepts]
-POSITIVE = set("lgamma digamma polygamma zeta gammainc gammaincc ndtri bessel_y0 bessel_y1".split()) | {name for name in NAMES if "bessel_k" in name}  # as written here
+POSITIVE = set("lgamma digamma trigamma polygamma zeta gammainc gammaincc ndtri bessel_y0 bessel_y1".split()) | {name for name in NAMES if "bessel_k" in name}  # as written here
 INTEGRAL = [name for name in NAMES if name in rows and "i" in rows[name].accepts and name not in POSITIVE]
 BINARY = [name for name in FLOATING if len(rows[name].inputs) == 2 and not REFERENCES[name].numbers]
 

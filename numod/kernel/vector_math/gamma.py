@@ -17,6 +17,7 @@ _STIRLING = (0.08333333333333333, -0.002777777777777778, 0.0007936507936507937, 
              -0.029550653594771242)  # of log gamma, over 1 / x^2
 _SLOPES = (0.08333333333333333, -0.008333333333333333, 0.003968253968253968, -0.004166666666666667, 0.007575757575757576, -0.021092796092796094, 0.08333333333333333,
            -0.4432598039215686, 3.0539543302701198, -26.456212121212122)  # of digamma
+_CURVES = (0.16666666666666666, -0.03333333333333333, 0.023809523809523808, -0.03333333333333333, 0.07575757575757576, -0.2531135531135531, 1.1666666666666667)  # of trigamma
 _PI = 3.141592653589793
 
 
@@ -46,6 +47,26 @@ def lgamma(x: Number) -> Number:
         return where(a == INF, INF, log(_PI / absolute(a * sin(_PI * part))) - value)
 
     return amended(x < 0.0, value, reflected)
+
+
+@wide_vector
+def trigamma(x: Number) -> Number:
+    """Ten steps of the recurrence, then Stirling's series (A&S 6.4.6, 6.4.12)."""
+    below = x < 0.5
+    y = where(below, 1.0 - x, x)
+    steps = like(x, 0.0)
+    for _ in range(10):
+        steps = steps + 1.0 / (y * y)
+        y = y + 1.0
+    inverse = 1.0 / y
+    square = inverse * inverse
+    value = steps + (inverse + 0.5 * square + inverse * square * polynomial(square, _CURVES))
+
+    def reflected() -> Number:  # A&S 6.4.7
+        sine = sin(_PI * (x - library("rint", x)))
+        return (_PI * _PI) / (sine * sine) - value
+
+    return amended(below, value, reflected)
 
 
 @wide_vector

@@ -28,7 +28,7 @@ def embedding(
     if max_norm is not None:
         _shorten(weight, flat, max_norm, norm_type)
     rows = index_select.apply((f.contiguous(weight), flat), (0,))
-    if padding_idx is not None:
+    if padding_idx is not None and rows.requires_grad:
         rows = f.where((flat == padding_idx).unsqueeze(1), rows.detach(), rows)
     rows = _by_frequency(rows, flat, weight.shape[0]) if scale_grad_by_freq else rows
     return rows if input.ndim == 1 else f.reshape(rows, (*input.shape, weight.shape[1]))

@@ -10,6 +10,7 @@ from ... import dtypes
 from ...core import functions as f
 from ...core.tensor import Tensor
 from ...ops import table as t
+from ...ops.indexing import gather
 from .distance import pairwise_distance
 from .reduction import reduced, with_legacy
 
@@ -62,9 +63,8 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     counted = f.cumsum((y < 0).to(dtypes.int64), 1) == 0
     places = f.masked_fill(y, ~counted, 0)
     chosen = (y.new_zeros(y.shape).scatter_add(1, places, counted.to(y.dtype))) > 0
-    gaps = t.clamp_min(1 - f.gather(x, 1, places).unsqueeze(2) + x.unsqueeze(1), 0.0)
     use = counted.unsqueeze(2) & ~chosen.unsqueeze(1)
-    loss = f.sum(f.where(use, gaps, gaps.new_zeros(())), (1, 2)) / x.shape[1]
+    loss = f.sum(t.margin_gap(use, x.unsqueeze(1), gather.apply((f.contiguous(x), places), (1,)).unsqueeze(2), 1.0), (1, 2)) / x.shape[1]
     return reduced(loss.squeeze(0) if input.ndim < 2 else loss, reduction)
 
 
@@ -88,12 +88,13 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
     if weight is not None and tuple(weight.shape) != (x.shape[1],):
         raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {x.shape[1]} but got {list(weight.shape)}")
     y = f.check_bounds("multi_margin_loss", y, x.shape[1], 1, error=RuntimeError)
-    gaps = t.clamp_min(margin - f.gather(x, 1, y.unsqueeze(1)) + x, 0.0)
-    gaps = gaps * gaps if p == 2 else gaps
-    gaps = gaps if weight is None else gaps * f.index_select(weight, 0, y).unsqueeze(1)
-    others = y.unsqueeze(1) != y.new_arange(x.shape[1])
-    loss = f.sum(f.where(others, gaps, gaps.new_zeros(())), 1) / x.shape[1]
-    return reduced(f.reshape(loss, target.shape), reduction)
+    y = y.unsqueeze(1)
+    gaps = t.margin_gap(y != y.new_arange(x.shape[1]), x, gather.apply((f.contiguous(x), y), (1,)), float(margin))
+    gaps = t.square(gaps) if p == 2 else gaps
+    gaps = gaps if weight is None else gaps * f.index_select(weight, 0, y.squeeze(1)).unsqueeze(1)
+    if reduction == "mean":  # of as many numbers in each row
+        return f.mean(gaps)
+    return reduced(f.reshape(f.sum(gaps, 1) / x.shape[1], target.shape), reduction)
 
 
 @with_legacy
