@@ -9,40 +9,42 @@ from math import inf
 
 from ..device import Layout
 from ..device.layout import layout
-from ..kernel import bind
+from ..kernel import bind, build
 from .op import Op, Plan, single_device
 
 
-def cdist_kernel(x, y, out, total, n, m, width, p):
-    """out (batch, n, m) = (sum |x - y|^p)^(1/p) over the width; p < 0 stands for infinity: the greatest."""
-    for task in parallel_range(total):
-        place = int64(task)
-        row = (place // m) * width
-        other = ((place // (n * m)) * m + place % m) * width
-        result = float64(0)
-        for k in range(width):
-            difference = fabs(float64(x[uintp(row + k)]) - float64(y[uintp(other + k)]))
+def cdist_kernel(x, y, out, tasks, run, n, m, width, p):
+    """out (batch, n, m) = (sum |x - y|^p)^(1/p) over the width; p < 0 stands for infinity: the greatest. Each task has `run` neighbours of a row of out."""
+    for task in parallel_range(tasks):
+        first = int64(task) * run
+        row = (first // m) * width
+        other = ((first // (n * m)) * m + first % m) * width
+        for place in range(first, first + run):
+            result = float64(0)
+            for k in range(width):
+                difference = fabs(float64(x[uintp(row + k)]) - float64(y[uintp(other + k)]))
+                if p == float64(2):
+                    result += difference * difference
+                elif p == float64(1):
+                    result += difference
+                elif p < float64(0):
+                    result = difference if difference > result or difference != difference else result
+                elif p == float64(0):
+                    result += float64(difference != float64(0))
+                else:
+                    result += difference**p
             if p == float64(2):
-                result += difference * difference
-            elif p == float64(1):
-                result += difference
-            elif p < float64(0):
-                result = difference if difference > result or difference != difference else result
-            elif p == float64(0):
-                result += float64(difference != float64(0))
-            else:
-                result += difference**p
-        if p == float64(2):
-            result = sqrt(result)
-        elif p > float64(0) and p != float64(1):
-            result = result ** (float64(1) / p)
-        out[uintp(place)] = result
+                result = sqrt(result)
+            elif p > float64(0) and p != float64(1):
+                result = result ** (float64(1) / p)
+            out[uintp(place)] = result
+            other += width
 
 
-def cdist_gradient_kernel(g, x, y, distance, out, total, n, m, width, p):
+def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
     """out (batch, n, width) = the gradient for x: sum over m of g * d distance / dx; 0 where the rows agree. g, distance (batch, n, m)."""
     for task in parallel_range(total):
-        place = int64(task)
+        place = int64(task) * run
         row = place // width
         value = float64(x[uintp(place)])
         result = float64(0)
@@ -70,7 +72,7 @@ class Cdist(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, y), (p,) = arguments, parameters
         out = layout((*x.shape[:2], y.shape[1]), x.dtype, single_device(self.name, [x, y]))
-        return _plan(self.name, bind.source_of(cdist_kernel), (x, y), out, (x.shape[1], y.shape[1], x.shape[2]), p)
+        return _plan(self.name, bind.source_of(cdist_kernel), (x, y), out, (x.shape[1], y.shape[1], x.shape[2]), p, 1 if x.device.backend.FLAT else y.shape[1])
 
 
 class CdistGradient(Op):
@@ -84,13 +86,16 @@ class CdistGradient(Op):
         return _plan(self.name, bind.source_of(cdist_gradient_kernel), arguments, out, (x.shape[1], y.shape[1], x.shape[2]), p)
 
 
-def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float) -> Plan:
+def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, run: int = 1) -> Plan:
     if out.size == 0:
         return Plan(out, lambda *_: None)
-    signature = f"{out.storage.name}[], " * (len(given) + 1) + "int64, int64, int64, int64, float64"
+    signature = f"{out.storage.name}[], " * (len(given) + 1) + "int64, int64, int64, int64, int64, float64"
+    p = -1.0 if p == inf else float(p)
+    if p in (-1.0, 0.0, 1.0, 2.0):  # each has a loop of its own, which LLVM can vectorise
+        source = source.replace("):\n", f"):\n    p = float64({p})\n", 1)
     n, m, width = sizes
-    launch = bind.launcher(out.device, name, source, signature, out.dtype, n * m * (width or 1))
-    return Plan(out, launch, (out.size, *sizes, -1.0 if p == inf else float(p)))
+    launch = bind.launcher(out.device, name, source, signature, out.dtype, n * m * (width or 1), build.FAST_REDUCTION)
+    return Plan(out, launch, (out.size // run, run, *sizes, p))
 
 
 def _x_gradient(g: object, x: object, y: object, out: object, p: float) -> object:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import accumulate
+from math import prod
 
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import dense_strides, layout
-from ..kernel import emit
+from ..kernel import bind, emit
 from ..kernel.expression import Symbol
 from .op import Op, Plan, Recipe, single_device
 from .pointwise import plan_loop
+
+
+_SMALL, _AT_ONCE = 1 << 16, 8  # elements of a join that several tensors are copied to by one kernel, and how many
 
 
 class Cat(Op):
@@ -33,6 +37,8 @@ class Cat(Op):
         sizes = [each.shape[dim] for each in arguments]
         shape = (*first.shape[:dim], sum(sizes), *first.shape[dim + 1 :])
         out = layout(shape, result, single_device("cat", list(arguments)))
+        if len(arguments) > 2 and out.size <= _SMALL and not out.device.backend.FLAT and all(each.dense and each.dtype is result for each in arguments):
+            return Plan(out, _together(out, dim, sizes))
         strides = dense_strides(shape)
         parts, start = [], 0
         for each in arguments:
@@ -66,6 +72,27 @@ class Stack(Cat):
     def _parts(self, wanted: list[int]) -> Callable:
         """The gradient of the inputs at these positions: their slices of g."""
         return lambda g, layouts, dim: [g.select(dim, k) for k in wanted]
+
+
+def _together(out: Layout, dim: int, sizes: list[int]) -> Callable:
+    """The launcher of a join of dense tensors so small that copying each on its own would take longer than its work: several are copied at a time."""
+    array, outer, inner = f"{out.storage.name}[]", prod(out.shape[:dim]), prod(out.shape[dim + 1 :])
+    names = [f"x{k}" for k in range(_AT_ONCE)]
+    lines = [f"def kernel({', '.join(names)}, out, outer, line, first, {', '.join(f'n{k}' for k in range(_AT_ONCE))}):", "    for row in range(outer):", "        at = row * line + first"]
+    for k in range(_AT_ONCE):
+        lines += [f"        for j in range(n{k}):", f"            out[uintp(at + j)] = x{k}[uintp(row * n{k} + j)]", f"        at += n{k}"]
+    signature = ", ".join([array] * (_AT_ONCE + 1) + ["int64"] * (_AT_ONCE + 3))
+    run = bind.launcher(out.device, "join", "\n".join(lines) + "\n", signature, out.dtype, out.size)
+    turns, lengths = [], [n * inner for n in sizes]
+    for first in range(0, len(sizes), _AT_ONCE):
+        count = len(lengths[first : first + _AT_ONCE])
+        turns.append((first, _AT_ONCE - count, (outer, sum(lengths), sum(lengths[:first]), *lengths[first : first + count], *[0] * (_AT_ONCE - count))))
+
+    def launch(*buffers: object) -> None:
+        for first, missing, numbers in turns:
+            run(*buffers[first : first + _AT_ONCE - missing], *buffers[:1] * missing, buffers[-1], *numbers)
+
+    return launch
 
 
 def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:

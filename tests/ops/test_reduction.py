@@ -31,7 +31,7 @@ def deviation(x, axis=None, keepdims=False):
 
 
 OVER_DIMS = {
-    "sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min, "var": variance, "std": deviation, "norm": norm, "logsumexp": logsumexp,
+    "sum": np.sum, "nansum": np.nansum, "mean": np.mean, "amax": np.max, "amin": np.min, "var": variance, "std": deviation, "norm": norm, "logsumexp": logsumexp,
 }  # fmt: skip
 
 

@@ -289,3 +289,12 @@ def test_as_strided_over_elements_that_are_one_in_memory() -> None:
     v = numod.arange(5.0).requires_grad_()
     (v.unfold(0, 3, 1).as_strided((5,), (1,)) * numod.arange(5.0)).sum().backward()
     assert v.grad.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("dtype", [numod.float32, numod.int64, numod.bool, numod.float16])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_joins_of_many(dim: int, dtype: object) -> None:
+    parts = [numod.randn(*[k % 4 if d == dim else 3 for d in range(3)]).to(dtype) for k in range(17)]
+    np.testing.assert_array_equal(numod.cat(parts, dim).numpy(), np.concatenate([each.numpy() for each in parts], dim))
+    alike = [each[:2] for each in numod.randn(11, 3, 2).to(dtype)]
+    np.testing.assert_array_equal(numod.stack(alike, dim).numpy(), np.stack([each.numpy() for each in alike], dim))

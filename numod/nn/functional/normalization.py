@@ -136,8 +136,7 @@ def batch_norm(
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
         scale = t.rsqrt(running_var + eps)
         scale = scale if weight is None else scale * weight
-        shift = -running_mean * scale
-        return _scaled(x, scale, shift if bias is None else shift + bias).to(input.dtype)
+        return _scaled(x, scale, -running_mean * scale if bias is None else t.addcmul(bias, running_mean, scale, -1)).to(input.dtype)
     if x.numel() == 0:
         return _scaled(x, weight, bias).to(input.dtype)
     count = x.numel() // x.shape[1]
