@@ -7,7 +7,6 @@ kernels as Python. Kernels are grid-stride loops over flat buffers: neighbouring
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.metadata
 import inspect
 import re
@@ -18,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from .. import config
-from . import cuda_driver, cuda_memory, cuda_reports
+from . import cuda_driver, cuda_memory, cuda_reports, cuda_vectors
 from .signature import numba_types
 from .storage import address
 
@@ -232,7 +231,7 @@ def namespace() -> dict[str, object]:
     integers = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp")
     numbers = ("float32", "float64", "complex64", "complex128")
     helper = cuda.jit(device=True)
-    common = {"cuda": cuda, "device_function": helper, "inlined_function": helper, "rounded_product": _rounded_product(), **_bit_views()}
+    common = {"cuda": cuda, "device_function": helper, "inlined_function": helper, "rounded_product": _rounded_product(), **_bit_views(), **_fours()}
     if config.cuda_simulator():
         types = {name: getattr(np, name) for name in (*integers, *numbers)}
         return {**types, "uintp": int, "boolean": bool, **common}
@@ -258,7 +257,7 @@ def _rounded_product() -> Callable:
     from llvmlite import ir
     from numba.core import cgutils
 
-    @_extending().intrinsic
+    @cuda_vectors.extending().intrinsic
     def rounded_product(context: object, x: object, y: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
             number = context.get_value_type(x)
@@ -270,12 +269,9 @@ def _rounded_product() -> Callable:
     return rounded_product
 
 
-def _extending() -> object:
-    """Where the package has what extends its compiler."""
-    try:
-        return importlib.import_module("numba.cuda.extending")
-    except ImportError:
-        return importlib.import_module("numba.extending")
+@functools.cache
+def _fours() -> dict[str, Callable]:
+    return cuda_vectors.simulated() if config.cuda_simulator() else cuda_vectors.intrinsics()
 
 
 def _bit_views() -> dict[str, Callable]:

@@ -104,7 +104,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     index = {name: position(name, kind) for name, kind in places.items()}
     turn = body(loop, index)
     if dense and flat and len(turn) <= FEW:
-        return "\n".join(lines + _by_fours(turn, len(loop.outputs))) + "\n", ", ".join(types)
+        return "\n".join(lines + _by_fours(turn, arrays, len(loop.outputs))) + "\n", ", ".join(types)
     if not flat:
         fixed = [line for line in turn if _is_fixed(line, places)]
         turn = [line for line in turn if line not in fixed]
@@ -164,15 +164,22 @@ def _dense_head(flat: bool) -> tuple[list[str], str, object, list[str]]:
 FEW = 24  # longest body, in lines, that is unrolled by four on GPUs: longer ones are bound by arithmetic, and would take long to compile
 
 
-def _by_fours(turn: list[str], stores: int) -> list[str]:
-    """A dense loop of GPU threads, unrolled by four: each thread issues four loads before its first store, to hide their latency of hundreds of cycles."""
-    own = "|".join({"index", *(line.partition(" =")[0] for line in turn[: len(turn) - stores])})
-    unrolled = [[re.sub(rf"\b({own})\b", rf"\1_{k}", line) for line in turn] for k in range(4)]
-    lines = ["    quarter = (n + 3) // 4", "    for place in parallel_range(quarter):", "        if place + 3 * quarter < n:"]
-    lines += [f"            index_{k} = place + {k} * quarter" for k in range(4)]
-    lines += ["            " + line for part in unrolled for line in part[: len(turn) - stores]]
-    lines += ["            " + line for part in unrolled for line in part[len(turn) - stores :]]
-    return [*lines, "        else:", "            for index in range(place, n, quarter):", *("                " + line for line in turn)]
+def _by_fours(turn: list[str], arrays: list[str], stores: int) -> list[str]:
+    """A dense loop of GPU threads with four neighbouring elements a turn, which are read and written at once; the last elements are one each."""
+    compute, writes = turn[: len(turn) - stores], [re.match(r"(\w+)\[.*?\)\] = (.*)", line).groups() for line in turn[len(turn) - stores :]]
+    read = [name for name in arrays if any(f"{name}[uintp(index)]" in line for line in turn)]
+    own = "|".join({"index", *(line.partition(" =")[0] for line in compute)})
+
+    def one(text: str, k: int) -> str:
+        return re.sub(rf"\b({own})\b", rf"\1_{k}", re.sub(r"\b(\w+)\[uintp\(index\)\]", rf"\1_{k}", text))
+
+    lines = ["    quarter = n // 4", "    for place in parallel_range(quarter + 3):", "        if place < quarter:", "            index = uintp(4 * place)"]
+    lines += [f"            {', '.join(f'{name}_{k}' for k in range(4))} = load_four({name}, index)" for name in read]
+    if any(re.search(r"\bindex\b", re.sub(r"\[uintp\(index\)\]", "", line)) for line in turn):
+        lines += [f"            index_{k} = 4 * place + {k}" for k in range(4)]
+    lines += [f"            {one(line, k)}" for k in range(4) for line in compute]
+    lines += [f"            store_four({target}, index, {', '.join(one(value, k) for k in range(4))})" for target, value in writes]
+    return [*lines, "        elif place + 3 * quarter < n:", "            index = place + 3 * quarter", *("            " + line for line in turn)]
 
 
 _LOCAL = frozenset("end index inner k low max min n place quarter range row rows run share start".split())  # what the loops below call their own, or call

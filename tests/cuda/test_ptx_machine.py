@@ -406,3 +406,19 @@ def test_neighbouring_threads_share_sectors(machine: Machine) -> None:
     assert counted(machine, lambda: F.max_pool2d(images, 2))["global loads sectors"] <= 5 * images.numel() * 4 // 32  # the four elements of a window in turn, which the L1 cache holds
     summed = counted(machine, lambda: x.sum(1))
     assert summed["global loads sectors"] == least and summed["shared loads passes"] == summed["shared loads"]
+
+
+def test_four_elements_at_once(machine: Machine) -> None:
+    x, y = made(4099).cuda(), made(4099, dtype=numod.float16).cuda()
+    for n in (4096, 3):
+        found = counted(machine, lambda n=n: x[:n] * 2)
+        assert (found["global loads"], found["global stores"]) == ((n // 128,) * 2 if n > 3 else (1, 1))
+    for first in range(1, 5):  # places that are no multiples of 16 bytes, unless that is 4
+        same(x[first:4091] * y[8 - first : 4099 - 2 * first], x.cpu()[first:4091] * y.cpu()[8 - first : 4099 - 2 * first])
+    z = x.clone()
+    z[1:4098] *= y[2:]
+    z[3:10] = 7
+    expected = x.cpu().clone()
+    expected[1:4098] *= y.cpu()[2:]
+    expected[3:10] = 7
+    same(z, expected)
