@@ -103,7 +103,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
     head, indent, position, tail = _dense_head(flat) if dense else _strided_head(arrays, classes, rank, flat)
     index = {name: position(name, kind) for name, kind in places.items()}
     turn = body(loop, index)
-    if dense and flat and len(turn) <= FEW:
+    if dense and flat and len(turn) <= FEW and "[uintp(index)] = " in turn[-1]:  # not of a single element
         return "\n".join(lines + _by_fours(turn, arrays, len(loop.outputs))) + "\n", ", ".join(types)
     if not flat:
         fixed = [line for line in turn if _is_fixed(line, places)]
@@ -166,12 +166,12 @@ FEW = 24  # longest body, in lines, that is unrolled by four on GPUs: longer one
 
 def _by_fours(turn: list[str], arrays: list[str], stores: int) -> list[str]:
     """A dense loop of GPU threads with four neighbouring elements a turn, which are read and written at once; the last elements are one each."""
-    compute, writes = turn[: len(turn) - stores], [re.match(r"(\w+)\[.*?\)\] = (.*)", line).groups() for line in turn[len(turn) - stores :]]
+    compute, writes = turn[: len(turn) - stores], [line.split("[uintp(index)] = ") for line in turn[len(turn) - stores :]]
     read = [name for name in arrays if any(f"{name}[uintp(index)]" in line for line in turn)]
     own = "|".join({"index", *(line.partition(" =")[0] for line in compute)})
 
     def one(text: str, k: int) -> str:
-        return re.sub(rf"\b({own})\b", rf"\1_{k}", re.sub(r"\b(\w+)\[uintp\(index\)\]", rf"\1_{k}", text))
+        return re.sub(rf"\b({own})\b", rf"\1_{k}", at_once(text, k))
 
     lines = ["    quarter = n // 4", "    for place in parallel_range(quarter + 3):", "        if place < quarter:", "            index = uintp(4 * place)"]
     lines += [f"            {', '.join(f'{name}_{k}' for k in range(4))} = load_four({name}, index)" for name in read]
@@ -180,6 +180,11 @@ def _by_fours(turn: list[str], arrays: list[str], stores: int) -> list[str]:
     lines += [f"            {one(line, k)}" for k in range(4) for line in compute]
     lines += [f"            store_four({target}, index, {', '.join(one(value, k) for k in range(4))})" for target, value in writes]
     return [*lines, "        elif place + 3 * quarter < n:", "            index = place + 3 * quarter", *("            " + line for line in turn)]
+
+
+def at_once(line: str, k: int) -> str:
+    """A line of a loop's body with the variables of its k-th neighbours in the place of elements of tensors."""
+    return re.sub(r"\b(\w+)\[uintp\(index\)\]", rf"\1_{k}", line)
 
 
 _LOCAL = frozenset("end index inner k low max min n place quarter range row rows run share start".split())  # what the loops below call their own, or call

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..dtypes import dtype as DType
-from .emit import Input, Writer, cast, dot, literal, load, number_type, stored, unravel
+from .emit import FEW, Input, Writer, at_once, cast, dot, literal, load, number_type, stored, unravel
 from .expression import Expression
+from .teams import joining
 
 BLOCK = 1 << 10  # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow with the length
 STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the compute dtype
@@ -59,7 +60,7 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False) 
 def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
     """The same for a block of GPU threads per output and chunk, along an innermost dimension of step 1: neighbouring threads read neighbouring elements.
 
-    Each thread combines every `threads`-th element in `wide`; then half of the threads combine their totals with the other half's, in shared memory,
+    Each thread combines its elements (`_shared`); then half of the threads combine their totals with the other half's, in shared memory,
     until one is left. The order depends on `threads` alone, so the result is the same in every run. Arguments are those of `rows`.
     """
     names = _geometry_names(kept, reduced)
@@ -67,9 +68,7 @@ def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
     lines += ["    for task in range(int64(cuda.blockIdx.x), outs * chunks, int64(cuda.gridDim.x)):", "        start = (task % chunks) * chunk"]
     lines += ["        stop = min(start + chunk, n)", "        output = task // chunks"]
     lines += _walk(fold, kept, reduced)
-    lines += [f"            for inner in range(start + thread, stop, {threads}):"]
-    lines += [" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)]
-    lines += _joined(fold, threads)
+    lines += [" " * 12 + line for line in _shared(fold, (Input("x", fold.source),), "base + ", threads)] + _joined(fold, threads)
     types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
     return "\n".join(lines) + "\n", ", ".join(types)
 
@@ -88,16 +87,33 @@ def _walk(fold: Fold, kept: int, reduced: int) -> list[str]:
     return [*lines, f"            base = origin + {dot('j', 'walk', reduced)}"]
 
 
+def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> list[str]:
+    """Lines in which a block's threads combine the elements from `start` to `stop` into their totals: eight each a turn, read by fours, and what is left one each."""
+    tensors = [each.name for each in inputs if each.tensor]
+    turn, single = _folded(fold, "uintp(index)", "part", fold.dtype, inputs), _folded(fold, f"uintp({base}inner)", "total", fold.wide, inputs)
+    runs = range(0 if len(turn) > FEW else 2 if len(turn) < 8 else 1)
+    if not runs:
+        return [f"for inner in range(start + thread, stop, {threads}):", *("    " + line for line in single)]
+    step = 4 * threads * len(runs)
+    lines = [f"whole = max(stop - start, 0) // {step} * {step}", f"for inner in range(start + 4 * thread, start + whole, {step}):"]
+    for run in runs:
+        for name in tensors:
+            lines.append(f"    {', '.join(f'{name}_{4 * run + k}' for k in range(4))} = load_four({name}, uintp({base}inner + {4 * threads * run}))")
+    lines.append(f"    part = {cast(fold.dtype, literal(fold.identity))}")
+    lines += ["    " + at_once(line, k) for k in range(4 * len(runs)) for line in turn]
+    lines += ["    " + line for line in _combined(fold, "total", "part", fold.wide)]
+    return [*lines, f"for inner in range(start + whole + thread, stop, {threads}):", *("    " + line for line in single)]
+
+
 def _joined(fold: Fold, threads: int) -> list[str]:
-    """Lines of a tree reduction over a block's threads in shared memory, after which one thread writes `out[task]`."""
-    lines = [f"        shared[thread] = {stored('total', fold.wide, fold.wide)}", "        cuda.syncthreads()"]
-    width = threads // 2
-    while width:
-        other = _read(f"shared[thread + {width}]", fold.wide)
-        lines += [f"        if thread < {width}:", *(" " * 12 + line for line in _combined(fold, "total", other, fold.wide))]
-        lines += [f"            shared[thread] = {stored('total', fold.wide, fold.wide)}", "        cuda.syncthreads()"]
-        width //= 2
-    return [*lines, "        if thread == 0:", *(" " * 12 + line for line in _finished(fold, "total", "out[uintp(task)]"))]
+    """Lines in which a block's threads join their totals in shared memory, in two rounds as in `kernel.teams`, after which one thread writes `out[task]`."""
+    count = joining(threads)
+    store = f"shared[thread] = {stored('total', fold.wide, fold.wide)}"
+    lines = [f"        {store}", "        cuda.syncthreads()", f"        if thread < {count}:", f"            for k in range(1, {threads // count}):"]
+    lines += [" " * 16 + line for line in _combined(fold, "total", _read(f"shared[thread + k * {count}]", fold.wide), fold.wide)]
+    lines += [f"            {store}", "        cuda.syncthreads()", "        if thread == 0:", f"            for k in range(1, {count}):"]
+    lines += [" " * 16 + line for line in _combined(fold, "total", _read("shared[k]", fold.wide), fold.wide)]
+    return [*lines, *(" " * 12 + line for line in _finished(fold, "total", "out[uintp(task)]")), "        cuda.syncthreads()"]
 
 
 def columns(fold: Fold, kept: int) -> tuple[str, str]:
@@ -138,8 +154,8 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0) -> tuple[str, 
     if threads:
         lines += [f"    shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)", "    thread = int64(cuda.threadIdx.x)"]
         lines += ["    for task in range(int64(cuda.blockIdx.x), chunks, int64(cuda.gridDim.x)):", start]
-        lines += [f"        for inner in range(task * chunk + thread, min((task + 1) * chunk, n), {threads}):"]
-        lines += [" " * 12 + line for line in _folded(fold, "uintp(inner)", "total", fold.wide, inputs)] + _joined(fold, threads)
+        lines += ["        start, stop = task * chunk, min((task + 1) * chunk, n)"]
+        lines += [" " * 8 + line for line in _shared(fold, inputs, "", threads)] + _joined(fold, threads)
     else:
         lines += ["    for place in parallel_range(chunks):", "        task = int64(place)", start]
         lines += [f"        for low in range(task * chunk, min((task + 1) * chunk, n), {fold.block}):", f"            part = {cast(fold.dtype, literal(fold.identity))}"]

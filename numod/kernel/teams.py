@@ -10,17 +10,25 @@ from .scalar import scalar
 
 
 @scalar
+def joining(threads):
+    """How many threads of a block join what the others found, before each joins what these have: two rounds, where halving would take as many as bits."""
+    return 2 if threads <= 4 else 8 if threads <= 128 else 16 if threads <= 512 else 32
+
+
+@scalar
 def team_sum(value, shared, thread, threads):
     """The sum of the threads' values, told to all. shared (threads) is free before and behind."""
+    count = joining(threads)
     shared[uintp(thread)] = value
     cuda.syncthreads()
-    half = threads // 2
-    while half > 0:
-        if thread < half:
-            shared[uintp(thread)] += shared[uintp(thread + half)]
-        cuda.syncthreads()
-        half = half // 2
+    if thread < count:
+        for k in range(1, threads // count):
+            value += shared[uintp(thread + k * count)]
+        shared[uintp(thread)] = value
+    cuda.syncthreads()
     total = shared[0]
+    for k in range(1, count):
+        total += shared[uintp(k)]
     cuda.syncthreads()
     return total
 
@@ -42,17 +50,43 @@ def team_moments(x, base, n, eps, shared, thread, threads):
 @scalar
 def team_greatest(value, shared, thread, threads):
     """The greatest of the threads' values, likewise; NaN where one is."""
+    count = joining(threads)
     shared[uintp(thread)] = value
     cuda.syncthreads()
-    half = threads // 2
-    while half > 0:
-        if thread < half:
-            shared[uintp(thread)] = larger(shared[uintp(thread)], shared[uintp(thread + half)])
-        cuda.syncthreads()
-        half = half // 2
+    if thread < count:
+        for k in range(1, threads // count):
+            value = larger(value, shared[uintp(thread + k * count)])
+        shared[uintp(thread)] = value
+    cuda.syncthreads()
     high = shared[0]
+    for k in range(1, count):
+        high = larger(high, shared[uintp(k)])
     cuda.syncthreads()
     return high
+
+
+@scalar
+def hold_1(held, at, x, k):
+    """held[at] = x[k]"""
+    held[at] = x[k]
+
+
+@scalar
+def hold_4(held, at, x, k):
+    """held[at : at + 4] = x[k : k + 4]"""
+    held[at], held[at + 1], held[at + 2], held[at + 3] = load_four(x, k)
+
+
+@scalar
+def give_1(out, k, held, at):
+    """out[k] = held[at]"""
+    out[k] = held[at]
+
+
+@scalar
+def give_4(out, k, held, at):
+    """out[k : k + 4] = held[at : at + 4]"""
+    store_four(out, k, held[at], held[at + 1], held[at + 2], held[at + 3])
 
 
 @scalar

@@ -2,6 +2,7 @@
 
 A row is read once, with all its loads in flight at once, where the general form reads it three times in fours (twice of them from the cache) and waits
 in between: bandwidth is loads in flight divided by their latency. `held` is an array of registers: every loop over it has constant bounds and is unrolled.
+A thread takes WIDTH neighbours at once, four where n is a multiple.
 """
 
 from __future__ import annotations
@@ -18,19 +19,28 @@ def softmax_held(x, out, outer, n, inner):
     shared, held = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
-        base, high = row * n + thread, x[uintp(row * n)]
-        for slot in range(SLOTS):
-            held[slot] = x[uintp(base + slot * TEAM)] if thread + slot * TEAM < n else high  # which changes no maximum
-        for slot in range(SLOTS):
+        base = row * n
+        for part in range(SLOTS // WIDTH):
+            k = WIDTH * (part * TEAM + thread)
+            if k < n:
+                hold_WIDTH(held, WIDTH * part, x, uintp(base + k))
+            else:
+                for j in range(WIDTH):
+                    held[WIDTH * part + j] = -1e400
+        high = held[0]
+        for slot in range(1, SLOTS):
             high = larger(high, held[slot])
         high, total = team_greatest(high, shared, thread, TEAM), real(0.0)
         for slot in range(SLOTS):
-            held[slot] = exp(held[slot] - high) if thread + slot * TEAM < n else real(0.0)
+            held[slot] = exp(held[slot] - high)
             total += held[slot]
         scale = real(1.0) / team_sum(total, shared, thread, TEAM)
-        for slot in range(SLOTS):
-            if thread + slot * TEAM < n:
-                out[uintp(base + slot * TEAM)] = held[slot] * scale
+        for part in range(SLOTS // WIDTH):
+            k = WIDTH * (part * TEAM + thread)
+            if k < n:
+                for j in range(WIDTH):
+                    held[WIDTH * part + j] *= scale
+                give_WIDTH(out, uintp(base + k), held, WIDTH * part)
 
 
 def log_softmax_held(x, out, outer, n, inner):
@@ -38,42 +48,71 @@ def log_softmax_held(x, out, outer, n, inner):
     shared, held = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
-        base, high = row * n + thread, x[uintp(row * n)]
-        for slot in range(SLOTS):
-            held[slot] = x[uintp(base + slot * TEAM)] if thread + slot * TEAM < n else high
-        for slot in range(SLOTS):
+        base = row * n
+        for part in range(SLOTS // WIDTH):
+            k = WIDTH * (part * TEAM + thread)
+            if k < n:
+                hold_WIDTH(held, WIDTH * part, x, uintp(base + k))
+            else:
+                for j in range(WIDTH):
+                    held[WIDTH * part + j] = -1e400
+        high = held[0]
+        for slot in range(1, SLOTS):
             high = larger(high, held[slot])
         high, total = team_greatest(high, shared, thread, TEAM), real(0.0)
         for slot in range(SLOTS):
-            total += exp(held[slot] - high) if thread + slot * TEAM < n else real(0.0)
+            total += exp(held[slot] - high)
         rest = log(float64(team_sum(total, shared, thread, TEAM)))
-        for slot in range(SLOTS):
-            if thread + slot * TEAM < n:
-                out[uintp(base + slot * TEAM)] = real(float64(held[slot] - high) - rest)
+        for part in range(SLOTS // WIDTH):
+            k = WIDTH * (part * TEAM + thread)
+            if k < n:
+                for j in range(WIDTH):
+                    held[WIDTH * part + j] = real(float64(held[WIDTH * part + j] - high) - rest)
+                give_WIDTH(out, uintp(base + k), held, WIDTH * part)
 
 
 def row_norm_held(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, eps):
-    """`normalization.row_norm_team`."""
-    shared, held = shared_array(TEAM, float64, SHARED), cuda.local.array(SLOTS, real)
-    thread = int64(cuda.threadIdx.x)
+    """`normalization.row_norm_team`. Neighbours are summed as they are and their sums in float64: conversions take as long as four sums."""
+    shared, held, factor = shared_array(TEAM, float64, SHARED), cuda.local.array(SLOTS, real), cuda.local.array(WIDTH, real)
+    thread, share = int64(cuda.threadIdx.x), float64(1) / float64(n)
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
-        base, total = row * n + thread, float64(0)
-        for slot in range(SLOTS):
-            held[slot] = x[uintp(base + slot * TEAM)] if thread + slot * TEAM < n else real(0.0)
-        for slot in range(SLOTS):
-            total += float64(held[slot])
-        middle, total = real(team_sum(total, shared, thread, TEAM) / float64(n)), float64(0)
-        for slot in range(SLOTS):
-            held[slot] = held[slot] - middle if thread + slot * TEAM < n else real(0.0)
-            total += float64(held[slot] * held[slot])
-        scale = real(1.0 / sqrt(team_sum(total, shared, thread, TEAM) / float64(n) + eps))
+        base, total = row * n, float64(0)
+        for part in range(SLOTS // WIDTH):
+            k = WIDTH * (part * TEAM + thread)
+            if k < n:
+                hold_WIDTH(held, WIDTH * part, x, uintp(base + k))
+            else:
+                for j in range(WIDTH):
+                    held[WIDTH * part + j] = 0.0
+        for part in range(SLOTS // WIDTH):
+            near = real(0.0)
+            for j in range(WIDTH):
+                near += held[WIDTH * part + j]
+            total += float64(near)
+        middle, total = real(team_sum(total, shared, thread, TEAM) * share), float64(0)
+        for part in range(SLOTS // WIDTH):
+            near = real(0.0)
+            for j in range(WIDTH):
+                held[WIDTH * part + j] -= middle
+                near += held[WIDTH * part + j] * held[WIDTH * part + j]
+            total += float64(near) if WIDTH * (part * TEAM + thread) < n else float64(0)
+        scale = real(1.0) / sqrt(real(team_sum(total, shared, thread, TEAM) * share + eps))
         if thread == 0:
             mean[uintp(row)], rstd[uintp(row)] = middle, scale
-        for slot in range(SLOTS):
-            if thread + slot * TEAM < n:
-                value = held[slot] * scale
-                value = value * weight[uintp(thread + slot * TEAM)] if scaled != 0 else value
-                out[uintp(base + slot * TEAM)] = value + bias[uintp(thread + slot * TEAM)] if shifted != 0 else value
+        for part in range(SLOTS // WIDTH):
+            k = WIDTH * (part * TEAM + thread)
+            if k < n:
+                for j in range(WIDTH):
+                    held[WIDTH * part + j] *= scale
+                if scaled != 0:
+                    hold_WIDTH(factor, 0, weight, uintp(k))
+                    for j in range(WIDTH):
+                        held[WIDTH * part + j] *= factor[j]
+                if shifted != 0:
+                    hold_WIDTH(factor, 0, bias, uintp(k))
+                    for j in range(WIDTH):
+                        held[WIDTH * part + j] += factor[j]
+                give_WIDTH(out, uintp(base + k), held, WIDTH * part)
 
 
 _HELD = {"softmax_team": softmax_held, "log_softmax_team": log_softmax_held, "row_norm_team": row_norm_held}
@@ -84,4 +123,4 @@ def form(kernel: Callable, n: int, threads: int) -> Callable | str:
     slots = 1 << (-(-n // threads) - 1).bit_length()
     if kernel.__name__ not in _HELD or slots > _MOST:
         return kernel
-    return bind.source_of(_HELD[kernel.__name__]).replace("SLOTS", str(slots))
+    return bind.source_of(_HELD[kernel.__name__]).replace("SLOTS", str(slots)).replace("WIDTH", "1" if n % 4 or slots < 4 else "4")

@@ -188,6 +188,7 @@ def test_rows_shared_by_teams(n: int) -> None:
     x, w, b = made(3, n), made(n) * 0.1 + 1, made(n)
     check(lambda x: (x.softmax(1), x.log_softmax(1)), x, tolerance=1e-4)
     check(lambda x, w, b: F.layer_norm(x, (n,), w, b), x, w, b, tolerance=1e-3)
+    check(lambda x, w, b: (x[0, 1:].softmax(0), F.layer_norm(x[0, 1 : n - 3], (n - 4,), w[4:], b[: n - 4])), x, w, b, tolerance=1e-3)  # fours that begin anywhere
     check(lambda x: F.cross_entropy(x, numod.tensor([1, -100, n - 1], device=x.device), label_smoothing=0.1), x, tolerance=1e-4)
     check(lambda x: (x.max(1)[0], x.logsumexp(1), x.cumsum(1)), x, tolerance=1e-3)
 
@@ -422,3 +423,12 @@ def test_four_elements_at_once(machine: Machine) -> None:
     expected[1:4098] *= y.cpu()[2:]
     expected[3:10] = 7
     same(z, expected)
+
+
+def test_sums_read_four_elements_at_once(machine: Machine) -> None:
+    x = made(70003).cuda()
+    for n in (1 << 16, 70001):
+        assert counted(machine, x[:n].sum)["global loads"] <= n // 128 + 8 * 16 * 32  # of the last elements of sixteen blocks, one each
+        for start in (0, 1, 2):
+            check(lambda x: (x.sum(), x.amax(), (x * x).sum(), (x > 1).any()), x[start:n].cpu(), gradients=False)
+    check(lambda x: (x.sum(1), x[:, 1:].prod(1), x[:, 2:2000].mean(1), x.sum((0, 1))), made(5, 2049) * 0.01 + 1, gradients=False)

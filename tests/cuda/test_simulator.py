@@ -296,7 +296,7 @@ def test_running_totals_by_teams_of_threads(shape: tuple, kind: numod.dtype) -> 
             same(a, b)
 
 
-@pytest.mark.parametrize("n", [37, 70])  # that a block's threads hold in registers, and that they do not
+@pytest.mark.parametrize("n", [37, 48, 70])  # that a block's threads hold in registers, and that they do not
 def test_rows_held_in_registers(n: int) -> None:
     numod.manual_seed(0)
     x, weight, bias = numod.randn(3, n), numod.randn(n), numod.randn(n)
