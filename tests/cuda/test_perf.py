@@ -25,7 +25,7 @@ def test_without_a_gpu_it_says_what_to_do(capsys: pytest.CaptureFixture) -> None
 def test_all_rows_are_right_and_stable(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert perf.main(["--tiny", "--runs", "2", "--json", str(tmp_path / "report.json")]) == 0
     told = capsys.readouterr().out
-    assert "WRONG" not in told and "UNSTABLE" not in told and "measured: copy" in told
+    assert "WRONG" not in told and "UNSTABLE" not in told and "measured: copy" in told and "bars: " in told
     rows = json.loads((tmp_path / "report.json").read_text())["rows"]
     assert set(rows) == {row.name for row in perf.ROWS} and all({"error", "unstable runs", "numod"} <= set(each) for each in rows.values())
 
@@ -53,3 +53,11 @@ def test_a_row_that_fails_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch, 
     rows = json.loads((tmp_path / "report.json").read_text())["rows"]
     assert rows["bad"] == {"check failed": "ValueError: broken", "races failed": "ValueError: broken"} and rows["good"]["unstable runs"] == 0
     assert perf.main(["check", "--tiny", "--seconds", "-1"]) == 0 and "left out after -1 seconds: check: bad; check: good" in capsys.readouterr().out
+
+
+def test_bars() -> None:
+    row = perf.Row("x", lambda tiny: [], lambda torch: None, bar=(0.6, "cuBLAS"))
+    assert row.told({"numod": 1.0, "ratio": 1.6}).endswith(": met") and row.told({"numod": 1.0, "ratio": 1.7}).endswith(": MISSED") and row.told({"numod": 1.0}).endswith(": not known")
+    assert perf.Row("x", row.inputs, row.run, bar=(8, "us")).told({"numod": 9e-6}) == "   bar 8 us: MISSED" and perf.Row("x", row.inputs, row.run).told({}) == ""
+    copied = perf.Row("x", row.inputs, row.run, bar=(0.85, "copy"))
+    assert copied.told({"numod": 1.0, "of limit": 0.85}) == "   bar 85% of copy: met"
