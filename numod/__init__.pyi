@@ -480,7 +480,7 @@ def divide(input: Tensor, other: Tensor | _float, *, rounding_mode: str | None =
     """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Product of two vectors."""
-def dsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
+def dsplit(input: Tensor, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 2."""
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along dimension 2."""
@@ -600,7 +600,7 @@ def histogram(input: Tensor, bins: _int | Tensor, *, range: Sequence[_float] | N
     """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
 def histogramdd(input: Tensor, bins: _int | Sequence[_int] | Sequence[Tensor], *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogramdd:
     """(hist, bin_edges) of points (..., D) in D dimensions: hist has one for each, bin_edges D vectors, given or of `bins` equal parts of `range`'s D pairs."""
-def hsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
+def hsplit(input: Tensor, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
     """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along dimension 1, vectors along 0."""
@@ -1042,7 +1042,7 @@ def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """tanh(x), element by element, with broadcasting and type promotion."""
 def tanh_(input: Tensor) -> Tensor:
     """In-place tanh."""
-def tensor_split(input: Tensor, indices_or_sections: Tensor | _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+def tensor_split(input: Tensor, indices_or_sections: Tensor | _int | Sequence[_int] | None = None, dim: _int = 0, *, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
 def tensordot(a: Tensor, b: Tensor, dims: _int | Sequence[Sequence[_int]] | Tensor = 2, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Sums of products over the last `dims` dimensions of a and the first of b, or over the dimensions listed for each."""
@@ -1108,7 +1108,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     """The same memory, (..., 2), as complex numbers. Raises RuntimeError where the pairs do not lie one after the other."""
 def view_as_real(input: Tensor) -> Tensor:
     """The same memory as real numbers, (..., 2): real and imaginary part."""
-def vsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
+def vsplit(input: Tensor, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
     """`tensor_split` into rows: along dimension 0."""
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along dimension 0, vectors as rows."""

@@ -117,8 +117,11 @@ def flipud(input: Tensor) -> Tensor:
 # ---- splitting
 
 
-def tensor_split(input: Tensor, indices_or_sections: Tensor | int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor, indices_or_sections: Tensor | int | Sequence[int] | None = None, dim: int = 0, *, sections: int | None = None, indices: Sequence[int] | None = None,
+) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
+    indices_or_sections = _given("tensor_split", indices_or_sections, sections, indices)
     if not input.ndim:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     dim = normalize_dim(dim, input.ndim)
@@ -146,23 +149,31 @@ def _split_along(name: str, input: Tensor, cuts: Tensor | int | Sequence[int], d
     return tensor_split(input, cuts, dim)
 
 
-def hsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
+def hsplit(input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None) -> tuple[Tensor, ...]:
     """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
-    return _split_along("hsplit", input, _one(indices_or_sections), 0 if input.ndim == 1 else 1, 1)
+    return _split_along("hsplit", input, _given("hsplit", _one(indices_or_sections), sections, indices), 0 if input.ndim == 1 else 1, 1)
 
 
-def vsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
+def vsplit(input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None) -> tuple[Tensor, ...]:
     """`tensor_split` into rows: along dimension 0."""
-    return _split_along("vsplit", input, _one(indices_or_sections), 0, 2)
+    return _split_along("vsplit", input, _given("vsplit", _one(indices_or_sections), sections, indices), 0, 2)
 
 
-def dsplit(input: Tensor, *indices_or_sections: object) -> tuple[Tensor, ...]:
+def dsplit(input: Tensor, *indices_or_sections: object, sections: int | None = None, indices: Sequence[int] | None = None) -> tuple[Tensor, ...]:
     """`tensor_split` along dimension 2."""
-    return _split_along("dsplit", input, _one(indices_or_sections), 2, 3)
+    return _split_along("dsplit", input, _given("dsplit", _one(indices_or_sections), sections, indices), 2, 3)
 
 
 def _one(values: tuple) -> object:
-    return values[0] if len(values) == 1 else values
+    return values[0] if len(values) == 1 else values or None
+
+
+def _given(name: str, *values: object) -> object:
+    """The one of an argument's three names that was given."""
+    given = [each for each in values if each is not None]
+    if len(given) != 1:
+        raise TypeError(f"{name}(): expected one of indices_or_sections, sections and indices, got {len(given)}")
+    return given[0]
 
 
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:

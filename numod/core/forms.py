@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 
 from ..ops import table as t
@@ -70,6 +71,8 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
         try:
             return function(*arguments, **named)
         except Exception as error:
+            if "input" in named and not arguments and next(iter(inspect.signature(function).parameters)) != "input":
+                return answered(named.pop("input"), **named)  # PyTorch calls the first argument so, whatever its documentation says
             wrong = wrong_argument(name, function, arguments, named)
             if wrong is None:
                 raise

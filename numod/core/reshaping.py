@@ -88,8 +88,9 @@ def _read_as(input: Tensor, dtype: DType) -> Tensor:
     return result
 
 
-def resize_(self: Tensor, *sizes: int, memory_format: object = None) -> Tensor:
+def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory_format: object = None) -> Tensor:
     """Resize in place, row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+    sizes = sizes if size is None else (size,)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")

@@ -145,9 +145,10 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     return expand(input, tuple(size))
 
 
-def sum_to_size(input: Tensor, *size: int) -> Tensor:
+def sum_to_size(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -> Tensor:
     """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
-    size = tuple(size[0]) if len(size) == 1 and isinstance(size[0], Sequence) else size
+    sizes = sizes if size is None else (size,)
+    size = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     lead = input.ndim - len(size)
     if lead < 0 or any(n not in (1, m) for n, m in zip(size, input.shape[lead:])):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(input.shape)}}}.")

@@ -336,7 +336,7 @@ class Tensor:
         """Product of two vectors."""
     def double(self, memory_format: object = ...) -> Tensor:
         """Converted to float64; the tensor itself if it has that dtype."""
-    def dsplit(self, *indices_or_sections: object) -> tuple[Tensor, ...]:
+    def dsplit(self, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
         """`tensor_split` along dimension 2."""
     @property
     def dtype(self) -> _dtype:
@@ -481,7 +481,7 @@ class Tensor:
         """Histogram of `bins` equal bins over [min, max], by default the data's range; elements outside are not counted."""
     def histogram(self, bins: _int | Tensor, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_types.histogram:
         """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
-    def hsplit(self, *indices_or_sections: object) -> tuple[Tensor, ...]:
+    def hsplit(self, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
         """`tensor_split` into columns: along dimension 1, or 0 of a vector."""
     def hypot(self, other: Tensor | _float) -> Tensor:
         """hypot(x, y), element by element, with broadcasting and type promotion."""
@@ -940,7 +940,7 @@ class Tensor:
         """The same elements in another shape; a view where possible. One size may be -1."""
     def reshape_as(self, other: Tensor) -> Tensor:
         """Reshaped to the shape of `other`."""
-    def resize_(self, *sizes: _int, memory_format: object = None) -> Tensor:
+    def resize_(self, *sizes: _int, size: Sequence[_int] | None = None, memory_format: object = None) -> Tensor:
         """Resize in place, row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
     def resize_as_(self, the_template: Tensor, *, memory_format: object = None) -> Tensor:
         """`resize_` to the shape of another tensor."""
@@ -1070,7 +1070,7 @@ class Tensor:
         """In-place sub."""
     def sum(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """Sum over dimensions (all by default); integers and bool give int64."""
-    def sum_to_size(self, *size: _int) -> Tensor:
+    def sum_to_size(self, *sizes: _int, size: Sequence[_int] | None = None) -> Tensor:
         """Summed over the dimensions along which a tensor of `size` would be broadcast (the reverse of `broadcast_to`)."""
     def svd(self, some: _bool = True, compute_uv: _bool = True) -> return_types.svd:
         """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
@@ -1098,7 +1098,7 @@ class Tensor:
         """tanh of every element."""
     def tanh_(self) -> Tensor:
         """In-place tanh."""
-    def tensor_split(self, indices_or_sections: Tensor | _int | Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
+    def tensor_split(self, indices_or_sections: Tensor | _int | Sequence[_int] | None = None, dim: _int = 0, *, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
         """A number of nearly equal parts along a dimension, or the parts between indices; views."""
     def tile(self, *times: _int, dims: Sequence[_int] | None = None) -> Tensor:
         """The tensor repeated along each dimension; where fewer are given, the leading ones are not repeated."""
@@ -1172,7 +1172,7 @@ class Tensor:
         """The same memory in another shape, or read as another dtype."""
     def view_as(self, other: Tensor) -> Tensor:
         """A view with the shape of `other`."""
-    def vsplit(self, *indices_or_sections: object) -> tuple[Tensor, ...]:
+    def vsplit(self, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
         """`tensor_split` into rows: along dimension 0."""
     def where(self, condition: Tensor, other: Tensor | _float) -> Tensor:
         """The tensor where condition is true, else `other`."""

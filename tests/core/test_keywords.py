@@ -25,6 +25,11 @@ PAIRS = {
     "bernoulli": (lambda: torch.bernoulli(X, 1.0), lambda: torch.ones_like(X)),
     "pinv": (lambda: torch.linalg.pinv(X[0], 1e-5), lambda: torch.linalg.pinv(X[0], rtol=1e-5)),
     "vander": (lambda: torch.linalg.vander(torch.tensor(2.0), N=3), lambda: torch.tensor([[1.0, 2.0, 4.0]])),
+    "tensor_split": (lambda: torch.tensor_split(X, sections=3, dim=2)[0], lambda: X[..., :2]),
+    "hsplit": (lambda: X.hsplit(indices=[1])[1], lambda: X[:, 1:]),
+    "sum_to_size": (lambda: X.sum_to_size(size=(3, 1)), lambda: X.sum((0, 2), keepdim=True)[0]),
+    "resize_": (lambda: X.clone().resize_(size=(24,)), lambda: X.ravel()),
+    "input": (lambda: torch.linalg.vector_norm(input=X, dim=0), lambda: X.norm(dim=0)),
     "sparse_grad": (lambda: X.gather(0, torch.ones(1, 3, 4, dtype=torch.int64), sparse_grad=True), lambda: X[1:]),
     "gradient": (lambda: torch.gradient(X, spacing=None, dim=0)[0], lambda: torch.gradient(X, dim=0)[0]),
 }
