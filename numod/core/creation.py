@@ -281,7 +281,7 @@ def arange(*bounds: float, dtype: DType | None = None, device: Device | str | No
         if step == 0:
             raise RuntimeError("step must be nonzero")
     count = ceil((end - start) / step)
-    return constant(t.arange, (start, step) if kind.is_floating_point else (int(start), int(step)), (count,), kind, device, requires_grad)
+    return constant(t.arange, (_whole(start, kind), _whole(step, kind)), (count,), kind, device, requires_grad)
 
 
 @factory
@@ -319,7 +319,7 @@ def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None
     steps = _count("linspace", start, end, steps)
     start, end = _number(start), _number(end)
     if dtype is not None and not dtype.is_floating_point:
-        return linspace(int(start), int(end), steps, dtype=dtypes.float64, device=device).to(dtype)
+        return linspace(_whole(start, dtype), _whole(end, dtype), steps, dtype=dtypes.float64, device=device).to(dtype)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     return constant(t.linspace, (float(start), float(end), step, max(steps // 2, 1), steps - 1), (steps,), dtype, device, requires_grad)
 
@@ -331,9 +331,14 @@ def logspace(
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
     steps = _count("logspace", start, end, steps)
     if dtype is not None and not dtype.is_floating_point:
-        return t.pow(float(base), linspace(int(start), int(end), steps, dtype=dtypes.float64, device=device)).to(dtype)
+        return t.pow(float(base), linspace(_whole(start, dtype), _whole(end, dtype), steps, dtype=dtypes.float64, device=device)).to(dtype)
     result = t.pow(float(base), linspace(start, end, steps, dtype=dtype, device=device))
     return result.requires_grad_() if requires_grad else result
+
+
+def _whole(bound: float, kind: DType) -> float:
+    """A bound of a range, cut to an integer for a dtype of integers."""
+    return bound if kind.differentiable else int(bound)
 
 
 def _number(value: Tensor | float) -> float:

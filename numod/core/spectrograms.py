@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import dtypes
 from ..ops import table as t
-from .complexes import conj_, real_, view_as_real
+from .complexes import real_, view_as_real
 from .creation import arange, ones
 from .fourier import fft, ifft, irfft, rfft
 from .reshaping import unfold
@@ -60,9 +60,9 @@ def istft(
     total, start = n_fft + hop * (count - 1), n_fft // 2 if center else 0
     places = reshape(arange(count, device=input.device).unsqueeze(1) * hop + arange(n_fft, device=input.device), (-1,))
     signal = _overlapped(frames * shape, places, total)
-    envelope = _overlapped((shape * conj_(shape)).expand(1, count, n_fft), places, total)
+    envelope = _overlapped((shape * shape).expand(1, count, n_fft), places, total)
     end = total - start if length is None and center else total if length is None else start + length
-    signal, envelope = signal[:, start : min(end, total)], real_(envelope)[:, start : min(end, total)]
+    signal, envelope = signal[:, start : min(end, total)], envelope[:, start : min(end, total)]
     if envelope.numel() and envelope.detach().abs().min()._observe() < 1e-11:
         raise RuntimeError("istft(): window overlap add min: 1; the windows leave samples out, so that no signal is determined there; choose a smaller hop_length or another window")
     signal = signal / envelope

@@ -157,6 +157,7 @@ def test_arange_names_and_dtype():
 def test_ranges_of_integers_have_whole_bounds():
     assert numod.arange(0.0, -8.5, -4.0, dtype=numod.int64).tolist() == [0, -4] and numod.arange(1.5, dtype=numod.int16).tolist() == [0, 1]
     assert numod.linspace(4.3, 0, 3, dtype=numod.int64).tolist() == [4, 2, 0] and numod.logspace(2.9, 1, 2, dtype=numod.int32).tolist() == [100, 10]
+    assert numod.linspace(4.5, 0, 3, dtype=numod.complex64).real.tolist() == [4.5, 2.25, 0]
 
 
 def test_arange_of_large_bounds_has_the_exact_length():

@@ -46,6 +46,12 @@ def test_istft_is_the_inverse(options: dict) -> None:
     assert back.shape[-1] >= 44 and numod.allclose(back, x[:, : back.shape[-1]])
 
 
+def test_istft_with_a_complex_window_is_the_inverse() -> None:
+    x, window = numod.arange(40.0) * (1 + 0.5j), numod.hann_window(8) * (1 + 1j) + 0.1
+    spectrum = numod.stft(x, 8, window=window, return_complex=True, onesided=False)
+    assert numod.allclose(numod.istft(spectrum, 8, window=window, onesided=False, return_complex=True), x, atol=1e-4)
+
+
 def test_gradients() -> None:
     x = numod.tensor(SIGNAL[:1, :20], requires_grad=True)
     assert gradcheck(lambda x: numod.stft(x, 8, 4, return_complex=True).abs(), [x])
