@@ -9,6 +9,7 @@ from ..kernel import inspection
 from ..kernel.build import Kernel
 from ..ops import cost
 from ..ops.op import Op
+from ..ops.update import ACTION
 from .closing import FusedReduction
 from .effects import described
 from .epilogue import Finished
@@ -115,7 +116,7 @@ def _flops(program: Program, step: Step) -> int:
         count = len(step.op.product.inputs)
         multiplied = cost.flops(step.op.product, described(step, program.layouts)[:count], step.parameters, results)
         return multiplied + sum(cost.functions(op) for op, *_ in step.op.rows) * results[0].size
-    if not isinstance(step.op, Op):
+    if not isinstance(step.op, Op) or step.op is ACTION:
         return 0
     parameters = step.parameters
     if step.parameters and callable(step.parameters[0]):  # an optimizer's step: its number of scalars, number of members, the scalars
