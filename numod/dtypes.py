@@ -107,7 +107,7 @@ def from_numpy(numpy_dtype: object) -> dtype:
 
 def of_scalar(value: object) -> dtype:
     """The dtype a Python number takes as a tensor of its own."""
-    return of_scalar_type(type(value))
+    return of_scalar_type(value.__class__)
 
 
 def of_scalar_type(kind: type) -> dtype:

@@ -63,6 +63,8 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
         key, wanted = (parameters, *[each._layout if isinstance(each, Tensor) else each.__class__ for each in inputs]), None
     plan = op.plans.get(key)
     if plan is None:
+        if (known := _known(op, inputs, parameters)) is not None:
+            return apply(op, *known)
         if op.widens and _narrow(op, key[1:]):
             return _apply_wide(op, inputs, parameters)
         if _holds_complex(key[1:]) and op.complex_form is not None:
@@ -101,10 +103,12 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     if _may_overlap(inputs, targets, over):
         same = isinstance(op, (Pointwise, OverComplex))
         inputs = tuple([each if k in over else _apart(each, targets, same) for k, each in enumerate(inputs)])
-    layouts = [getattr(each, "_layout", each.__class__) for each in inputs]
+    layouts = [each._layout if isinstance(each, Tensor) else each.__class__ for each in inputs]
     key = (parameters, over, *[target._layout for target in targets], *layouts)
     plan = op.plans.get(key)
     if plan is None:
+        if (known := _known(op, given, parameters)) is not None:
+            return apply_into(op, known[0], targets, known[1])
         if op.widens and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)]):
             return _apply_into_wide(op, given, targets, parameters)
         if _holds_complex((*layouts, targets[0]._layout)) and isinstance(op.complex_form, Op):
@@ -122,6 +126,14 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         attach(node, targets[0])
     if listeners:
         _tell(op, inputs, parameters, targets, True)
+
+
+def _known(op: Op, inputs: tuple, parameters: tuple) -> tuple[tuple, tuple] | None:
+    """The arguments of a call some of which stand for numbers while a function is recorded, with these replaced by tensors or numbers; None where there are none."""
+    if not any(hasattr(type(each), "__number__") for each in (*inputs, *parameters)):
+        return None
+    number = lambda each: each.__number__(op, inputs) if hasattr(type(each), "__number__") else each  # noqa: E731
+    return tuple(map(number, inputs)), tuple(map(number, parameters))
 
 
 def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:

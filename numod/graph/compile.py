@@ -14,7 +14,9 @@ from threading import get_ident
 from typing import Any
 
 from ..core import apply as waist
+from ..core.creation import tensor
 from ..core.tensor import Tensor
+from ..dtypes import float64
 from . import config, guards
 from . import state as kept
 from .gradients import SAME_MEMORY
@@ -44,7 +46,8 @@ def compile(
 
     A compiled Module is a Module with the same parameters, state_dict and type. `dynamic=True` compiles once for all sizes: another batch size is
     recorded, but compiles nothing, unless another algorithm suits it. False compiles each for itself; None begins so, and compiles for all
-    sizes when a third one comes or a tensor is marked (`mark_dynamic`). After `recompile_limit` recordings (`numod._dynamo.config.recompile_limit`, 8) other calls
+    sizes when a third one comes or a tensor is marked (`mark_dynamic`). From the third value of an argument that is a float on, one program takes all its values, if the
+    function uses it in arithmetic alone. After `recompile_limit` recordings (`numod._dynamo.config.recompile_limit`, 8) other calls
     run eagerly. `name` is what warnings and reports call the function. `explain=True` prints what was recorded. `fullgraph`, `backend`, `mode` and `isolate_recompiles` are
     taken for PyTorch's sake, as are those of its `options` that only tune: there is always one whole graph, and each function counts for itself. Raises RuntimeError for an
     unknown mode, option or name of a backend, and, at the call that records, for what cannot be repeated.
@@ -117,12 +120,17 @@ class Compiled:
         self.wanted: list[guards.Place] = []  # places to be added to these
         self.rounds = 0  # how often places were added: a structure that grows without end is refused
         self._without: frozenset = frozenset()  # places whose tensors this function gets as arguments
+        self.floats: dict[int | str, set[float]] | None = {}  # the values of arguments that are floats; None if programs cannot take them as they come
+        self.free: Compiled | None = None  # the function that takes some of them as tensors
+        self.patient, self.refused = False, False  # whether to give up recording where values are looked at; whether that was so
         self.__call__ = self._call
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
         """The slow path: look up the version by the arguments' properties, or record one."""
         if _recording():
             return self.function(*arguments, **named)  # part of a larger program
+        if self.free is not None and all(type(each) is float for each in self._floats(arguments, named).values()):
+            return self._run_free(arguments, named)
         if self.inner is not None:
             return self._run_with_state(arguments, named)
         key, tensors = describe(arguments, named)
@@ -137,11 +145,41 @@ class Compiled:
                     reason, failed = str(failure), True
             elif reason.startswith(SAME_MEMORY):  # gradients differ at every call: from now on they are passed as arguments
                 return self._keep(version.gradients, arguments, named)
+        if self._loosen(arguments, named):
+            return self._run_free(arguments, named)
         kind, form = family(key), self._form(key, tensors)
         counts = not (form.dynamic and kind in self.families and reason is None)
         if counts and self.counted >= (config.limit() if self.limit is None else self.limit):
             return self._run_eagerly(arguments, named, reason or (difference(key, next(reversed(self.versions))) if self.versions else "its limit"))
         return self._record(key, kind, form, counts, failed, arguments, named)
+
+    def _loosen(self, arguments: tuple, named: dict) -> bool:
+        """Whether, from the third value of an argument that is a float on, programs are given it as a tensor."""
+        if self.floats is None or self.patient:
+            return False
+        for name, value in [*enumerate(arguments), *named.items()]:
+            if type(value) is float:
+                self.floats.setdefault(name, set()).add(value)
+        self.which = [name for name, values in self.floats.items() if len(values) > 2]
+        if self.which:
+            self.free = Compiled(kept.freed(self.function, self.which), *self.settings)
+            self.free.name, self.free.patient = self.name, True
+        return bool(self.which)
+
+    def _floats(self, arguments: tuple, named: dict) -> dict:
+        """The arguments that `free` takes as tensors."""
+        return {name: named.get(name) if isinstance(name, str) else arguments[name] if name < len(arguments) else None for name in self.which}
+
+    def _run_free(self, arguments: tuple, named: dict) -> Any:
+        """Call the function that takes floats as they come. If it looks at one of them, it is not tried again."""
+        free, floats, others = self.free, self._floats(arguments, named), dict(named)
+        rest = tuple(kept.put_floats(self.which, [None] * len(floats), arguments, others))
+        outputs = free([kept.Count(tensor(each, dtype=float64)) for each in floats.values()], rest, others)
+        if free.refused:
+            self.free = self.floats = None
+        else:
+            self.recorded, self.versions = free.recorded, free.versions
+        return outputs
 
     def _form(self, key: tuple, tensors: tuple[Tensor, ...]) -> Form:
         """How to compile: for all sizes if requested, or if sizes have changed twice."""
@@ -162,7 +200,8 @@ class Compiled:
 
     def _record(self, key: tuple, kind: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:
         """Run eagerly and keep the recorded program, unless the call created state (of an optimizer, of a lazy module) that the next call will find."""
-        made = record(self.function, arguments, named, self.name, form, failed, self._without)
+        made = record(self.function, arguments, named, self.name, form, failed, self._without, self.patient)
+        self.refused |= made.refused and not failed
         if made.version is not None:
             self.versions.setdefault(key, []).insert(0, made.version)
             if len(self.versions) > SIZES:

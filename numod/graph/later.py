@@ -1,6 +1,7 @@
 """Values that a recorded function reads in Python and only returns: `return loss.item()`. Runs of its program read them when they have ended.
 
-While it is recorded, the function gets a `Later` in the value's stead. Arithmetic with numbers makes another one; whatever else looks at it raises.
+While it is recorded, the function gets a `Later` in the value's stead. Arithmetic with numbers makes another one, arithmetic with tensors makes it a tensor;
+whatever else looks at it raises, or is given the value where the recording is given up instead.
 """
 
 from __future__ import annotations
@@ -13,11 +14,20 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 from weakref import ref
 
+import numpy as np
+
+from .. import dtypes
+from ..core import operators
+from ..core.apply import apply
 from ..core.tensor import Tensor
+from ..ops.pointwise import Pointwise
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_TRUSTED = apply.__code__.co_filename, operators.__file__, __file__  # whose code asks for the class before it knows what it has
 METHODS = ("item", "tolist", "numpy")  # of a tensor
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "round")
+_FLOATS = {dtypes.float32, dtypes.float64}
+_ON_TENSORS = ("add", "sub", "mul", "neg", "pos", "abs")  # of numbers, which are the same for tensors of float64
 _LOOKS = (
     "__bool__", "__int__", "__float__", "__complex__", "__index__", "__hash__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__str__", "__repr__", "__format__",
     "__len__", "__iter__", "__getitem__", "__contains__", "__getattr__", "__array__", "__reduce_ex__", "__trunc__", "__floor__", "__ceil__", "__divmod__", "__rdivmod__",
@@ -52,9 +62,16 @@ class Later:
 
     @property
     def __class__(self) -> type:
-        """What isinstance() looks at. A module's `__setattr__`, which only tells parameters and modules from the rest, may."""
+        """What isinstance() looks at. A module's `__setattr__`, which only tells parameters and modules from the rest, may, and so may the waist."""
         code = sys._getframe(1).f_code
-        return Later if code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE) else _look(self)
+        return Later if code.co_filename in _TRUSTED or (code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)) else type(_look(self))
+
+
+    def __number__(self, op: Any, inputs: tuple) -> Tensor | float:
+        """What an op on these inputs gets: in pointwise ones of floats a tensor without dimensions, that does to them what the number does."""
+        kinds = {each.dtype for each in inputs if isinstance(each, Tensor) and each.dtype is not dtypes.bool_}
+        exact = _exact(reading_of(self)) if isinstance(op, Pointwise) and any(each is self for each in inputs) and len(kinds) == 1 and kinds <= _FLOATS else None
+        return _look(self) if exact is None else exact.to(kinds.pop())
 
 
 def reading_of(later: Later) -> Reading:
@@ -67,24 +84,63 @@ def guarded(later: Later, look: Callable[[], None]) -> Later:
     return Later(reading_of(later), look, Later._made.__get__(later))
 
 
+def _value_of(thing: Any) -> Any:
+    """A value now, of what may stand for one."""
+    reading = thing if type(thing) is Reading else reading_of(thing) if type(thing) is Later else None
+    return thing if reading is None else compute(reading.operation, map(_value_of, reading.operands))
+
+
+def _look(self: Later) -> Any:
+    Later._look.__get__(self)()
+    return _value_of(self)
+
+
+def _exact(reading: Any) -> Tensor | float | None:
+    """A float as a tensor of float64, if the reading is one. Converted to a tensor's dtype, it does to that what the number does."""
+    if type(reading) in (int, float):
+        return float(reading) if abs(reading) < 1 << 53 else None
+    if type(reading) is not Reading:
+        return None
+    if reading.operation == "item":
+        (tensor,) = reading.operands
+        return tensor.double() if tensor.dtype in _FLOATS else None
+    operands = [_exact(each) for each in reading.operands] if reading.operation in _ON_TENSORS else [None]
+    return None if any(each is None for each in operands) else compute(reading.operation, operands)
+
+
 def _arithmetic(operation: str, reflected: bool) -> Callable:
     def method(self: Later, *others: Any) -> Any:
+        if others and isinstance(others[0], Tensor) and others[0].dtype in _FLOATS and (number := _exact(reading_of(self))) is not None:
+            pair = number.to(others[0].dtype), others[0]
+            return function_of(operation)(*(pair[::-1] if reflected else pair))
         look = Later._look.__get__(self)
         operands = tuple(reading_of(each) if type(each) is Later else each for each in (self, *others))
         if not all(type(each) in (bool, int, float, complex) or (type(each) is Reading and each.operation != "numpy") for each in operands):
             look()  # an array shares the tensor's memory, which may change until the run has ended
+            operands = list(map(_value_of, operands))
+            return compute(operation, operands[::-1] if reflected else operands)
         return Later(Reading(operation, operands[::-1] if reflected else operands), look, Later._made.__get__(self))
 
     return method
 
 
-def _look(self: Later, *arguments: Any) -> Any:
-    Later._look.__get__(self)()
-    raise AssertionError("a value that is not known yet was looked at")
+def _looking(name: str) -> Callable:
+    def method(self: Later, *arguments: Any) -> Any:
+        value = _look(self)
+        return getattr(value, *arguments) if name == "__getattr__" else np.array(value, *arguments) if name == "__array__" else _called(value, name, arguments)
+
+    return method
+
+
+def _called(value: Any, name: str, arguments: tuple) -> Any:
+    found = getattr(value, name, None)
+    if found is None:
+        raise TypeError(f"'{type(value).__name__}' object has no {name}()")
+    return found(*arguments)
 
 
 for _each in _ARITHMETIC:
     setattr(Later, f"__{_each}__", _arithmetic(_each, False))
     setattr(Later, f"__r{_each}__", _arithmetic(_each, True))
 for _each in _LOOKS:
-    setattr(Later, _each, _look)
+    setattr(Later, _each, _looking(_each))

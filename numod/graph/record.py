@@ -71,12 +71,14 @@ class Recording:
     version: Version | None = None
     change: str | None = None
     places: list[guards.Place] = field(default_factory=list)
+    refused: bool = False  # whether the function looks at values that no program knows
 
 
-def record(function: Callable, arguments: tuple, named: dict, name: str, form: Form, failed: bool, without: frozenset) -> Recording:
+def record(function: Callable, arguments: tuple, named: dict, name: str, form: Form, failed: bool, without: frozenset, patient: bool = False) -> Recording:
     """Run a call for real while recording it.
 
     What lies at the places `without` is among the arguments. Where a check has `failed` the function is likely to raise, and to put values into its message.
+    `patient`: where it looks at values, the recording is given up instead of an error.
     """
     roots, tensors = key.objects((arguments, named)), key.describe(arguments, named)[1]
     before = guards.Look(function, roots, without)
@@ -84,11 +86,12 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     if shared is None:
         return Recording(function(*arguments, **named))
     witness = _Witness(function, arguments, named, tensors, before, without, failed)
+    witness.recorder.patient |= patient
     recorder, owned = witness.recorder, Gradients(function, before.entries, tensors, without)
     outputs = witness.run()
     told = replace(outputs, lambda each: each, later.compute)
     if recorder.made_state or recorder.confused or recorder.refused:
-        return Recording(told)
+        return Recording(told, refused=recorder.refused)
     if witness.change is not None:
         change = witness.change.replace("function: ", "", 1) if without else witness.change
         return Recording(told, None, f"{change} {lines.where(change, recorder.lines, function)}", kept.written(before, witness.after))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
 from typing import Any, NamedTuple
 
@@ -66,6 +66,25 @@ def given(function: Callable, places: list[Place]) -> Callable:
         return call(function, held, arguments, named)
 
     return run
+
+
+def freed(function: Callable, which: Sequence[int | str]) -> Callable:
+    """A function of (floats, its arguments, those with names) that calls `function` with the floats at these positions and names."""
+
+    @wraps(function)
+    def run(floats: list[Count], arguments: tuple, named: dict) -> Any:
+        own = dict(named)
+        return function(*put_floats(which, [each.value.item() for each in floats], arguments, own), **own)
+
+    return run
+
+
+def put_floats(which: Sequence[int | str], floats: Sequence, arguments: tuple, named: dict) -> list:
+    """The arguments with others at these positions; those with names are put into `named`."""
+    found = list(arguments)
+    for key, each in zip(which, floats):
+        (found if type(key) is int else named)[key] = each
+    return found
 
 
 def _caller(places: list[Place]) -> Callable:

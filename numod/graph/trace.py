@@ -232,7 +232,7 @@ class Recorder:
 
     def read(self, tensor: Tensor, method: str) -> Later | None:
         """A method of a tensor gives Python its values: what takes their place, if they can be read after the run."""
-        if get_ident() != self.thread or not self.postponing or method not in METHODS:
+        if get_ident() != self.thread or not self.postponing or self.refused or method not in METHODS:
             return None
         if method != "numpy":  # that shares memory
             tensor = waist.apply(table.copy, (tensor.detach(),), (tensor.dtype,))

@@ -18,7 +18,7 @@ from numod.nn import functional as F
 
 
 READS = {
-    "if": lambda x: x if x.sum() > 0 else -x, "item": lambda x: x * x.sum().item(), "print": lambda x: str(x), "format": lambda x: f"{x.sum():.2f}",
+    "if": lambda x: x if x.sum() > 0 else -x, "item": lambda x: x[x.sum().item() :], "print": lambda x: str(x), "format": lambda x: f"{x.sum():.2f}",
     "numpy": lambda x: x.numpy() + 1, "tolist": lambda x: x.tolist()[0], "float": lambda x: float(x.sum()), "int": lambda x: int(x.sum()), "len": lambda x: [0] * x.long().sum(),
     "array": lambda x: np.asarray(x), "pickle": lambda x: pickle.dumps(x), "in": lambda x: 1.0 in x, "list of tensors": lambda x: numod.tensor([x.sum(), x.sum()]),
     "nonzero loop": lambda x: [each for each in x.sum(0) if each > 1],

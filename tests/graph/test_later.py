@@ -81,7 +81,7 @@ LOOKS = {
     "compared": lambda v, x: v > 1, "equal": lambda v, x: v == 1, "truth": lambda v, x: v or 1, "text": lambda v, x: f"{v:.2f}", "percent": lambda v, x: "%.1f" % v,  # noqa: UP031
     "math": lambda v, x: math.log(v), "isinstance": lambda v, x: isinstance(v, float), "max": lambda v, x: max(v, 1), "float": lambda v, x: float(v),
     "array": lambda v, x: np.array([v, 1.0]), "ufunc": lambda v, x: np.exp(v), "tensor": lambda v, x: numod.tensor(v), "tensors": lambda v, x: numod.tensor([1.0, v]),
-    "scaled": lambda v, x: x * v, "scaling": lambda v, x: v * x, "full": lambda v, x: numod.full((2,), v), "clamp": lambda v, x: x.clamp(max=v), "view": lambda v, x: x.view(v),
+    "whole": lambda v, x: x.long() * v, "half": lambda v, x: v - x.half(), "full": lambda v, x: numod.full((2,), v), "clamp": lambda v, x: x.clamp(max=v), "view": lambda v, x: x.view(v),
     "index": lambda v, x: x[v], "zeros": lambda v, x: numod.zeros([v]), "range": lambda v, x: [*range(v)], "key": lambda v, x: {v: 1}, "set": lambda v, x: {v},
     "closure": lambda v, x: lambda: v, "generator": lambda v, x: (each for each in [v]), "joined": lambda v, x: v + "a",
 }
@@ -93,3 +93,61 @@ def test_a_value_that_is_looked_at_or_kept_is_refused_at_its_line(name: str) -> 
     compiled = compile(lambda x: LOOKS[name](x.sum().item(), x))
     with pytest.raises(RuntimeError, match=rf"item\(\) at test_later.py:{line} reads a tensor's value in Python"):
         compiled(numod.ones(2))
+
+
+ARITHMETIC: dict[str, Callable] = {
+    "mul": lambda v, x: x * v + v * x, "sub": lambda v, x: (x - v) - (2 - v), "div": lambda v, x: x / v + (v - 0.5) / (x + 9), "pow": lambda v, x: (x + 9) ** v + v**x,
+    "double": lambda v, x: x.double() * v, "compared": lambda v, x: (x > v) * x, "in place": lambda v, x: (x * 2).mul_(v).add_(v),
+    "negative": lambda v, x: x * (-v * 2) + abs(v - 3) * x, "without dimensions": lambda v, x: x[0] * v,
+}
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+@pytest.mark.parametrize("given", ["read", "argument"])
+def test_floats_in_arithmetic_with_tensors_are_those_of_each_call(name: str, given: str) -> None:
+    use = ARITHMETIC[name]
+    function = {"read": lambda x, *, value: use(value.sum().item(), x), "argument": lambda x, *, value: use(value, x)}[given]
+    compiled, scale = compile(function), numod.arange(3.0).requires_grad_()
+    for k in range(6):
+        x, value = numod.arange(3.0) + k, 0.25 + k
+        value = numod.full((1,), value) if given == "read" else value
+        found = [each(x * scale, value=value) for each in (function, compiled)]
+        slopes = [numod.autograd.grad(each.sum(), scale)[0] for each in found]
+        assert equal(*found) and found[0].dtype is found[1].dtype and equal(*slopes)
+    assert compiled.recorded == 1 and (given == "read" or compiled.free is not None)
+
+
+@pytest.mark.parametrize("name", sorted(LOOKS.keys() - {"array", "set", "generator"}))
+@pytest.mark.filterwarnings("ignore:compile")
+def test_a_float_argument_that_is_looked_at_is_its_value(name: str) -> None:
+    def run(function: Callable, x: numod.Tensor, value: float) -> object:
+        try:
+            found = function(x, value)
+            return found() if callable(found) else found
+        except (TypeError, ValueError, IndexError, RuntimeError) as error:
+            return type(error) if str(error).startswith("trace") else TypeError
+
+    eager = lambda x, value: LOOKS[name](value, x)  # noqa: E731
+    compiled = compile(eager)
+    for k in range(6):
+        expected, found = (run(each, numod.ones(2) * k, 0.25 + k / 2) for each in (eager, compiled))
+        assert equal(expected, found)
+    assert not numod.core.apply.listeners
+
+
+def test_a_float_argument_beside_counts_kept_tensors_and_checks() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls, self.last = 0, numod.zeros(1)
+
+        def forward(self, x: numod.Tensor, mask: numod.Tensor, scale: float) -> numod.Tensor:
+            self.calls += 1
+            self.last = x[mask].sum() * scale + self.last
+            return self.last
+
+    eager, model = Model(), Model()
+    compiled = numod.compile(model)
+    for k in range(9):
+        arguments = numod.arange(3.0), numod.tensor([True, k % 4 == 3, True]), k / 7
+        assert equal(eager(*arguments), compiled(*arguments)) and eager.calls == compiled.calls
