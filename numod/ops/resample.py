@@ -41,6 +41,17 @@ def resample_kernel(x, index, weight, out, outer, n, inner, m, taps, parts, widt
                         out[uintp(target + k)] += u * x[uintp(a + k)]
 
 
+def resample_last_kernel(x, index, weight, out, outer, n, m, taps):
+    """The same for inner = 1: out (outer, m) = the sums of weight (m, taps) times x (outer, n) at index (m, taps)."""
+    for task in parallel_range(outer):
+        row = int64(task)
+        for j in range(m):
+            total = x.dtype.type(0)
+            for tap in range(taps):
+                total += weight[uintp(j * taps + tap)] * x[uintp(row * n + index[uintp(j * taps + tap)])]
+            out[uintp(row * m + j)] = total
+
+
 def resample_back_kernel(g, index, weight, out, outer, n, inner, m, taps, width, blocks):
     """out (outer, n, inner) = g (outer, m, inner), each place given back to those it is a sum of; each task has one of `blocks` runs of `width` columns."""
     for task in parallel_range(outer * blocks):
@@ -68,10 +79,13 @@ class Resample(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         kernel, (outer, n, inner), (m, taps) = resample_back_kernel if back else resample_kernel, split((out if back else x).shape, dim), index.shape
-        flat = x.device.backend.FLAT
+        flat, array = x.device.backend.FLAT, f"{x.storage.name}[]"
+        if inner == 1 and not (flat or back):
+            text = bind.source_of(resample_last_kernel)
+            text = text.replace("):\n", f"):\n    taps = int64({taps})\n", 1) if taps <= 4 else text  # as a constant: the loop over few taps is unrolled
+            return Plan(out, bind.launcher(x.device, self.name, text, f"{array}, int64[], {array}, {array}" + 4 * ", int64", x.dtype, taps * out.size), (outer, n, m, taps))
         width = inner if not (flat or back) else columns(x, inner)
         numbers = (outer, n, inner, m, taps, *([] if back else [m if flat else min(m, -(-_PARTS // outer))]), width, -(-inner // width))
-        array = f"{x.storage.name}[]"
         signature = ", ".join([array, "int64[]", array, array, *["int64"] * len(numbers)])
         launch = bind.launcher(x.device, f"{self.name}{'_back' * back}", with_ones(bind.source_of(kernel), x, inner=inner), signature, x.dtype, taps * max(x.size, out.size))
         return Plan(out, launch, numbers)
