@@ -30,27 +30,28 @@ _WINDOWS = "depth, height, kernel_d, kernel_h, out_d, out_h, stride_d, stride_h,
 
 
 def max_pool_kernel(x, out, indices):
-    """out = the greatest element of each window, NaN first; indices = its place in the plane, the first of several, the last of NaNs."""
-    for task in parallel_range(planes * out_d * out_h * out_w):
-        place = int64(task)
-        ow, row = place % out_w, place // out_w
+    """out = the greatest element of each window, NaN first; indices = its place in the plane, the first of several, the last of NaNs. A task has RUN neighbours: a line, or a GPU thread one."""
+    for task in parallel_range(planes * out_d * out_h * out_w // RUN):
+        begin = int64(task) * RUN
+        row = begin // out_w
         oh, od = row % out_h, (row // out_h) % out_d
         plane = row // (out_h * out_d) * depth * height * width
         d_first, d_last = window_start(od, depth, out_d, stride_d, pad_d, step_d), window_stop(od, depth, out_d, stride_d, pad_d, step_d, kernel_d)
         h_first, h_last = window_start(oh, height, out_h, stride_h, pad_h, step_h), window_stop(oh, height, out_h, stride_h, pad_h, step_h, kernel_h)
-        w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, step_w), window_stop(ow, width, out_w, stride_w, pad_w, step_w, kernel_w)
-        where = (d_first * height + h_first) * width + w_first
-        best = x[uintp(plane + where)]
-        for d in range(d_first, d_last, step_d):
-            for h in range(h_first, h_last, step_h):
-                line = (d * height + h) * width
-                for w in range(w_first, w_last, step_w):
-                    value = x[uintp(plane + line + w)]
-                    if (value > best) | (value != value):
-                        best = value
-                        where = line + w
-        out[uintp(place)] = best
-        indices[uintp(place)] = where
+        for place in range(begin, begin + RUN):
+            ow = place - row * out_w
+            w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, step_w), window_stop(ow, width, out_w, stride_w, pad_w, step_w, kernel_w)
+            where = (d_first * height + h_first) * width + w_first
+            best = x[uintp(plane + where)]
+            for d in range(d_first, d_last, step_d):
+                for h in range(h_first, h_last, step_h):
+                    line = (d * height + h) * width
+                    for w in range(w_first, w_last, step_w):
+                        value = x[uintp(plane + line + w)]
+                        better = (value > best) | (value != value)
+                        best, where = value if better else best, line + w if better else where
+            out[uintp(place)] = best
+            indices[uintp(place)] = where
 
 
 def greatest_lines(x, out, folded, table, workers, line, margin):
@@ -123,24 +124,26 @@ def place_gradient_elements(g, indices, out):
 
 
 def average_kernel(x, out, counts_borders, divisor):
-    """out = the sum of each window over its size: with borders, without, or the given divisor."""
-    for task in parallel_range(planes * out_d * out_h * out_w):
-        place = int64(task)
-        ow, row = place % out_w, place // out_w
+    """out = the sum of each window over its size: with borders, without, or the given divisor. RUN: as in max_pool_kernel."""
+    for task in parallel_range(planes * out_d * out_h * out_w // RUN):
+        begin = int64(task) * RUN
+        row = begin // out_w
         oh, od = row % out_h, (row // out_h) % out_d
         plane = row // (out_h * out_d) * depth * height * width
         d_first, d_last = window_start(od, depth, out_d, stride_d, pad_d, 1), window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d)
         h_first, h_last = window_start(oh, height, out_h, stride_h, pad_h, 1), window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h)
         sizes = window_size(od, depth, stride_d, pad_d, kernel_d, d_last - d_first, counts_borders)
         sizes *= window_size(oh, height, stride_h, pad_h, kernel_h, h_last - h_first, counts_borders)
-        w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, 1), window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w)
-        total = x.dtype.type(0)
-        for d in range(d_first, d_last):
-            for h in range(h_first, h_last):
-                for w in range(w_first, w_last):
-                    total += x[uintp(plane + (d * height + h) * width + w)]
-        size = divisor if divisor != 0 else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
-        out[uintp(place)] = total / real(size)
+        for place in range(begin, begin + RUN):
+            ow = place - row * out_w
+            w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, 1), window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w)
+            total = x.dtype.type(0)
+            for d in range(d_first, d_last):
+                for h in range(h_first, h_last):
+                    for w in range(w_first, w_last):
+                        total += x[uintp(plane + (d * height + h) * width + w)]
+            size = divisor if divisor != 0 else sizes * window_size(ow, width, stride_w, pad_w, kernel_w, w_last - w_first, counts_borders)
+            out[uintp(place)] = total / real(size)
 
 
 def average_lines(x, out, folded, table, sizes, workers, line, margin, counts_borders, divisor):
@@ -244,7 +247,8 @@ class _Pool(Op):
         constants = (*numbers, planes, *sizes, *window, *places, *stride, *padding, *dilation)
         signature = ", ".join([*(f"{each.name}[]" for each in (*arrays, *(kind for _, kind in scratch))), *["int64"] * len(constants)])
         flags = build.FAST_REDUCTION if kernel is average_planes else build.FAST_POINTWISE
-        words, work = _words(stride[2]) if scratch else (), planes * max(prod(places) * prod(window), prod(sizes))
+        words = _words(stride[2]) if scratch else (("RUN", 1 if results[0].device.backend.FLAT else "out_w"),)
+        work = planes * max(prod(places) * prod(window), prod(sizes))
         run = bind.launcher(results[0].device, self.name, _source(kernel, words), signature, results[0].dtype, work, flags)
         count, make = len(arrays), results[0].device.backend.scratch if scratch else None
 
