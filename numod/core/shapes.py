@@ -271,10 +271,12 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int] | None = N
         sizes = [min(sizes, n - start) for start in range(0, n, sizes)] if n else [0]
     elif sum(sizes) != n:
         raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got split_sizes={list(sizes)}")
+    if min(sizes, default=0) < 0:
+        raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}")
     starts = [0]
     for size in sizes:
         starts.append(starts[-1] + size)
-    return tuple(narrow(tensor, dim, start, size) for start, size in zip(starts, sizes))
+    return tuple([apply(v.slice_, (tensor,), (dim, start, size, 1)) for start, size in zip(starts, sizes)])
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
@@ -290,7 +292,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     dim = normalize_dim(dim, input.ndim)
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    return tuple(select(input, dim, k) for k in range(input.shape[dim]))
+    return tuple([apply(v.select, (input,), (dim, k)) for k in range(input.shape[dim])])
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Tensor:
