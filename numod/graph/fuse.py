@@ -14,7 +14,7 @@ from ..dtypes import dtype as DType
 from ..kernel import emit
 from ..kernel.expression import Call, Constant, Expression, Formula, Symbol, as_expression
 from ..ops import table
-from ..ops.convolution import convolution
+from ..ops.convolution import convolution, spread_convolution
 from ..ops.matmul import linear, matmul, packed_linear, packed_matmul
 from ..ops.op import Op, Plan
 from ..ops.pointwise import Pointwise, plan_loop
@@ -95,7 +95,7 @@ def fuse(program: Program) -> Program:
 
 def makes_product(step: Step | Check, layouts: dict[Value, Layout]) -> bool:
     """Whether a loop may be fused into a step. Products of small matrices use kernels without an epilogue; convolutions always support one."""
-    return pure(step) and (step.op is convolution or step.op in (matmul, linear, packed_matmul, packed_linear) and layouts[step.results[0]].size >= LARGE)
+    return pure(step) and (step.op in (convolution, spread_convolution) or step.op in (matmul, linear, packed_matmul, packed_linear) and layouts[step.results[0]].size >= LARGE)
 
 
 class _Fusion:

@@ -17,9 +17,9 @@ from .convolution_blocks import block_launcher, fits
 from .convolution_direct import forward_direct, geometry, input_direct, launcher, weight_direct
 from .convolution_grid import grid_launcher, turned_launcher
 from .convolution_planes import planes_launcher, suits
-from .convolution_winograd import fits as fits_winograd, winograd_launcher
+from .convolution_winograd import fits as fits_winograd, weight_spreader, winograd_launcher
 from .finish import Finish
-from .op import Op, Plan, single_device
+from .op import Op, Packing, Plan, single_device
 from .pointwise import broadcast_strides
 
 
@@ -31,7 +31,7 @@ class Convolution(Op):
 
     parameters = ("stride", "padding", "dilation", "groups", "shape")
 
-    def __init__(self, name: str, inputs: tuple[str, str], direct: Callable) -> None:
+    def __init__(self, name: str, inputs: tuple[str, ...], direct: Callable) -> None:
         super().__init__(name)
         self.inputs, self.direct = inputs, direct
 
@@ -44,29 +44,29 @@ class Convolution(Op):
         return x, weight, result or (x[0], weight[0], *output_sizes(x[2:], weight[2:], stride, padding, dilation))
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        first, second = arguments
+        first, second, *given = arguments
         if first.dtype is not second.dtype:
             raise RuntimeError(f"Input type ({first.dtype}) and weight type ({second.dtype}) should be the same; convert one with .to()")
         if first.dtype is dtypes.bool_:
             raise NotImplementedError(f'"{self.name}" not implemented for \'Bool\'; convert first, for example with .to(numod.float32)')
         x, weight, result = self.shapes(first, second, parameters)
-        out = layout({"convolution": result, "convolution_input": x, "convolution_weight": weight}[self.name], first.dtype, single_device(self.name, [first, second]))
+        out = layout({"convolution": result, "convolution_input": x, "convolution_weight": weight}.get(self.name, result), first.dtype, single_device(self.name, [first, second]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
         if out.device.type == "cpu" and out.dtype.is_floating_point and 0 not in (*x, *weight, *result):
-            return Plan(out, *self._fast(out, x, weight, result, parameters))
+            return Plan(out, *self._fast(out, x, weight, result, parameters, None, bool(given)))
         numbers = geometry(x, weight, result, *parameters[:4])
         if out.device.backend.FLAT and fits(x, result):
             return Plan(out, *block_launcher(self.name, out, numbers))
         return Plan(out, launcher(self.name, self.direct, out, (out.storage.name,) * 3, 0, _work(result, weight)), numbers)
 
-    def _fast(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None = None) -> tuple[Callable, tuple]:
+    def _fast(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, finish: Finish | None, given: bool) -> tuple[Callable, tuple]:
         """Launcher and constants of the CPU's kernel for floats."""
         numbers, work = geometry(x, weight, result, *parameters[:4]), _work(result, weight)
         if suits(self.name, x, weight, out.storage.itemsize):
             return planes_launcher(self.name, out, x, weight, result, parameters[:4], work, finish), ()
-        if self._by_winograd(out, x, weight, result, parameters[:4]):
-            return winograd_launcher(self.name, out, x, weight, result, parameters[:4], work, finish), ()
+        if given or self._by_winograd(out, x, weight, result, parameters[:4]):
+            return winograd_launcher(self.name, out, x, weight, result, parameters[:4], work, finish, given), ()
         if self is convolution_input and prod(parameters[0]) == 1 and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS):
             return turned_launcher(out, x, weight, result, parameters[:4], work), ()
         return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, finish), ()
@@ -85,17 +85,46 @@ class Convolution(Op):
         transforms = 9 + lines * -(-wide // lanes) * (60 / weight[0] + 60 / weight[1])
         return 16 * -(-lines * wide // lanes) + transforms < 0.9 * 9 * -(-images * height * width // lanes)
 
+    def prepack(self, arguments: tuple, parameters: tuple) -> Packing | None:
+        """Weights that Winograd's method transforms at every call."""
+        first, second = arguments
+        x, weight, result = self.shapes(first, second, parameters)
+        usual = self is convolution and first.device.type == "cpu" and 0 not in (*x, *weight, *result)
+        taken = usual and self._by_winograd(layout(result, first.dtype, first.device), x, weight, result, parameters[:4])
+        return Packing(1, spread_weight, (), spread_convolution) if taken else None
+
     def finished(self, name: str, arguments: tuple, parameters: tuple, loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
         """As `Op.finished`: of the forward convolution of floats on the CPU, with a loop over all of the result whose tensors step evenly along a plane."""
-        first, second = arguments
+        first, second, *given = arguments
         x, weight, result = self.shapes(first, second, parameters)
         steps = [broadcast_strides(each, shape) for each in tensors]
         sizes, ends = emit.collapse(shape[2:], [each[2:] for each in steps])
         if first.device.type != "cpu" or not first.dtype.is_floating_point or 0 in (*x, *weight, *result) or tuple(shape) != tuple(result) or len(sizes) > 1:
             return None
         finish = Finish(loop, product, tuple([(*each[:2], end[-1]) for each, end in zip(steps, ends)]))
-        run, constants = self._fast(layout(result, first.dtype, first.device), x, weight, result, parameters, finish)
+        run, constants = self._fast(layout(result, first.dtype, first.device), x, weight, result, parameters, finish, bool(given))
         return lambda given, out, arrays, numbers: run(*given, out, *constants, *arrays, *finish.sizes(), *numbers)
+
+
+class SpreadWeight(Op):
+    """A weight as convolutions by Winograd's method read it, which depends on the processor. For weights that many convolutions meet."""
+
+    inputs = ("weight",)
+    differentiable = portable = False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (weight,) = arguments
+        run, constants, size = weight_spreader(weight)
+        return Plan(layout((size,), weight.dtype, weight.device), run, constants)
+
+
+class SpreadConvolution(Convolution):
+    """`convolution` that is given its weight also by `spread_weight`, and reads that."""
+
+    differentiable = portable = False
+
+    def prepack(self, arguments: tuple, parameters: tuple) -> None:
+        """Nothing is left to pack."""
 
 
 def _work(result: tuple, weight: tuple) -> int:
@@ -110,6 +139,7 @@ def output_sizes(sizes: tuple, kernel: tuple, stride: tuple, padding: tuple, dil
 convolution = Convolution("convolution", ("x", "weight"), forward_direct)
 convolution_input = Convolution("convolution_input", ("given", "weight"), input_direct)
 convolution_weight = Convolution("convolution_weight", ("given", "x"), weight_direct)
+spread_weight, spread_convolution = SpreadWeight("spread_weight"), SpreadConvolution("spread_convolution", ("x", "weight", "taps"), forward_direct)
 
 
 def _gradient(op: Convolution, *order: str) -> Callable:

@@ -6,11 +6,12 @@ Errors are as small as those of the sums that it replaces (F(4x4, 3x3) has a thi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from ..device import Layout, tiles
 from ..device.winograd import TAPS
-from ..kernel import build
+from ..kernel import bind, build
 from .convolution_direct import geometry, launcher
 from .finish import Finish
 
@@ -21,16 +22,17 @@ _FEATURES = 16  # features done at a time, so that a task's tiles are read half 
 _DEPTH = 32  # products summed up before they are added to the others: short sums have small errors
 _SUMMED = 96  # tiles summed up at a time for a weight, about
 _WORKERS = 8  # as in `convolution_grid`
-_PLACES = "workers", "tasks", "shares", "rows", "high", "wide", "columns", "board_line", "board_size", "row_step", "depth_step", "turned", "taps_step", "tiles_step", "step"
+_PLACES = "workers", "tasks", "shares", "rows", "high", "wide", "columns", "board_line", "board_size", "row_step", "depth_step", "turned", "given", "taps_step", "tiles_step", "step"
 _CHUNKS = "workers", "chunks", "rows", "high", "wide", "columns", "board_size", "taps_step", "tiles_step", "step"
 
 
 def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
-    """out = the 16 products of transformed tiles of x and transformed kernels, transformed back."""
-    if shares == 1:
+    """out = the 16 products of transformed tiles of x and transformed kernels, transformed back. `given` taps are transformed already."""
+    apart = (shares > 1) & (given == 0)  # each worker transforms the kernels that it needs next
+    if (shares == 1) & (given == 0):
         for part in parallel_range(features // FEATURES):
             spread_taps(weight, int64(part) * FEATURES * row_step, row_step, depth_step, channels, taps, int64(part) * 16 * taps_step, taps_step, FEATURES, LANES)
-    else:  # all tiles are one task, and the features are shared out
+    if shares > 1:  # all tiles are one task, and the features are shared out
         for turn in parallel_range(workers):
             for c in range(turn * channels // workers, (turn + 1) * channels // workers):
                 spread_tiles(
@@ -38,7 +40,7 @@ def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
                     tiles, c * columns, tiles_step, LANES,
                 )
     for turn in parallel_range(workers):
-        own, mine, products_at = int64(turn) * 16 * tiles_step if shares == 1 else 0, int64(turn) * 16 * taps_step if shares > 1 else 0, int64(turn) * 16 * step
+        own, products_at = int64(turn) * 16 * tiles_step if shares == 1 else 0, int64(turn) * 16 * step
         for task in range(turn * tasks // workers, (turn + 1) * tasks // workers):
             share, first = task % shares, task // shares * rows
             held = min(rows, images * high - first)
@@ -50,9 +52,9 @@ def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
                     )
             for block in range(share * (features // FEATURES) // shares, (share + 1) * (features // FEATURES) // shares):
                 feature = block * FEATURES
-                panel = mine if shares > 1 else block * 16 * taps_step
-                if shares > 1:
-                    spread_taps(weight, feature * row_step, row_step, depth_step, channels, taps, mine, taps_step, FEATURES, LANES)
+                panel = (int64(turn) if apart else block) * 16 * taps_step
+                if apart:
+                    spread_taps(weight, feature * row_step, row_step, depth_step, channels, taps, panel, taps_step, FEATURES, LANES)
                 multiply_places(
                     taps, panel, taps_step, turned, tiles, own, tiles_step, columns, products, products_at, step, FEATURES, channels, 0, DEPTH, held * wide, TILE_ROWS, LANES, SIZE
                 )
@@ -112,10 +114,27 @@ def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
     return plain and features % _FEATURES == channels % _FEATURES == 0 and features * channels <= _WHOLE // 2 and 16 * max(features, channels) * x[3] <= 2 * _WHOLE
 
 
-def winograd_launcher(op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int, finish: Finish | None = None) -> Callable:
-    """A launch of op's kernel that makes the scratch memory it needs."""
+def spread_weight(weight, taps, blocks, channels, taps_step):
+    """taps (blocks of features, 16, channels, features of a block) = the transformed kernels of weight."""
+    for block in parallel_range(blocks):
+        spread_taps(weight, int64(block) * FEATURES * channels * 9, channels * 9, 9, channels, taps, int64(block) * 16 * taps_step, taps_step, FEATURES, LANES)
+
+
+def weight_spreader(weight: Layout) -> tuple[Callable, tuple, int]:
+    """(launcher, constants, elements of the result) of what transforms the weight of convolutions before they run."""
+    features, channels = weight.shape[:2]
+    blocks, taps_step, array = features // _FEATURES, _taps_step(channels), f"{weight.storage.name}[]"
+    source = re.sub(r"\b(FEATURES|LANES)\b", lambda found: str({"FEATURES": _FEATURES, "LANES": _lanes()}[found[1]]), bind.source_of(spread_weight))
+    run = bind.launcher(weight.device, "spread_weight", source, f"{array}, {array}, int64, int64, int64", weight.dtype, weight.size * 8)
+    return run, (blocks, channels, taps_step), 16 * blocks * taps_step
+
+
+def winograd_launcher(
+    op: str, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int, finish: Finish | None = None, given: bool = False
+) -> Callable:  # fmt: skip
+    """A launch of op's kernel that makes the scratch memory it needs; where transformed taps are `given` they are its third input."""
     on_weight, storage = op == "convolution_weight", out.storage
-    sizes, places, numbers = _of_weight(x, weight, result, parameters) if on_weight else _of_result(op == "convolution_input", x, weight, result, parameters)
+    sizes, places, numbers = _of_weight(x, weight, result, parameters) if on_weight else _of_result(op == "convolution_input", given, x, weight, result, parameters)
     kernel, names = (weight_by_winograd, _CHUNKS) if on_weight else (by_winograd, _PLACES)
     words = {"PLACES": ", ".join(names), "TILE_ROWS": tiles.host().rows, "LANES": _lanes(), "FEATURES": _FEATURES, "DEPTH": _DEPTH, "SIZE": storage.itemsize}
     run = launcher("convolution", kernel, out, (storage.name,) * 7, len(names), work, tuple(words.items()), finish, build.FAST_POINTWISE)
@@ -124,10 +143,13 @@ def winograd_launcher(op: str, out: Layout, x: tuple, weight: tuple, result: tup
     def launch(first: object, second: object, result: object, *further: object) -> None:
         run(first, second, result, *make(scratch), *constants, *further)
 
-    return launch
+    def launch_given(first: object, second: object, taps: object, result: object, *further: object) -> None:
+        run(first, second, result, taps, *make(scratch[1:]), *constants, *further)
+
+    return launch_given if given else launch
 
 
-def _of_result(back: bool, x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tuple[tuple, tuple, tuple]:
+def _of_result(back: bool, given: bool, x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tuple[tuple, tuple, tuple]:
     """Sizes of scratch memory, the numbers of `_PLACES`, the geometry. The input's gradient convolves g with the kernels turned, where borders are as wide as taps reach over."""
     stride, padding, dilation, groups = parameters
     features, channels = weight[:2]
@@ -143,8 +165,8 @@ def _of_result(back: bool, x: tuple, weight: tuple, result: tuple, parameters: t
     tasks = -(-whole // rows) * shares
     workers, line = min(_WORKERS, tasks), 2 * _ceil(wide, lanes) + 2
     columns, board = _ceil((rows - 1) * wide + _ceil(wide, lanes), lanes), (2 * min(rows, high) + 2) * line
-    taps_step, tiles_step, step = (each + lanes for each in (_FEATURES * channels, channels * columns, _FEATURES * columns))  # whole pages would share lines of the cache
-    places = workers, tasks, shares, rows, high, wide, columns, line, board, *steps, int(back), taps_step, tiles_step, step
+    taps_step, tiles_step, step = _taps_step(channels), channels * columns + lanes, _FEATURES * columns + lanes  # whole pages would share lines of the cache
+    places = workers, tasks, shares, rows, high, wide, columns, line, board, *steps, int(back), int(given), taps_step, tiles_step, step
     sizes = 16 * (workers if once else features // _FEATURES) * taps_step, 16 * (1 if once else workers) * tiles_step, 16 * workers * step, workers * board
     return sizes, places, geometry(x, (features, channels, *weight[2:]), result, stride, padding, dilation, groups)
 
@@ -158,6 +180,10 @@ def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tup
     taps_step, tiles_step, step = _FEATURES * rows * wide + lanes, rows * wide * columns, _FEATURES * columns
     sizes = 16 * blocks * taps_step, 16 * tiles_step, 16 * (blocks if chunks > 1 else workers) * step, workers * board
     return sizes, (workers, chunks, rows, high, wide, columns, board, taps_step, tiles_step, step), geometry(x, weight, result, *parameters)
+
+
+def _taps_step(channels: int) -> int:
+    return _FEATURES * channels + _lanes()
 
 
 def _lanes() -> int:

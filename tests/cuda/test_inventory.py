@@ -21,7 +21,7 @@ KERNELS = """ArgExtremum Average Bag Band Begins Bounded ByteProduct Cat Cdist C
 Ctc CtcGradient Extremum Flip GammaGradient Greatest GroupNorm GroupNormGradient Linear LongestRun Matmul MaxPool Nonzero OverComplex Pad Part PlaceGradient Pointwise Read Reduction RowNorm RowNormGradient Running RunningExtremum Runs
 Resample Sample ScatterReduce Searchsorted Select Softmax Sort Stack Triangle Update Write""".split()
 COMPOSED = "Attention AttentionGradient Layer LinearGradient".split()  # of the ops above, where they are not on the CPU
-CPU = "Nll NllGradient PackColumns PackedLinear PackedMatmul".split()  # chosen for tensors there
+CPU = "Nll NllGradient PackColumns PackedLinear PackedMatmul SpreadConvolution SpreadWeight".split()  # chosen for tensors there
 ALWAYS = "Move View Reading Fused Closed".split()  # no kernel of their own
 GPU = numod.device("cuda:0")
 

@@ -70,6 +70,18 @@ def test_matrix_products(transposed: bool, columns: int) -> None:
     assert any("packed_matmul" in each for each in steps(frozen)) == (transposed or columns == 300)  # a small matrix is read as it lies
 
 
+@pytest.mark.parametrize(("channels", "features", "size"), [(64, 32, 12), (192, 176, 8)])  # weights transformed before the tiles, and after them
+def test_transformed_weights_of_convolutions(channels: int, features: int, size: int) -> None:
+    model = nn.Sequential(nn.Conv2d(channels, features, 3, 1, 1), nn.ReLU()).eval()
+    frozen, x = freeze(model), numod.randn(3, channels, size, size)
+    assert numod.equal(frozen(x), model(x)) and any("spread_convolution" in each for each in steps(frozen))
+    x[0, 0, 0, 0] = numod.inf
+    assert numod.equal(frozen(x).isnan(), model(x).isnan())
+    model[0].weight.mul_(2)
+    x[0, 0, 0, 0] = 1
+    assert numod.equal(frozen(x), model(x))
+
+
 def test_programs_of_packed_weights_are_not_saved(tmp_path: Path) -> None:
     """Another processor's panels may be others."""
     frozen = freeze(nn.Linear(40, 48))
