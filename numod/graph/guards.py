@@ -217,6 +217,8 @@ class Look:
                     yield f"{name}.{key}[{number}]", "is", hook
                     yield from self._look(f"{name}.{key}[{number}]", hook, depth - 1)
             elif key not in module._parameters:
+                if callable(each):
+                    yield f"{name}.{key}", "is", each
                 yield from self._at(module, key, f"{name}.{key}", each, depth - 1)
 
     def _optimizer(self, name: str, optimizer: Any) -> Iterator[Entry]:

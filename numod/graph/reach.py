@@ -101,7 +101,7 @@ class _Walk:
         for text, owner, name, value in names_of(function):
             if owner is None:
                 self.visit(prefix + name, value)  # the function's own object is the one it was bound to
-            elif not _fixed(value) and (id(owner), name) not in self.without:
+            elif not _fixed(name, value) and (id(owner), name) not in self.without:
                 self.value(prefix + name, text, (owner,), value)
         own = getattr(function, "__func__", function)
         for key in sorted(self.mentioned & getattr(own, "__dict__", {}).keys()):
@@ -237,8 +237,10 @@ class _Walk:
             return
         if isinstance(descriptor, property):
             descriptor = descriptor.fget
-        if isinstance(descriptor, (types.FunctionType, staticmethod, classmethod)):
+        if isinstance(descriptor, (types.FunctionType, staticmethod, classmethod)) and (is_module(value) or key not in getattr(value, "__dict__", ()) or value is kind):
             self.defined(name, kind, key)
+            if not is_module(value) and value is not kind and hasattr(value, "__dict__"):
+                self.guards.append(Guard(f"{name}.{key}", f"{key!r} not in {{0}}.__dict__", (value,)))
             self.visit(f"{name}.{key}", getattr(descriptor, "__func__", descriptor))
             return
         own = is_module(value) and (key in value.__dict__ or any(key in value.__dict__[each] for each in _REGISTRIES))
@@ -249,7 +251,7 @@ class _Walk:
             each = getattr(value, key)
         except AttributeError:
             return
-        if not _fixed(each):
+        if not _fixed(key, each):
             self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
 
     def defined(self, name: str, kind: type | types.ModuleType, key: str) -> None:
@@ -322,11 +324,11 @@ def _ours(thing: Any) -> bool:
     return _root(thing) in _LIBRARIES
 
 
-def _fixed(value: Any) -> bool:
-    """Whether it is a library's function, class or module, which nobody puts another in the place of."""
+def _fixed(name: str, value: Any) -> bool:
+    """Whether it is a library's module, or a function or class of a library under its own name, which nobody puts another in the place of."""
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in _LIBRARIES - set(_UNTRACKED) - {"numpy", "os"}
-    return isinstance(value, types.BuiltinFunctionType) or (isinstance(value, (type, types.FunctionType)) and _ours(value))
+    return isinstance(value, (types.BuiltinFunctionType, type, types.FunctionType)) and _ours(value) and value.__name__ == name
 
 
 def written(function: Callable) -> Callable:

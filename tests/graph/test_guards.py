@@ -292,3 +292,32 @@ def test_a_hook_added_later_is_not_missed() -> None:
     with nn.modules.module.register_module_forward_hook(lambda module, inputs, output: output + 1):
         assert equal(compiled(x), eager(x)) and equal(compiled(x), eager(x))
     assert equal(compiled(x), eager(x))
+
+
+def test_functions_that_others_are_put_in_the_place_of() -> None:
+    class Plain:
+        def use(self, x: numod.Tensor) -> numod.Tensor:
+            return x + 1
+
+    class Inner(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.act, self.inner = F.relu, nn.Tanh()
+
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            return self.act(self.inner(x)) + act(x) + plain.use(x)
+
+    plain, module, act = Plain(), Inner(), numod.neg
+    compiled, x = numod.compile(module, options={"linked": False}), numod.tensor([-1.0, 2.0])
+    for k in range(6):
+        if k == 1:
+            module.act = F.silu
+        if k == 2:
+            module.act = lambda x: x * 2
+        if k == 3:
+            module.inner.forward = lambda x: x * 3
+        if k == 4:
+            act = numod.abs
+        if k == 5:
+            plain.use = lambda x: x * 5
+        assert numod.allclose(compiled(x), module(x)), k
