@@ -81,6 +81,20 @@ def _is_product(x: Tensor, weight: Tensor, sizes: tuple, padding: tuple, dilatio
     )  # fmt: skip
 
 
+def _convolve(x: Tensor, weight: Tensor, stride: tuple, padding: tuple, dilation: tuple, groups: int) -> Tensor:
+    """The convolution, in which dimensions that a single window covers (whole word vectors, all electrodes) are channels: a kernel would go over windows of one position."""
+    covered = [k for k, size in enumerate(x.shape[2:]) if weight.shape[k + 2] == size > 1 and not padding[k] and dilation[k] == 1]
+    covered = covered[len(covered) == x.ndim - 2 :]
+    for k in reversed(covered):
+        order = (0, 1, k + 2, *range(2, k + 2), *range(k + 3, x.ndim))
+        x, weight = (f.flatten(f.permute(each, order) if k else each, 1, 2) for each in (x, weight))
+    stride, padding, dilation = (tuple(each for k, each in enumerate(values) if k not in covered) for values in (stride, padding, dilation))
+    result = op.convolution.apply((f.contiguous(x), f.contiguous(weight)), (stride, padding, dilation, groups, None))
+    for k in covered:
+        result = f.unsqueeze(result, k + 2)
+    return result
+
+
 def _convolution(ndim: int) -> Callable:
     name = f"conv{ndim}d"
 
@@ -108,8 +122,7 @@ def _convolution(ndim: int) -> Callable:
         if _is_product(x, weight, x.shape[2:], padding, dilation, groups):
             result = f.reshape(linear(f.flatten(x, 1), f.flatten(weight, 1), bias), (x.shape[0], weight.shape[0]) + (1,) * ndim)
             return result if input.ndim == ndim + 2 else f.squeeze(result, 0)
-        result = op.convolution.apply((f.contiguous(x), f.contiguous(weight)), (stride, padding, dilation, groups, None))
-        return _with_bias(result, bias, ndim, input.ndim == ndim + 2)
+        return _with_bias(_convolve(x, weight, stride, padding, dilation, groups), bias, ndim, input.ndim == ndim + 2)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Cross-correlation of input (N, C, *{ndim} sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be \"same\" or \"valid\"."
