@@ -19,6 +19,7 @@ import numpy as np
 from .. import dtypes
 from ..core import operators
 from ..core.apply import apply
+from ..core.shapes import as_strided
 from ..core.tensor import Tensor
 from ..ops.pointwise import Pointwise
 
@@ -35,14 +36,21 @@ _LOOKS = (
 
 
 class Reading(NamedTuple):
-    """A value that Python reads, in a program's outputs: a method of a tensor, or an operation of Python, on `operands`."""
+    """What is had of others when a run has ended, in a program's outputs: by a method of a tensor, an operation of Python, or `view_of`, on `operands`."""
 
     operation: str
     operands: tuple
 
 
+def view_of(x: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
+    """The view of a tensor that existed before a run, with what the tape knows of views."""
+    return as_strided(x, shape, strides, x._offset + offset)
+
+
 def function_of(operation: str) -> Callable:
     """What computes a reading from its operands."""
+    if operation == "view_of":
+        return view_of
     return getattr(Tensor, operation) if operation in METHODS else getattr(operator, operation, None) or getattr(builtins, operation)
 
 

@@ -127,7 +127,7 @@ class _Witness:
         """The call's result. Its gradients, where it needs them, are recorded as well: `joint`."""
         try:
             with self._recording():
-                outputs = replace(self.function(*self.arguments, **self.named), lambda each: later.reading_of(each) if type(each) is later.Later else each)
+                outputs = replace(self.function(*self.arguments, **self.named), self._returned)
         except BaseException:
             self._settle_numbers(frozenset())  # as the function has left them
             raise
@@ -138,6 +138,18 @@ class _Witness:
         with self._recording():
             self.joint = None if self.change or useless else _differentiate(self.recorder, self.tensors, outputs)
         return outputs
+
+    def _returned(self, each: Any) -> Any:
+        """What stands for a result. Views of tensors that existed before are made after the run, so that the tape knows them as views."""
+        if type(each) is later.Later:
+            return later.reading_of(each)
+        if not isinstance(each, Tensor) or each._base is None or each._unrecorded or not waist.state.grad_enabled:
+            return each
+        before = [*self.tensors, *([each._base] if id(each._base) in self.recorder.outside else [])]
+        source = next((other for other in before if other._storage is each._storage and (each._base is other or each._base is other._base)), None)
+        if source is None or source.dtype is not each.dtype or id(each) in self.recorder.outside or any(each is other for other in self.tensors):
+            return each
+        return later.Reading("view_of", (source, tuple(each.shape), each.stride(), each._offset - source._offset))
 
     @contextmanager
     def _recording(self) -> Iterator[None]:

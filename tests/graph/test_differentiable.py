@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+from collections.abc import Callable
 
 import pytest
 from pairs import batch, compile, equal, net
@@ -92,3 +93,19 @@ def test_nested_compilation() -> None:
     x = batch(1)[0]
     for _ in range(3):
         assert equal(outer(x), inner(x) * 2)
+
+
+@pytest.mark.parametrize("part", [lambda x: x[1:], lambda x: x.view(3, 1), lambda x: (x.sum(), x[::2])[1], lambda x: x, lambda x: x.detach()[1:], lambda x: x[1:].detach()])
+@pytest.mark.parametrize("linked", [True, False])
+def test_views_of_arguments_are_views_for_the_tape(part: Callable, linked: bool) -> None:
+    def run(wrap: Callable) -> list:
+        function, weight, found = wrap(part), numod.ones(3, requires_grad=True), []
+        for k in range(3):
+            whole = (weight * (k + 1)).expand(2, 3).clone()
+            for x in (weight * (k + 1), whole[1], numod.ones(3)):
+                view = function(x)
+                view.mul_(weight[0] + 4)
+                found += [x.requires_grad, x.detach().clone(), view.shape, numod.autograd.grad((x * x).sum() + weight.sum(), weight)[0]]
+        return found
+
+    assert equal(run(lambda function: function), run(lambda function: numod.compile(function, options={"linked": linked})))
