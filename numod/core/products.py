@@ -21,18 +21,19 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Product with PyTorch's broadcasting: (..., M, K) @ (..., K, N) -> (..., M, N); vectors are rows on the left, columns on the right."""
     if not isinstance(other, Tensor):
         raise TypeError(f"matmul(): argument 'other' must be Tensor, not {type(other).__name__}")
-    if input.ndim >= 2 and other.ndim >= 2:
+    x, y = input._layout, other._layout
+    if x.ndim >= 2 and y.ndim >= 2:
         return apply(mm.matmul, (input, other), (False, False))
-    inner = other.shape[-2 if other.ndim > 1 else -1] if other.ndim else 0
-    if input.ndim and other.ndim and input.shape[-1] != inner:
-        raise RuntimeError(f"matmul: inner sizes differ, mat1 and mat2 shapes cannot be multiplied: {tuple(input.shape)} @ {tuple(other.shape)}")
-    if input.ndim == 0 or other.ndim == 0:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D")
-    if input.ndim == other.ndim == 1 and input.dtype is other.dtype and input.is_floating_point() and input.dtype.itemsize >= 4:
+    inner = y.shape[-2 if y.ndim > 1 else -1] if y.ndim else 0
+    if x.ndim and y.ndim and x.shape[-1] != inner:
+        raise RuntimeError(f"matmul: inner sizes differ, mat1 and mat2 shapes cannot be multiplied: {tuple(x.shape)} @ {tuple(y.shape)}")
+    if x.ndim == 0 or y.ndim == 0:
+        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D")
+    if x.ndim == y.ndim == 1 and x.dtype is y.dtype and x.dtype.is_floating_point and x.dtype.itemsize >= 4:
         return apply(r.closing(t.mul), (contiguous(input), contiguous(other)), (1,))
-    result = apply(mm.matmul, (unsqueeze(input, 0) if input.ndim == 1 else input, unsqueeze(other, 1) if other.ndim == 1 else other), (False, False))
-    result = squeeze(result, -1) if other.ndim == 1 else result
-    return squeeze(result, -1 if other.ndim > 1 else 0) if input.ndim == 1 and result.ndim and other.ndim == 1 else squeeze(result, -2) if input.ndim == 1 else result
+    result = apply(mm.matmul, (unsqueeze(input, 0) if x.ndim == 1 else input, unsqueeze(other, 1) if y.ndim == 1 else other), (False, False))
+    result = squeeze(result, -2) if x.ndim == 1 else result
+    return squeeze(result, -1) if y.ndim == 1 else result
 
 
 def mm_(input: Tensor, mat2: Tensor) -> Tensor:
@@ -63,12 +64,13 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """Product of two vectors."""
-    if input.ndim != 1 or tensor.ndim != 1:
-        raise RuntimeError(f"dot: 1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors; numod.matmul takes any number of dimensions")
-    if input.dtype is not tensor.dtype:
-        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {input.dtype.short} and {tensor.dtype.short}; convert one with .to()")
-    if len(input) != len(tensor):
-        sizes = f"tensor [{len(input)}] and src [{len(tensor)}] to have the same number of elements, but got {len(input)} and {len(tensor)} elements respectively"
+    x, y = input._layout, tensor._layout
+    if x.ndim != 1 or y.ndim != 1:
+        raise RuntimeError(f"dot: 1D tensors expected, but got {x.ndim}D and {y.ndim}D tensors; numod.matmul takes any number of dimensions")
+    if x.dtype is not y.dtype:
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {x.dtype.short} and {y.dtype.short}; convert one with .to()")
+    if x.size != y.size:
+        sizes = f"tensor [{x.size}] and src [{y.size}] to have the same number of elements, but got {x.size} and {y.size} elements respectively"
         raise RuntimeError(f"dot: inconsistent tensor size, expected {sizes}")
     return matmul(input, tensor)
 

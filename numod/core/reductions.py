@@ -148,7 +148,7 @@ def _unbiased(dim: Dims | bool, unbiased: bool | None, correction: float | None)
 
 def var(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:
     """Variance over dimensions, divided by n - correction (1 by default); two passes, so that a large mean costs no accuracy."""
-    return var_mean(input, dim, unbiased, keepdim, correction=correction)[0]
+    return _var_mean(input, dim, unbiased, keepdim, correction)[0]
 
 
 def std(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:
@@ -160,6 +160,12 @@ def var_mean(
     input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
+    variance, middle, dims = _var_mean(input, dim, unbiased, keepdim, correction)
+    return variance, middle if keepdim else squeeze(middle, dims)
+
+
+def _var_mean(input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bool, correction: float | None) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+    """(variance, mean with all dimensions, dimensions)."""
     dim, correction = _unbiased(dim, unbiased, correction)
     if not input.dtype.differentiable:
         raise RuntimeError(f"std and var only support floating point and complex dtypes, got {input.dtype}; convert first, for example with .float()")
@@ -171,7 +177,7 @@ def var_mean(
         )
     middle = mean(input, dims, True)
     total = sum(t.square(t.abs(input - middle)) if input.is_complex() else t.squared_error(input, middle), dims, keepdim)
-    return total / (rest if rest > 0 else 0.0), middle if keepdim else squeeze(middle, dims)
+    return total / (rest if rest > 0 else 0.0), middle, dims
 
 
 def std_mean(
