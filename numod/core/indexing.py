@@ -38,15 +38,21 @@ def getitem(self: Tensor, index: object) -> Tensor:
 
 
 def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
-    """Fast path: the view that an index of ints and slices makes; None for other indices."""
-    if len(items) > self._layout.ndim or not all([each.__class__ is int or each.__class__ is slice for each in items]):
+    """Fast path: the view that an index of ints, slices, None and one Ellipsis makes; None for other indices."""
+    used = sum([each.__class__ is int or each.__class__ is slice for each in items])
+    others = len(items) - used
+    if used > self._layout.ndim or (others and (others != sum([each is None or each is Ellipsis for each in items]) or sum([each is Ellipsis for each in items]) > 1)):
         return None
     result, dim = self, 0
     for each in items:
         if each.__class__ is int:
             result = select(result, dim, each)
-        else:
+        elif each.__class__ is slice:
             result, dim = _slice(result, dim, each), dim + 1
+        elif each is None:
+            result, dim = unsqueeze(result, dim), dim + 1
+        else:
+            dim += self._layout.ndim - used
     return result
 
 
