@@ -89,7 +89,8 @@ class Pad(Op):
 
 
 def _place(mode: str, k: str, n: str) -> str:
-    return f"({re.sub(r'[kn]', lambda name: f'({k})' if name[0] == 'k' else n, PLACES[mode])})" if mode in PLACES else k
+    formula = PLACES.get(mode, PLACES["replicate"])  # rows of constants are not read; were this k, LLVM would check all rows at once for overlap with out, those too
+    return f"({re.sub(r'[kn]', lambda name: f'({k})' if name[0] == 'k' else n, formula)})"
 
 
 pad = Pad("pad")
