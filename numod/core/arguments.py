@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Callable
 from numbers import Number
 
+from ..dtypes import dtype
 from .tensor import Tensor
 
 _KINDS = {  # by the parts of an annotation; others may be anything
     "Tensor": Tensor, "None": type(None), "bool": bool, "int": (Tensor, Number), "float": (Tensor, Number), "str": str, "Sequence[int]": (list, tuple, Tensor),
-    "Sequence[Tensor]": (list, tuple, Tensor),
+    "Sequence[Tensor]": (list, tuple, Tensor), "DType": (dtype, type),
 }  # fmt: skip
 
 
@@ -41,5 +42,5 @@ def wrong_argument(name: str, function: Callable, arguments: tuple, named: dict)
 
 
 def _described(parts: list[str]) -> str:
-    words = {"float": "Number", "Sequence[int]": "tuple of ints", "Sequence[Tensor]": "tuple of Tensors"}
+    words = {"float": "Number", "Sequence[int]": "tuple of ints", "Sequence[Tensor]": "tuple of Tensors", "DType": "dtype"}
     return " or ".join(words.get(part, part) for part in parts if part != "None")

@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 
+from ..errors import OutOfMemoryError
 from ..ops import table as t
 from . import functions as f
 from .apply import apply, apply_into, state
@@ -74,6 +75,8 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
             if "input" in named and not arguments and next(iter(inspect.signature(function).parameters)) != "input":
                 return answered(named.pop("input"), **named)  # PyTorch calls the first argument so, whatever its documentation says
             wrong = wrong_argument(name, function, arguments, named)
+            if wrong is None and isinstance(error, MemoryError) and not isinstance(error, OutOfMemoryError):  # of indices that Python or NumPy makes
+                wrong = OutOfMemoryError(f"{name}(): {str(error) or 'not enough memory'}")
             if wrong is None:
                 raise
             raise wrong from error

@@ -63,7 +63,7 @@ class Generator:
         """(seed, offset) for a draw of `count` elements; advances the offset."""
         offset = Draw(self._offset)
         offset.generator, offset.count = self, count
-        self._offset += count
+        self._offset = (self._offset + count) % (1 << 63)  # as a kernel's int64 holds it
         return _signed(self._seed), offset
 
     def __reduce__(self) -> tuple:

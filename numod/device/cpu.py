@@ -53,7 +53,7 @@ def _memory(size: int) -> dict:
     """This thread's memory of at least so many bytes: as bytes (None), and as the dtypes it was asked for."""
     found = getattr(_kept, "views", None)
     if found is None or found[None].size < size:
-        memory = np.empty(max(-(-size // 64) * 64, 1 << 15) + 64, np.uint8)
+        memory = host_memory.by_numpy(max(-(-size // 64) * 64, 1 << 15) + 64, np.dtype(np.uint8))
         found = {None: memory[-memory.ctypes.data % 64 :][: memory.size - 64]}  # aligned to a cache line, so that no vector straddles two
         if size <= _SCRATCH:
             _kept.views = found

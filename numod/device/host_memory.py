@@ -62,12 +62,12 @@ class Pool:
         """A flat uninitialised buffer. Raises OutOfMemoryError where there is no room."""
         size = rounded(count * dtype.itemsize)
         if not self._lock.acquire(blocking=False):  # held by another thread, or by this one, interrupted by a signal handler
-            return _by_numpy(count, dtype)
+            return by_numpy(count, dtype)
         try:
             self._take_back()
             start = self._find(size)
             if start is None:
-                return _by_numpy(count, dtype)
+                return by_numpy(count, dtype)
             self.used += size
         finally:
             self._lock.release()
@@ -137,7 +137,8 @@ class Pool:
                 self._touched = self._free[-1][0]
 
 
-def _by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
+def by_numpy(count: int, dtype: np.dtype) -> np.ndarray:
+    """A flat uninitialised buffer outside the pool. Raises OutOfMemoryError where there is no room."""
     try:
         return np.empty(count, dtype)
     except (MemoryError, OverflowError, ValueError) as error:

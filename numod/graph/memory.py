@@ -6,6 +6,7 @@ from bisect import insort
 
 import numpy as np
 
+from ..device.host_memory import by_numpy
 from .lower import Buffer, Lowered, Test
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
@@ -37,7 +38,7 @@ def _placed(order: list[Buffer], alive: dict[Buffer, tuple[int, int]]) -> tuple[
 
 def arena(size: int) -> np.ndarray:
     """Uninitialised bytes aligned to a cache line: vectors that straddle two lines cost twice."""
-    memory = np.empty(max(size, 1) + ALIGNMENT, np.uint8)
+    memory = by_numpy(max(size, 1) + ALIGNMENT, np.dtype(np.uint8))
     return memory[-memory.ctypes.data % ALIGNMENT :][: max(size, 1)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from .. import dtypes
 from ..device.layout import layout
 from ..dtypes import dtype as DType
-from ..errors import LinAlgError
+from ..errors import LinAlgError, OutOfMemoryError
 from .op import Op, Plan
 
 _KINDS = {  # results that hold counts and indices, and those that are real, or complex, whatever the matrix
@@ -57,6 +57,8 @@ class Factorization(Op):
                 return self.compute(*arrays, *parameters)
         except np.linalg.LinAlgError:
             raise self.refusal(arrays, parameters) from None
+        except MemoryError as error:
+            raise OutOfMemoryError(f"linalg.{self.name}: {error}") from None
 
     def refusal(self, arrays: list[np.ndarray], parameters: tuple) -> LinAlgError:
         """The error for the first matrix of the batch for which LAPACK fails."""
@@ -113,7 +115,9 @@ def _lu(a: np.ndarray, pivoted: bool) -> tuple:
 
 
 def _order(pivots: np.ndarray, rows: int) -> np.ndarray:
-    """The permutation of rows that the successive row exchanges make."""
+    """The permutation of rows that the successive row exchanges make. Raises RuntimeError for exchanges with rows that there are not."""
+    if pivots.size and not 1 <= pivots.min() <= pivots.max() <= rows:
+        raise RuntimeError(f"pivots must be between 1 and LU.size(-2) = {rows} inclusive. Did you properly pass the result of lu_factor?")
     order = np.broadcast_to(np.arange(rows), (*pivots.shape[:-1], rows)).copy()
     for place in np.ndindex(*pivots.shape[:-1]):
         for k, other in enumerate(pivots[place] - 1):

@@ -137,6 +137,15 @@ def test_the_initial_seed_is_what_was_given():
     assert numod.Generator().manual_seed(2**63).initial_seed() == 2**63
 
 
+def test_draws_after_ones_there_was_no_room_for(seeded):
+    for _ in range(4):
+        with pytest.raises(numod.OutOfMemoryError):
+            numod.rand(1 << 59)
+    for _ in range(20):
+        numod.default_generator.draw(1 << 60)
+    assert len(set(numod.rand(4).tolist())) == 4
+
+
 def test_a_generator_survives_pickle():
     generator = numod.Generator().manual_seed(5)
     numod.rand(3, generator=generator)
