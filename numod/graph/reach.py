@@ -35,6 +35,7 @@ _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
 _SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of their own
 _PACKAGE = __name__.partition(".")[0]
+_METHODS = (types.FunctionType, staticmethod, classmethod, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)  # each use binds anew
 _LIBRARIES = {*sys.stdlib_module_names, _PACKAGE, "numpy", "numba", "builtins"}
 
 
@@ -237,7 +238,7 @@ class _Walk:
             return
         if isinstance(descriptor, property):
             descriptor = descriptor.fget
-        if isinstance(descriptor, (types.FunctionType, staticmethod, classmethod)) and (is_module(value) or key not in getattr(value, "__dict__", ()) or value is kind):
+        if isinstance(descriptor, _METHODS) and (is_module(value) or key not in getattr(value, "__dict__", ()) or value is kind):
             self.defined(name, kind, key)
             if not is_module(value) and value is not kind and hasattr(value, "__dict__"):
                 self.guards.append(Guard(f"{name}.{key}", f"{key!r} not in {{0}}.__dict__", (value,)))

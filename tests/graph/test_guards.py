@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from decimal import Decimal
 
 import pytest
 from pairs import Pair, batch, compile, equal, forward_pair, net, step_of
@@ -321,3 +322,18 @@ def test_functions_that_others_are_put_in_the_place_of() -> None:
         if k == 5:
             plain.use = lambda x: x * 5
         assert numod.allclose(compiled(x), module(x)), k
+
+
+def test_methods_written_in_c_are_bound_anew_at_each_use() -> None:
+    class Number(Decimal):
+        is_bad = Decimal.is_nan
+
+    number = Number(2)
+
+    @compile
+    def weighed(x: numod.Tensor) -> numod.Tensor:
+        return x * (3 if number.is_bad() else 2)
+
+    assert [weighed(numod.ones(1)).item() for _ in range(3)] == [2, 2, 2] and weighed.recorded == 1
+    Number.is_bad = lambda self: True
+    assert weighed(numod.ones(1)).item() == 3
