@@ -225,3 +225,33 @@ def bessel_k0e(x):
 def bessel_k1e(x):
     """Of order 1, times exp(x)."""
     return scaled_bessel_k(1, x)
+
+
+@wide_scalar
+def airy_ai(x):
+    """Airy's function Ai: its series up to |x| = 1 (A&S 10.4.2); beyond, the integral of exp(-sqrt(x) t^2) cos(t^3 / 3) over t > 0, times exp(-zeta) / pi with
+    zeta = 2/3 x^(3/2) (Gil, Segura and Temme, 2002), by the trapezoidal rule, whose error falls exponentially. Ai(-x) = 2 Re(w Ai(x w)), w = exp(pi i / 3)."""
+    y = fabs(x)
+    if y <= 1.0:
+        even = 0.35502805388781724
+        odd = 0.2588194037928068 * x
+        total = even - odd
+        for k in range(1, 9):
+            even *= x * x * x / ((3.0 * k - 1.0) * (3.0 * k))
+            odd *= x * x * x / ((3.0 * k) * (3.0 * k + 1.0))
+            total += even - odd
+        return total
+    root = sqrt(y)
+    zeta = y * root / 1.5
+    step = 0.15 / sqrt(root)
+    total = 0.0
+    for k in range(45):
+        t = k * step
+        squared = root * t * t
+        if x > 0.0:
+            part = exp(-squared)
+        else:
+            part = 2.0 * exp(-0.8660254037844386 * squared) * cos(1.0471975511965976 - zeta - 0.5 * squared)
+        total += part * cos(t * t * t / 3.0) * (1.0 if k else 0.5)
+    total *= step * 0.3183098861837907
+    return total * exp(-zeta) if x > 0.0 else total

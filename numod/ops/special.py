@@ -56,6 +56,7 @@ scaled_modified_bessel_k0 = pointwise("scaled_modified_bessel_k0", "bessel_k0e(f
                                       dx=lambda g, x, out: g * (out - scaled_modified_bessel_k1(x)), result="float")
 scaled_modified_bessel_k1 = pointwise("scaled_modified_bessel_k1", "bessel_k1e(float64(x))",
                                       dx=lambda g, x, out: g * (out - scaled_modified_bessel_k0(x) - out / x), result="float")
+airy_ai = pointwise("airy_ai", "airy_ai(float64(x))", result="float")
 modified_bessel_k0 = pointwise("modified_bessel_k0", "exp(-float64(x)) * bessel_k0e(float64(x))", dx=lambda g, x: -g * modified_bessel_k1(x), result="float")
 modified_bessel_k1 = pointwise("modified_bessel_k1", "exp(-float64(x)) * bessel_k1e(float64(x))",
                                dx=lambda g, x, out: -g * (modified_bessel_k0(x) + out / x), result="float")

@@ -167,7 +167,7 @@ def test_arange_of_large_bounds_has_the_exact_length():
 
 
 @pytest.mark.parametrize("call, exception, message", [
-    (lambda: numod.arange(0, 5, 0), RuntimeError, "step must be nonzero"), (lambda: numod.arange(0, 5, -1), RuntimeError, "bound"),
+    (lambda: numod.arange(0, 5, 0), RuntimeError, "step must be nonzero"), (lambda: numod.range(0, 5, 0), RuntimeError, "step must be nonzero"), (lambda: numod.arange(0, 5, -1), RuntimeError, "bound"),
     (lambda: numod.arange(), TypeError, "arange"), (lambda: numod.arange(1, 2, 3, 4), TypeError, "arange"),
 ])  # fmt: skip
 def test_bad_ranges(call, exception, message):

@@ -296,6 +296,7 @@ REFERENCES: dict[str, Case] = {
     "bessel_j1": unary(bessel_j(1), -30.0, 30.0, special=""),
     "bessel_y0": unary(bessel_y(0), 0.5, 30.0, special=""),
     "bessel_y1": unary(bessel_y(1), 0.5, 30.0, special=""),
+    "airy_ai": unary(lambda x: np.sqrt(x / 3) * bessel_k(1 / 3)(x**1.5 / 1.5) / np.pi, 0.5, 5.0, special=""),
     "modified_bessel_k0": unary(bessel_k(0), 0.3, 9.0, special=""),
     "modified_bessel_k1": unary(bessel_k(1), 0.3, 9.0, special=""),
     "scaled_modified_bessel_k0": unary(lambda x: bessel_k(0)(x) * np.exp(x), 0.3, 9.0, special=""),
@@ -344,7 +345,7 @@ FIRST_IS_CONSTANT = {"polygamma", "zeta", "gammainc", "gammaincc"}  # no library
 POINTS = ([-1.3, 0.4, 2.1], [0.7, -0.9, 1.2], [1.6, 0.8, -0.3])
 NAMES = list(REFERENCES)
 FLOATING = [name for name in NAMES if name in rows and "f" in rows[name].accepts]
-POSITIVE = set("lgamma digamma trigamma polygamma zeta gammainc gammaincc ndtri bessel_y0 bessel_y1".split()) | {name for name in NAMES if "bessel_k" in name}  # as written here
+POSITIVE = set("lgamma digamma trigamma polygamma zeta gammainc gammaincc ndtri bessel_y0 bessel_y1 airy_ai".split()) | {name for name in NAMES if "bessel_k" in name}  # as written here
 INTEGRAL = [name for name in NAMES if name in rows and "i" in rows[name].accepts and name not in POSITIVE]
 BINARY = [name for name in FLOATING if len(rows[name].inputs) == 2 and not REFERENCES[name].numbers]
 
