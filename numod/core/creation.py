@@ -287,10 +287,10 @@ def arange(*bounds: float, dtype: DType | None = None, device: Device | str | No
 @factory
 def range(start: float = 0, end: float | None = None, step: float = 1, *, dtype: DType | None = None, **options: object) -> Tensor:
     """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
-    warnings.warn("numod.range is deprecated because its behavior is inconsistent with Python's range builtin. Instead, use numod.arange.", stacklevel=3)
     count = int((end - start) / step) + 1 if step else 0
     if count < 1:
         raise RuntimeError("step must be nonzero" if step == 0 else "upper bound and lower bound inconsistent with step sign")
+    warnings.warn("numod.range is deprecated because its behavior is inconsistent with Python's range builtin. Instead, use numod.arange.", stacklevel=3)
     return constant(t.arange, (start, step), (count,), dtype, options.get("device"), options.get("requires_grad", False))
 
 
