@@ -68,6 +68,17 @@ def patches(x, out, channels, size, kernel):
                         out[uintp(at + column)] = x[uintp((c * wide + row + i) * wide + column + j)]
 
 
+def by_tiles(x, weight):
+    """A launch of the kernel that convolutions of other windows take, and its result."""
+    from numod import empty
+    from numod.ops.convolution_direct import geometry
+    from numod.ops.convolution_grid import grid_launcher
+
+    out, once = empty(1, CHANNELS, SIZE, SIZE), ((1, 1), (0, 0), (1, 1), 1)
+    run = grid_launcher("convolution", out._layout, geometry(x.shape, weight.shape, out.shape, *once), weight.shape, once, SIZE**2 * CHANNELS**2)
+    return lambda: (run(x.ravel(), weight.ravel(), out.numpy().ravel()), out)[1]
+
+
 def ladder() -> Ladder:
     """From the definition to numod's convolution."""
     import numod
@@ -85,5 +96,6 @@ def ladder() -> Ladder:
         Version("2 along rows", "inner loop along rows of the image: vectors", into(compiled(along_rows, SIGNATURE), out, *plain, *sizes)),
         Version("3 a row of weights at once", "the result is loaded and stored a third as often", into(compiled(a_row_of_weights, SIGNATURE), out, *plain, *sizes)),
         Version("4 a matrix of patches", "the product's register tiles, at the price of writing nine images", lambda: (fill(), flat @ matrix)[1]),
-        Version("5 numod", "register tiles over shifts of the image itself: no patches", lambda: numod.nn.functional.conv2d(image, taps)),
+        Version("5 register tiles", "over shifts of the image itself: no patches", by_tiles(x[None], weight)),
+        Version("6 numod", "Winograd's F(2×2, 3×3): 16 products in the place of 36, between transforms", lambda: numod.nn.functional.conv2d(image, taps)),
     ], 2 * CHANNELS**2 * KERNEL**2 * SIZE**2, 4 * (x.size + weight.size + out.size))  # fmt: skip
