@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from . import byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, threads, tiles, vectors, weighing, winograd
+from . import byte_tiles, chunks, compiler, division, dots, extremes, host_memory, lines, signals, threads, tiles, vectors, weighing, winograd
 from .signature import numba_types
 
 empty = host_memory.empty
@@ -22,8 +21,6 @@ ROUNDING = "numpy"  # the module from which kernels import floor, ceil and trunc
 MATH = "math"  # the module from which they import other functions
 VECTORISED = True  # whether kernels import exp, tanh and the like from `kernel.vector_math`
 _ready = False
-# signals whose handlers are likely to raise; SIGINT last, so that it is restored last
-_SIGNALS = [getattr(signal, name) for name in ("SIGALRM", "SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT") if hasattr(signal, name)]
 
 
 _SCRATCH = 1 << 26  # bytes of scratch memory a thread keeps at most
@@ -197,32 +194,10 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
         for each in (dispatcher, *parts):
             each._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
-    with _signals_waiting(), _helpers_unfinished(function.__name__), compiler.quickly():
+    with signals.waiting(), _helpers_unfinished(function.__name__), compiler.quickly():
         entry = dispatcher.compile(numba_types(signature))
         cache.keep(dispatcher)
     return entry
-
-
-@contextmanager
-def _signals_waiting() -> Iterator[None]:
-    """Context that defers signals, Ctrl-C among them, until a kernel is compiled.
-
-    An exception from a handler would be lost in LLVM's callbacks, or leave a module that is freed twice, which crashes the process.
-    """
-    if threading.current_thread() is not threading.main_thread():  # only the main thread runs handlers
-        yield
-        return
-    handlers = [(each, handler) for each in _SIGNALS if callable(handler := signal.getsignal(each))]
-    came: list[int] = []
-    for each, _ in handlers:
-        signal.signal(each, lambda number, frame: came.append(number))
-    try:
-        yield
-    finally:
-        for each, handler in handlers:
-            signal.signal(each, handler)
-        for each in came:
-            signal.raise_signal(each)
 
 
 def _with_lines(flags: object) -> object:

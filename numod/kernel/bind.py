@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
+from ..device import signals
 from ..dtypes import dtype as DType
 from . import build as builder
 from . import bessel, block, complexes, direct, grid, panels, planes, scalar, special, teams, winograd  # noqa: F401  the others add their functions to those of scalar
@@ -106,7 +107,7 @@ def unbuilt() -> Iterator[list]:
 
 @cache
 def _built(backend: object, name: str, source: str, signature: str, real: DType, parallel: bool, fastmath: frozenset) -> Callable:
-    with builder.unforked:
+    with signals.waiting(), builder.unforked:  # this imports Numba
         text = _complete(backend, source, real, parallel)
     return builder.build(backend, name, text, f"{signature}, int64" if parallel else signature, parallel, fastmath).launch
 

@@ -21,7 +21,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from .. import config
-from ..device import compiler
+from ..device import compiler, signals
 
 VERSION = "4"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
 FAST_POINTWISE = frozenset({"contract"})
@@ -68,18 +68,19 @@ def build(backend: object, name: str, source: str, signature: str, parallel: boo
     An `alone` kernel holds the GIL while it runs.
     """
     flags = f"{signature}|{parallel}|{sorted(fastmath)}{'|alone' if alone else ''}"
-    with unforked:  # this imports Numba
-        identity = backend.identity()
-    key = hashlib.sha256("\n".join((VERSION, _package_version(), identity, flags, source)).encode()).hexdigest()
-    with _lock:
-        if key not in _built:
-            try:
-                _built[key] = _make(backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath, alone)
-            except Exception as error:
-                if "complex" in signature and type(error).__name__ in ("TypingError", "LoweringError"):  # Numba's, of numbers without an order, say
-                    raise NotImplementedError(f"{name} is not implemented for complex numbers; take a part first, with .real, .imag or .abs()") from error
-                raise
-        return _built[key]
+    with signals.waiting():
+        with unforked:  # this imports Numba
+            identity = backend.identity()
+        key = hashlib.sha256("\n".join((VERSION, _package_version(), identity, flags, source)).encode()).hexdigest()
+        with _lock:
+            if key not in _built:
+                try:
+                    _built[key] = _make(backend, Kernel(f"{name}_{key[:16]}", source, signature, parallel, key), fastmath, alone)
+                except Exception as error:
+                    if "complex" in signature and type(error).__name__ in ("TypingError", "LoweringError"):  # Numba's, of numbers without an order, say
+                        raise NotImplementedError(f"{name} is not implemented for complex numbers; take a part first, with .real, .imag or .abs()") from error
+                    raise
+            return _built[key]
 
 
 def kernels() -> list[Kernel]:

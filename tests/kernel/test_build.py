@@ -364,6 +364,26 @@ def test_import_does_not_import_numba():
     assert output(python(code)) == ["[]"]
 
 
+def test_control_c_waits_while_numba_is_imported():
+    """It would stay half imported: no kernel could be built in this process any more."""
+    code = """
+import signal, sys
+import numod
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numba.core.types":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+try:
+    numod.ones(3) + 1
+except KeyboardInterrupt:
+    print((numod.ones(3) + 1).tolist())
+"""
+    assert output(python(code)) == ["[2.0, 2.0, 2.0]"]
+
+
 def test_creating_and_viewing_does_not_import_numba():
     code = """
 import sys, numpy, numod

@@ -1,0 +1,34 @@
+"""Signals, Ctrl-C among them, that wait while their handlers' exceptions would do damage."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# signals whose handlers are likely to raise; SIGINT last, so that it is restored last
+_SIGNALS = [getattr(signal, name) for name in ("SIGALRM", "SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGINT") if hasattr(signal, name)]
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Context that defers signals until a kernel is built.
+
+    An exception from a handler would leave Numba half imported, which nothing mends; it would be lost in LLVM's callbacks, or leave a
+    module that is freed twice, which crashes the process.
+    """
+    if threading.current_thread() is not threading.main_thread():  # only the main thread runs handlers
+        yield
+        return
+    handlers = [(each, handler) for each in _SIGNALS if callable(handler := signal.getsignal(each))]
+    came: list[int] = []
+    for each, _ in handlers:
+        signal.signal(each, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for each, handler in handlers:
+            signal.signal(each, handler)
+        for each in came:
+            signal.raise_signal(each)
