@@ -65,7 +65,7 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
     """The function that calls `func` on each slice of the arguments along `in_dims`, and stacks what it returns along `out_dims`.
 
     A dimension is a number, None for what is passed whole, or the structure of the arguments (or results) with one for each tensor. Keyword
-    arguments are mapped over dimension 0. `randomness`: "error" refuses random ops, "different" and "same" say what the examples draw.
+    arguments are passed whole. `randomness`: "error" refuses random ops, "different" and "same" say what the examples draw.
     `chunk_size` changes nothing here. Raises ValueError for dimensions that do not fit, RuntimeError for random ops that are refused.
     """
     if randomness not in ("error", "different", "same"):
@@ -73,17 +73,14 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
 
     @functools.wraps(func)
     def batched(*args: Any, **kwargs: Any) -> Any:
-        names = tuple(kwargs)
-        dims = in_dims if isinstance(in_dims, int) or not isinstance(in_dims, tuple) else (*in_dims, *(0 for _ in names))
-        dims = (*(in_dims for _ in args), *(0 for _ in names)) if names and isinstance(in_dims, int) else dims
         results = []
         before = get_rng_state()
         engine.retaining += 1  # a graph from outside, which `func` may walk, serves all examples
         try:
-            for example in _examples((*args, *kwargs.values()), dims):
+            for example in _examples(args, in_dims):
                 if randomness == "same":
                     set_rng_state(before)
-                results.append(func(*example[: len(args)], **dict(zip(names, example[len(args) :]))))
+                results.append(func(*example, **kwargs))
                 if randomness == "error":
                     _refuse_random(before)
         finally:

@@ -20,7 +20,7 @@ def test_vmap_takes_and_puts_dimensions() -> None:
     assert torch.equal(found["both"][0], a.T) and torch.equal(found["both"][1], b.T)
     assert torch.equal(vmap(torch.add, in_dims=(0, None))(a, a[1]), a + a[1])
     assert torch.equal(vmap(lambda x, k: x * k["w"], in_dims=(0, {"w": 0}))(a, {"w": torch.tensor([2.0, 3.0])}), a * torch.tensor([[2.0], [3.0]]))
-    assert torch.equal(vmap(lambda x, *, y: x + y)(a, y=a), 2 * a)
+    assert torch.equal(vmap(lambda x, *, y: x * y)(a, y=a), a.unsqueeze(1) * a)  # by name: passed whole
     assert torch.equal(vmap(vmap(lambda x: x.exp()))(a), a.exp())
 
 
