@@ -165,6 +165,11 @@ def _function(library: object, name: str, types: tuple) -> Callable:
     return function
 
 
+def untyped(function: object) -> Callable:
+    """The function with its arguments passed as they are: numbers that fit an int, and c_void_p. To convert eleven of them takes ctypes longer than all else in a launch."""
+    return ctypes.CFUNCTYPE(c_int)(ctypes.cast(function, c_void_p).value)
+
+
 class Buffer:
     """A flat array on the device: an address, a number of elements, their type, and what keeps the memory."""
 
@@ -232,6 +237,10 @@ class Stream(_Made):
     """A queue of the driver. It waits for the default stream and the default stream for it, as PyTorch's do not; so sharing is never a race."""
 
     make, destroy = "cuStreamCreate", "cuStreamDestroy_v2"
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__(driver)
+        self.pointer = c_void_p(self.handle)
 
     def synchronize(self) -> None:
         """Wait for all its work."""
@@ -316,14 +325,14 @@ class Function:
         block = ctypes.create_string_buffer(layout.size)
         places = (c_void_p * (layout.size // 8))(*range(ctypes.addressof(block), ctypes.addressof(block) + layout.size, 8))
         known = {
-            "pack": layout.pack_into, "block": block, "start": self.driver._functions["cuLaunchKernel"], "handle": self.handle,
-            "places": ctypes.addressof(places), "kept": places, "lock": threading.Lock(), "current": current,
+            "pack": layout.pack_into, "block": block, "start": untyped(self.driver._functions["cuLaunchKernel"]), "handle": c_void_p(self.handle),
+            "places": c_void_p(ctypes.addressof(places)), "kept": (places, self.driver), "lock": threading.Lock(), "current": current,
             "here": self.driver.here, "activate": self.driver.activate, "refused": self.driver.refused,
         }
         names = ", ".join(f"a{k}" for k in range(len(self.signature)))
         text = (
             f"def launch({names}):\n    if not here.ready:\n        activate()\n    stream = current.stream\n    with lock:\n        pack(block, 0, {values})\n"
-            f"        number = start(handle, {blocks}, 1, 1, {threads}, 1, 1, 0, None if stream is None else stream.handle, places, None)\n"
+            f"        number = start(handle, {blocks}, 1, 1, {threads}, 1, 1, 0, None if stream is None else stream.pointer, places, None)\n"
             "    if number:\n        raise refused(number, 'cuLaunchKernel')\n"
         )
         exec(text, known)  # the words of one signature, written out

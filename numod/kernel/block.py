@@ -11,7 +11,8 @@ A block computes a tile of the result, DEPTH steps along the inner dimension at 
 - Local arrays are registers here: every loop over one has constant bounds and is unrolled; the steps of a slice are written out, so that their places
   in shared memory are part of the instructions. Places in memory are added up (`Operand.jumps`), and what is divided in the loop is multiplied.
 - ptxas 13.0 for sm_90 gives a product of float32 with the large tile 128 registers a thread and 16.5 KiB shared: two blocks on a multiprocessor, to which
-  `RESIDENT` holds it. Of the instructions of a slice 77 % are multiply-adds (512 of 665), of a convolution's 64 % (1 x 1: 77 %).
+  `RESIDENT` holds it; the broad one, for few rows, 128 and 20.5 KiB. Of the instructions of a slice 77 % are multiply-adds (512 of 665), of a
+  convolution's 64 % (1 x 1: 77 %), by the broad tile 52 % (74 %), of a weight's gradient 63 %. What is spilled, at most some forty words, a slice needs once.
 Sums run along the inner dimension in order, so that a result does not depend on the grid.
 """
 
@@ -81,7 +82,7 @@ class Tile:
         return min(self.columns, 4)
 
 
-LARGE, SMALL = Tile(16, 16, 8, 8, 8), Tile(16, 16, 4, 4, 8)  # 128 x 128 and 64 x 64, 256 threads
+LARGE, BROAD, SMALL = Tile(16, 16, 8, 8, 8), Tile(8, 32, 8, 8, 8), Tile(16, 16, 4, 4, 8)  # 128 x 128, 64 x 256 and 64 x 64, 256 threads
 TINY = Tile(2, 2, 2, 2, 2)  # for the simulator, where every thread is one of Python's
 
 
@@ -129,16 +130,17 @@ def tiles(tile: Tile, batches: int, rows: int, columns: int) -> int:
 
 
 def choose(rows: int, columns: int, batches: int, itemsize: int, simulated: bool) -> Tile:
-    """The tile for a product: the large one where there is enough work for it. Of float64 it would need more registers than a thread has."""
+    """The tile for a product: that of the two great ones which hangs over less, where there is enough work for it. Of float64 they would need more registers than a thread has."""
     if simulated:
         return TINY
-    return LARGE if itemsize <= 4 and tiles(LARGE, batches, rows, columns) >= 64 else SMALL
+    least = min((LARGE, BROAD), key=lambda tile: tiles(tile, 1, rows, columns) * tile.height * tile.width)
+    return least if itemsize <= 4 and tiles(least, batches, rows, columns) >= 64 else SMALL
 
 
 def source(each: Product, tile: Tile, number: str) -> str:
     """The kernel's text, for elements of type `number`. `SHARED` ends a shared array's declaration as the target says."""
     left, right = _Side("left", each.left, tile, number, tile.height, "rows", "top"), _Side("right", each.right, tile, number, tile.width, "columns", "first")
-    bounds = f"RESIDENT = {tile.threads}, 2" if tile == LARGE else ""  # 128 registers a thread
+    bounds = f"RESIDENT = {tile.threads}, 2" if tile.rows == 8 else ""  # 128 registers a thread
     return f"""
 {bounds}
 def kernel({", ".join(each.arguments)}):

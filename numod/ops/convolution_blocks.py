@@ -29,11 +29,10 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
         "convolution_weight": (features, channels * taps, images * positions),
     }[name]  # fmt: skip
     number, simulated = out.storage.name, out.device.backend.SIMULATED
-    tile = block.choose(rows, columns, groups, out.storage.itemsize, simulated)
-    parts = 1
-    if name == "convolution_weight":
-        parts = max(1, min(-(-_BUSY // block.tiles(tile, groups, rows, columns)), -(-inner // (8 if simulated else _RUN))))
-        inner = -(-inner // parts)
+    most = -(-inner // (8 if simulated else _RUN)) if name == "convolution_weight" else 1
+    tile = block.choose(rows, columns, groups * most, out.storage.itemsize, simulated)
+    parts = max(1, min(-(-_BUSY // block.tiles(tile, groups, rows, columns)), most))
+    inner = -(-inner // parts)
     constants = (parts * groups, rows, columns, inner, *numbers)
     signature = ", ".join([f"{number}[]"] * 3 + ["int64"] * len(constants))
     source = block.source(getattr(block, name)(dict(zip(GEOMETRY, numbers))), tile, number)

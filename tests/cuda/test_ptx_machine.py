@@ -14,6 +14,7 @@ import pytest
 
 import numod
 from numod import config, nn
+from numod.kernel import block
 from numod.nn import functional as F
 from numod.ops import pointwise
 from rows import NAMES, arguments
@@ -163,6 +164,16 @@ CONVOLUTIONS = [  # shapes of x and weight, and settings
 @pytest.mark.parametrize(("x", "weight", "settings"), CONVOLUTIONS, ids=str)
 def test_convolutions(x: tuple, weight: tuple, settings: dict) -> None:
     check(lambda x, w: getattr(F, f"conv{len(weight) - 2}d")(x, w, **settings), made(*x), made(*weight), tolerance=1e-4)
+
+
+@pytest.mark.parametrize("name", ["LARGE", "BROAD"])
+def test_great_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of products too large for this machine, of sizes that no other test has: plans are kept."""
+    tile = getattr(block, name)
+    monkeypatch.setattr(block, "choose", lambda *_: tile)
+    n = tile.width
+    check(lambda a, w, c: F.linear(a, w, c), made(67, n + 1), made(5, n + 1), made(5), tolerance=1e-4, gradients=False)
+    check(lambda x, w: F.conv2d(x, w, padding=1), made(2, 3, 11, n // 16), made(5, 3, 3, 3), tolerance=1e-4)
 
 
 def test_transposed_convolutions() -> None:
