@@ -111,7 +111,7 @@ def _exact(reading: Any) -> Tensor | float | None:
         return None
     if reading.operation == "item":
         (tensor,) = reading.operands
-        return tensor.double() if tensor.dtype in _FLOATS else None
+        return tensor.double().reshape(()) if tensor.dtype in _FLOATS else None
     operands = [_exact(each) for each in reading.operands] if reading.operation in _ON_TENSORS else [None]
     return None if any(each is None for each in operands) else compute(reading.operation, operands)
 

@@ -98,3 +98,11 @@ def test_many_native_functions(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_many_sizes(mode: str) -> None:
     search("sizes", mode, range(3000, 3060))
+
+
+@pytest.mark.fuzz
+@pytest.mark.filterwarnings("ignore:compile", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["in turn", "sizes"])
+def test_many_ops_with_kernels_of_their_own(kind: str, mode: str) -> None:
+    search(kind, mode, range(programs.STRUCTURED_FROM, programs.STRUCTURED_FROM + 60))

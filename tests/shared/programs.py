@@ -65,7 +65,21 @@ JOIN = """torch.stack(({a}, {b}, {a}), {d})|torch.cat(({a}, {b}, {a}), {d})|{a}.
 torch.where({m}, 0.0, {a})|torch.where({a} > 0, {a}, torch.zeros_like({a}))|{a}.masked_select({m})|{a}.masked_fill(~{m}, {s})|torch.outer({a}, {b})|torch.einsum("ij,kj->ik", {a}, {b})|
 {a}.bfloat16()|{a}.to(torch.float64)|{a}.byte()|{a}.short()|{a}.half() * 2|{a}.to(torch.bfloat16).float()|torch.result_type({a}, {b}) and {a}|{a}.unflatten(-1, (1, -1))|F.pad({a}, (1, 1))|{a}.repeat_interleave(2, {d})|
 {a}.swapaxes(0, -1)|{a}.triu()|{a}.rot90()|{a}.diff(dim={d})|torch.meshgrid({a}, {b}, indexing="ij")[0]|{a}.block_diag({b})|{a}.index_add(0, {n}, {b})""".split("|")
+STRUCTURED = """F.conv1d({a}[None], torch.ones(2, 2, 2) * p1[:, None, None])|F.conv2d({a}[None, None], p0[None, None, :, :2])|F.conv_transpose1d({a}[None], p0[:, None, :2])|
+F.max_pool1d({a}[None], 2, 1)|F.avg_pool1d({a}[None], 2)|F.adaptive_avg_pool1d({a}[None], 2)|F.max_pool2d({a}[None, None], 2, 1)|F.interpolate({a}[None], size=4)|
+F.interpolate({a}[None], size=4, mode="linear")|F.batch_norm({a}, None, None, training=True)|F.group_norm({a}[None], 1)|F.instance_norm({a}[None])|F.rms_norm({a}, {a}.shape[-1:])|
+F.scaled_dot_product_attention({a}[None], {b}[None], {b}[None])|F.embedding_bag({n}, {b}, torch.tensor([0, 1]))|F.pad({a}[None], (1, 1), mode="reflect")|torch.fft.rfft({a}).abs()|
+torch.fft.fft({a}).real|torch.linalg.det({a} @ {a}.t() + torch.eye(2) * 3)|torch.linalg.solve({a} @ {a}.t() + torch.eye(2) * 3, {a})|torch.searchsorted({a}.sort(-1)[0], {b})|
+torch.bincount({n}, minlength=3)|torch.cdist({a}, {b})|F.cosine_similarity({a}, {b})|F.huber_loss({a}, {b})|F.nll_loss({a}, {n})|F.binary_cross_entropy_with_logits({a}, {b}.sigmoid())|
+torch.cummin({a}, {d})[0]|torch.logcumsumexp({a}, {d})|torch.complex({a}, {b}).abs()|torch.polar({a}, {b}).angle()|torch.bmm({a}[None], {b}.t()[None])|
+torch.addmm({a}, {b}, p2)|torch.linalg.cross({a}, {b})|torch.kron({a}, {b})|torch.tensordot({a}, {b}, 1)|F.softplus({a})|F.elu({a})|F.mish({a})|torch.erf({a})|F.glu({a}.t(), 0)|
+torch.linalg.vector_norm({a}, 1, {d})|{a}.float().item() * {b}.float()|{b}.float() / {a}.float().item()|torch.trapezoid({a})|torch.histc({a}, 4)|{a}.kthvalue(2, {d})[0]|F.unfold({a}[None, None], 2)|
+torch.special.expit({a})|torch.heaviside({a}, {b})|torch.copysign({a}, {b})|torch.fmod({a}, {s})|torch.hypot({a}, {b})|F.hardswish({a})|F.logsigmoid({a})|F.smooth_l1_loss({a}, {b})|
+torch.cartesian_prod({a}.view(-1), {b}.view(-1))|{a}.renorm(2, 0, 1.0)|F.gumbel_softmax({a})|torch.normal({a}, 1.0)|
+F.rrelu({a}, training=True)|F.alpha_dropout({a}, 0.3, training=True)|torch.randperm(3)|torch.multinomial({a}.abs() + 1, 2)""".split("|")
 KINDS = [UNARY, SCALAR, BINARY, BINARY, REDUCTION, VIEW, VIEW, PRODUCT, WRITE, WRITE, INDEX, DRAW, KIND, MADE, SEVERAL, SEVERAL_DIMS, INTEGER, EDGE, ALIAS, ALIAS, JOIN]
+
+STRUCTURED_FROM = 10_000  # seeds from here on take every fourth line from these ops, which have kernels of their own
 
 
 @dataclass
@@ -199,7 +213,7 @@ def _attempt(source: random.Random, seed: int, mode: str, length: int, growing: 
 
 
 def _extend(source: random.Random, program: Program, space: dict) -> None:
-    kind = source.choice(KINDS)
+    kind = STRUCTURED if program.seed >= STRUCTURED_FROM and source.random() < 0.25 else source.choice(KINDS)
     line = _filled(source, source.choice(kind).strip(), space)
     if line is None:
         return
