@@ -13,7 +13,7 @@ from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, observed
 from .creation import full, zeros
 from .elementwise import contiguous, copy_, to
-from .shapes import cat, expand, flatten, narrow, reshape, select, stack
+from .shapes import cat, expand, narrow, reshape, select, stack
 from .tensor import Tensor, wrap
 
 BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"
@@ -237,12 +237,12 @@ def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) ->
     """Elements in reverse order along dimensions; a copy."""
     order = order if dims is None else (dims,)
     dims = order[0] if len(order) == 1 and isinstance(order[0], Sequence) else order
-    dims, shape = normalize_dims(tuple(dims), input.ndim), tuple(input.shape)
-    if len(dims) > 1 and sorted(dims) == list(range(min(dims), max(dims) + 1)):  # neighbours are reversed like one dimension
-        return reshape(flip(flatten(input, min(dims), max(dims)), min(dims)), shape)
-    for dim in dims:
-        input = apply(reverse.flip, (contiguous(input),), (dim,))
-    return input if dims and shape else input.clone()
+    dims = tuple(sorted(normalize_dims(tuple(dims), input.ndim)))
+    if not dims or not input.ndim:
+        return input.clone()
+    for each in (dims,) if dims[-1] - dims[0] < len(dims) else [(dim,) for dim in dims]:
+        input = apply(reverse.flip, (contiguous(input),), (each,))
+    return input
 
 
 def roll(input: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:

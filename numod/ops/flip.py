@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
 from .op import Op, Plan
-from .softmax import split
 
 
 def reversed_elements(x, out, outer, n, inner):
@@ -34,14 +35,14 @@ def reversed_lines(x, out, outer, n, inner):
 
 
 class Flip(Op):
-    """x reversed along parameter `dim`; so is its gradient."""
+    """x reversed along parameter `dims`, neighbours in ascending order, which are reversed like one dimension; so is its gradient."""
 
-    inputs, parameters, widens = ("x",), ("dim",), False
-    gradients = {"x": lambda g, dim: g.flip(dim)}
+    inputs, parameters, widens = ("x",), ("dims",), False
+    gradients = {"x": lambda g, dims: g.flip(dims)}
 
     def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
-        (x,), (dim,) = arguments, parameters
-        out, sizes = layout(tuple(x.shape), x.dtype, x.device), split(x.shape, dim)
+        (x,), (dims,) = arguments, parameters
+        out, sizes = layout(tuple(x.shape), x.dtype, x.device), tuple(map(prod, (x.shape[: dims[0]], x.shape[dims[0] : dims[-1] + 1], x.shape[dims[-1] + 1 :])))
         if out.size == 0:
             return Plan(out, lambda *_: None)
         kernel = reversed_elements if x.device.backend.FLAT else reversed_lines if sizes[2] == 1 else reversed_rows

@@ -196,7 +196,7 @@ def test_structured_ops(compiled: list[str]) -> None:
     indexing.nonzero.prepare((on_gpu(7, dtype=dtypes.bool_), vector), (3,))
     for back in (False, True):
         resample.resample.prepare((on_gpu(7, 5), on_gpu(3, 2, dtype=dtypes.int64), on_gpu(3, 2)), (0, 3, back))
-    flip.flip.prepare((on_gpu(7, 5),), (0,))
+    flip.flip.prepare((on_gpu(7, 5),), ((0,),))
     triangle.band.prepare((on_gpu(7, 5),), (0, 2))
     triangle.triangle.prepare((), (dtypes.int64, on_gpu(1).device, 7, 5, 0, True))
     indexing.bounded.prepare((vector, vector), (0, 5, -100, 1))
