@@ -26,6 +26,7 @@ WRONG = {
     "argument 'dtype' must be a numod.dtype, such as numod.float32, not 'int64'": lambda: numod.tensor(3, dtype="int64"),
     "mm(): argument 'mat2' (position 2) must be Tensor, not ndarray": lambda: numod.ones(3, 2).mm(ARRAY),
     "masked_fill(): argument 'mask' (position 2) must be Tensor, not list": lambda: numod.ones(2).masked_fill([True, False], 0.0),
+    "linear(): argument 'weight' (position 2) must be Tensor, not int": lambda: F.linear(numod.ones(2), -2),
     "where() takes a condition alone": lambda: numod.where(numod.ones(2) > 0, None, 1.0),
 }
 

@@ -18,7 +18,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if out is not None:
         return f.write_result("linear", linear(input, weight, bias), out)
     try:
-        if input._layout.ndim == 2 and weight._layout.ndim == 2:
+        if weight._layout.ndim == 2 and input._layout.ndim == 2:
             if bias is not None and not bias._layout.dense:
                 bias = f.contiguous(bias)
             return apply(mm.linear, (input if input._layout.dense else f.contiguous(input), weight, bias))
