@@ -62,7 +62,7 @@ def _reader_of(source: Source) -> Any:
     if start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5") and start[8:9] != b"{":  # a safetensors header could start with the same bytes
         refuse(source.name, "it is a pickle, but no checkpoint of torch.save, and load never runs pickles; use pickle.load if you trust the file")
     if start[8:9] != b"{" and start.isascii() and start.decode().replace("\n", " ").isprintable() and start:
-        refuse(source.name, f"it is text that begins with {start.decode()!r}: an error page or a Git LFS pointer, instead of the file?")
+        refuse(source.name, f"it is text that begins with {start.decode()!r}: an error page, an index of shards or a Git LFS pointer, instead of the file?")
     if not start and source.start:
         refuse(source.name, "the file object stands at its end; call seek(0) on it first")
     return read_object
