@@ -59,16 +59,13 @@ def _asked(code: types.CodeType) -> set[str]:
 
 @functools.cache
 def pipeline() -> type:
-    """Numba's compiler without the passes that kernels do not need, and with a shorter lowering."""
+    """Numba's compiler without the passes that kernels do not need."""
     from numba.core.compiler import Compiler, DefaultPassBuilder
-    from numba.core.typed_passes import NativeLowering
-
-    from .lowering import KernelLowering
 
     class KernelCompiler(Compiler):
         def define_pipelines(self) -> list:
             made = DefaultPassBuilder.define_nopython_pipeline(self.state)
-            made.passes = [(KernelLowering if each is NativeLowering else each, told) for each, told in made.passes if each.name() not in _SPARED]
+            made.passes = [each for each in made.passes if each[0].name() not in _SPARED]
             return [made]
 
     return KernelCompiler
@@ -106,19 +103,15 @@ def forget() -> bool:
 def _answers() -> tuple[tuple[object, str, Callable], ...]:
     """Replacements of functions of Numba: (owner, name, function). Each returns the same as the original, faster."""
     from llvmlite.binding import ffi
-    from numba.core import base, cgutils, ir, postproc, registry, targetconfig
+    from numba.core import base, ir, postproc, registry, targetconfig
     from numba.core.types import abstract
     from numba.core.typing import templates
-    from numba.cpython import numbers
-
-    from . import lowering
 
     context, overload, processor = registry.cpu_target.typing_context, templates._OverloadFunctionTemplate, postproc.PostProcessor
     return (
         (context, "resolve_function_type", _remembered(context)), (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
         (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)), (processor, "run", _when_used(processor.run)),
         (base.BaseContext, "get_abi_sizeof", _known_sizes(base.BaseContext.get_abi_sizeof)), (base, "_has_loc", _takes_place(base._has_loc)),
-        (cgutils, "alloca_once", lowering.allocated_once), (numbers, "_int_divmod_impl", lowering.divided),
         (ir.Loc, "_get_path", lambda self: self.filename),  # Numba makes it relative to the working directory, which may be deleted
         (abstract._TypeMetaclass, "__instancecheck__", type.__instancecheck__), (ffi.lib._lock, "_cblist", []),  # no class is registered; nobody times the lock
     )  # fmt: skip
@@ -193,11 +186,11 @@ def _variables(ir: object) -> Callable:
 
 
 def _when_used(run: Callable) -> Callable:
-    """`PostProcessor.run`, which computes variable lifetimes only for generators: Numba does so after every pass, to count references."""
+    """`PostProcessor.run`, which computes variable lifetimes only if they are requested, as before lowering: Numba does so after every pass."""
     from numba.core.transforms import canonicalize_cfg
 
     def post_process(self: object, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
-        if self.func_ir.is_generator:
+        if emit_dels or self.func_ir.is_generator:
             run(self, emit_dels, extend_lifetimes)
         else:
             self.func_ir.blocks, self.func_ir.generator_info = canonicalize_cfg(self.func_ir.blocks), None

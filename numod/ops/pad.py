@@ -89,8 +89,7 @@ class Pad(Op):
 
 
 def _place(mode: str, k: str, n: str) -> str:
-    formula = PLACES.get(mode, PLACES["replicate"])  # rows of constants are not read; were this k, LLVM would check all rows at once for overlap with out, those too
-    return f"({re.sub(r'[kn]', lambda name: f'({k})' if name[0] == 'k' else n, formula)})"
+    return f"({re.sub(r'[kn]', lambda name: f'({k})' if name[0] == 'k' else n, PLACES[mode])})" if mode in PLACES else k
 
 
 pad = Pad("pad")
