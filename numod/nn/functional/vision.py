@@ -14,6 +14,7 @@ from ...core import creation, functions as f
 from ...core.apply import apply
 from ...core.tensor import Tensor
 from ...ops import table as t
+from ...ops.patches import patches
 from ...ops.resample import resample
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
@@ -26,18 +27,14 @@ def _pair(value: int | Sequence[int]) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else tuple(value)
 
 
-def _patch_places(sizes: tuple, kernel: tuple, dilation: tuple, padding: tuple, stride: tuple) -> tuple[Tensor, tuple[int, int]]:
-    """(flat indices into the padded image of each tap of each patch, (taps, patches); number of patches vertically and horizontally)."""
+def _patch_counts(sizes: tuple, kernel: tuple, dilation: tuple, padding: tuple, stride: tuple) -> tuple[int, int]:
+    """The number of patches vertically and horizontally."""
     if min(*kernel, *dilation, *stride) <= 0 or min(padding) < 0:
         raise RuntimeError(f"kernel size, dilation and stride should be greater than zero and padding non-negative, but got {kernel}, {dilation}, {stride} and {padding}")
     counts = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(sizes, kernel, dilation, padding, stride))
     if min(counts) <= 0:
         raise RuntimeError(f"given input with spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}: no patch fits")
-    width = sizes[1] + 2 * padding[1]
-    rows = creation.arange(kernel[0]).unsqueeze(1) * dilation[0] + creation.arange(counts[0]) * stride[0]
-    columns = creation.arange(kernel[1]).unsqueeze(1) * dilation[1] + creation.arange(counts[1]) * stride[1]
-    places = rows[:, None, :, None] * width + columns[None, :, None, :]
-    return f.reshape(places, (prod(kernel), prod(counts))), counts
+    return counts
 
 
 def unfold(
@@ -48,10 +45,9 @@ def unfold(
         raise RuntimeError(f"Expected 3D or 4D (batch mode) tensor for input to unfold, but got {list(input.shape)}")
     x = input if input.ndim == 4 else input.unsqueeze(0)
     kernel, dilation, padding, stride = map(_pair, (kernel_size, dilation, padding, stride))
-    places, _ = _patch_places(tuple(x.shape[2:]), kernel, dilation, padding, stride)
-    padded = f.pad_constant(x, (padding[1], padding[1], padding[0], padding[0]))
-    columns = f.index_select(f.flatten(padded, 2), 2, f.reshape(places, -1).to(device=x.device))
-    result = f.reshape(columns, (x.shape[0], x.shape[1] * places.shape[0], places.shape[1]))
+    sizes = tuple(x.shape[2:])
+    counts = _patch_counts(sizes, kernel, dilation, padding, stride)
+    result = apply(patches, (f.contiguous(x),), (sizes, kernel, counts, dilation, padding, stride, False))
     return result if input.ndim == 4 else result.squeeze(0)
 
 
@@ -64,18 +60,13 @@ def fold(
         raise RuntimeError(f"Expected 2D or 3D (batch mode) tensor for input to fold, but got {list(input.shape)}")
     x = input if input.ndim == 3 else input.unsqueeze(0)
     sizes, kernel, dilation, padding, stride = map(_pair, (output_size, kernel_size, dilation, padding, stride))
-    places, counts = _patch_places(sizes, kernel, dilation, padding, stride)
-    taps, patches = places.shape
+    counts, taps = _patch_counts(sizes, kernel, dilation, padding, stride), prod(kernel)
     if x.shape[1] % taps:
         raise RuntimeError(f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={x.shape[1]} and kernel_size={kernel}.")
-    if x.shape[2] != patches:
-        raise RuntimeError(f"Given output_size={sizes}, kernel_size={kernel}, expected size of input's dimension 2 to match the calculated number of sliding blocks {counts[0]} * {counts[1]} = {patches}, but got input.size(2)={x.shape[2]}.")
-    height, width = (n + 2 * p for n, p in zip(sizes, padding))
-    flat = x.new_zeros((x.shape[0], x.shape[1] // taps, height * width))
-    values = f.reshape(x, (x.shape[0], x.shape[1] // taps, taps * patches))
-    image = f.reshape(flat.index_add(2, f.reshape(places, -1).to(device=x.device), values), (x.shape[0], x.shape[1] // taps, height, width))
-    image = image[:, :, padding[0] : height - padding[0], padding[1] : width - padding[1]]
-    return f.contiguous(image) if input.ndim == 3 else f.contiguous(image.squeeze(0))
+    if x.shape[2] != prod(counts):
+        raise RuntimeError(f"Given output_size={sizes}, kernel_size={kernel}, expected size of input's dimension 2 to match the calculated number of sliding blocks {counts[0]} * {counts[1]} = {prod(counts)}, but got input.size(2)={x.shape[2]}.")
+    image = apply(patches, (f.contiguous(x),), (sizes, kernel, counts, dilation, padding, stride, True))
+    return image if input.ndim == 3 else image.squeeze(0)
 
 
 def _expect_images(name: str, x: Tensor) -> None:
