@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from math import prod
 
-from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
 from .op import Op, Plan
@@ -54,15 +53,42 @@ def padded_elements(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
             out[uintp(element)] = x[uintp(((element // (m2 * m1 * m0) * n0 + place_in(i0, n0)) * n1 + place_in(i1, n1)) * n2 + place_in(i2, n2))]
 
 
-def gradient(g: object, layout: Layout, before: tuple, after: tuple, mode: str) -> object:
-    """The part of g that was copied; what repeats an element is added to it, dimension by dimension."""
+def gathered_back(g, out, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2, width):
+    """out (outer, n0, n1, n2) = sums of those elements of g (outer, m0, m1, m2) that are copies of each; a task has `width` neighbours of a row of out.
+
+    Along a dimension these are the place of the element itself, the first of the candidates, and some of the b before and m - n - b after all of them.
+    """
+    for task in parallel_range(outer * n0 * n1 * (n2 // width)):
+        base = int64(task) * width
+        start, i1, i0, plane = base % n2, base // n2 % n1, base // (n2 * n1) % n0, base // (n2 * n1 * n0)
+        for k in range(width):
+            out[uintp(base + k)] = 0
+        for c0 in range(1 + max(b0, 0) + max(m0 - n0 - b0, 0)):
+            k0 = candidate(c0, i0, n0, b0)
+            for c1 in range(1 + max(b1, 0) + max(m1 - n1 - b1, 0)):
+                k1 = candidate(c1, i1, n1, b1)
+                if (k0 >= 0) & (k0 < m0) & (k1 >= 0) & (k1 < m1) & (place_in(k0 - b0, n0) == i0) & (place_in(k1 - b1, n1) == i1):
+                    source, target = ((plane * m0 + k0) * m1 + k1) * m2, base - start
+                    for k in range(max(start + b2, 0), min(start + width + b2, m2)):
+                        out[uintp(target + k - b2)] += g[uintp(source + k)]
+                    for c2 in range(1, 1 + max(b2, 0) + max(m2 - n2 - b2, 0)):
+                        k2 = candidate(c2, start, n2, b2)
+                        i2 = place_in(k2 - b2, n2)
+                        if (i2 >= start) & (i2 < start + width):
+                            out[uintp(target + i2)] += g[uintp(source + k2)]
+
+
+def gradient(g: object, before: tuple, after: tuple, mode: str) -> object:
+    """The part of g that was copied; what repeats an element is added to it."""
     if mode == "constant":
         return pad.apply((g.contiguous(), 0), (tuple(-n for n in before), tuple(-n for n in after), mode))
-    for d, n in enumerate(layout.shape):
-        if before[d] or after[d]:
-            places = eval(PLACES[mode], {"k": g.new_arange(g.shape[d]) - before[d], "n": n, "abs": abs})  # the kernel's own formula
-            g = g.new_zeros((*g.shape[:d], n, *g.shape[d + 1 :])).index_add_(d, places, g)
-    return g
+    return pad_back.apply((g.contiguous(),), (before, after, mode))
+
+
+def _sizes(shape: tuple, padded: tuple, before: tuple, end: int) -> tuple:
+    """outer, n0, n1, n2, m0, m1, m2, b0, b1, b2 of the dimensions up to `end`, the last of them with all that follow."""
+    (n, m, b), inner = [((fill,) * 3 + tuple(each[:end]))[-3:] for each, fill in ((shape, 1), (padded, 1), (before, 0))], prod(shape[end:])
+    return prod(shape[: max(end - 3, 0)]), *n[:2], n[2] * inner, *m[:2], m[2] * inner, *b[:2], b[2] * inner
 
 
 class Pad(Op):
@@ -80,16 +106,36 @@ class Pad(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         end = max([d for d in range(x.ndim) if before[d] or after[d]], default=0) + 1 if mode == "constant" else x.ndim
-        (n, m, b), inner = [((fill,) * 3 + tuple(each[:end]))[-3:] for each, fill in ((x.shape, 1), (shape, 1), (before, 0))], prod(x.shape[end:])
-        sizes = prod(x.shape[: max(end - 3, 0)]), *n[:2], n[2] * inner, *m[:2], m[2] * inner, *b[:2], b[2] * inner
+        sizes = _sizes(x.shape, shape, before, end)
         text = bind.source_of(padded_elements if x.device.backend.FLAT else padded_rows).replace("CONSTANT", str(mode == "constant"))
-        text = re.sub(r"place_in\((.*?), (n\d)\)", lambda found: _place(mode, *found.groups()), text)
         array, number = f"{x.storage.name}[]", "float64" if x.dtype.is_floating_point else "complex128" if x.dtype.is_complex else "int64"
-        return Plan(out, bind.launcher(x.device, f"pad_{mode}", text, ", ".join([array, array, number, *["int64"] * len(sizes)]), x.dtype, out.size), sizes)
+        return Plan(out, bind.launcher(x.device, f"pad_{mode}", _with_places(text, mode), ", ".join([array, array, number, *["int64"] * len(sizes)]), x.dtype, out.size), sizes)
+
+
+class PadBack(Op):
+    """The gradient of `Pad` where elements repeat."""
+
+    inputs, parameters = ("g",), ("before", "after", "mode")
+    gradients = {"g": lambda g, before, after, mode: pad.apply((g.contiguous(), 0), (before, after, mode))}
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (g,), (before, after, mode) = arguments, parameters
+        out = layout(tuple(m - a - b for m, a, b in zip(g.shape, before, after)), g.dtype, g.device)
+        if out.size == 0:
+            return Plan(out, lambda *_: None)
+        array, sizes = f"{g.storage.name}[]", _sizes(out.shape, g.shape, before, g.ndim)
+        numbers = (*sizes, 1 if g.device.backend.FLAT else sizes[3])
+        text = re.sub(r"candidate\((.*?), (.*?), (.*?), (.*?)\)", r"(\2 + \4 if \1 == 0 else \1 - 1 if \1 <= \4 else \1 - 1 - max(\4, 0) + max(\3 + \4, 0))", bind.source_of(gathered_back))
+        return Plan(out, bind.launcher(g.device, f"pad_back_{mode}", _with_places(text, mode), ", ".join([array, array, *["int64"] * len(numbers)]), g.dtype, g.size), numbers)
+
+
+def _with_places(text: str, mode: str) -> str:
+    """The kernel's text with a mode's formula for the element at each place; where elements do not repeat, the place itself."""
+    return re.sub(r"place_in\((.*?), (n\d)\)", lambda found: _place(mode, *found.groups()), text)
 
 
 def _place(mode: str, k: str, n: str) -> str:
     return f"({re.sub(r'[kn]', lambda name: f'({k})' if name[0] == 'k' else n, PLACES[mode])})" if mode in PLACES else k
 
 
-pad = Pad("pad")
+pad, pad_back = Pad("pad"), PadBack("pad_back")

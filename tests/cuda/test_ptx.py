@@ -212,6 +212,8 @@ def test_structured_ops(compiled: list[str]) -> None:
 def test_padding_and_bags(compiled: list[str]) -> None:
     for mode in ("constant", *pad.PLACES):
         pad.pad.plan([on_gpu(2, 3, 4, 5), float], ((0, 1, 2, 1), (0, 0, 1, 2), mode))
+    for mode in pad.PLACES:
+        pad.pad_back.plan([on_gpu(2, 4, 7, 8)], ((0, 1, 2, 1), (0, 0, 1, 2), mode))
     places = on_gpu(7, dtype=dtypes.int64)
     for share in (type(None), on_gpu(7)):
         indexing.bag.plan([on_gpu(6, 3), places, on_gpu(4, dtype=dtypes.int64), share], (True,))
