@@ -50,7 +50,7 @@ for _home in f.HOMES:
     for _name, _function in _names(_home, "METHODS").items():
         setattr(Tensor, _name, checked(_name, _function) if "Tensor" in _further(_function) else _function)
     for _name, _function in _names(_home, "IN_PLACE").items():
-        setattr(Tensor, f"{_name}_", via_copy(functions.get(_name, _function)))
+        setattr(Tensor, f"{_name}_", via_copy(checked(_name, _function)))
 
 for _home in f.HOMES:
     for _name in getattr(_home, "COPYING", "").split():
