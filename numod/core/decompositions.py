@@ -132,14 +132,19 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """(eigenvalues in ascending order, eigenvectors as columns) of symmetric matrices, of which only the triangle `UPLO` is read."""
-    if UPLO.upper() not in ("L", "U"):
-        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return return_types.linalg_eigh(op.eigh.apply((expect_square("eigh", A),), (UPLO.upper() == "L",)))
+    return return_types.linalg_eigh(op.eigh.apply(*_one_triangle(A, UPLO)))
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """Eigenvalues of symmetric matrices in ascending order."""
-    return eigh(A, UPLO)[0]
+    return op.eigvalsh.apply(*_one_triangle(A, UPLO))
+
+
+def _one_triangle(A: Tensor, uplo: str) -> tuple[tuple, tuple]:
+    """Inputs and parameters of the ops of symmetric matrices."""
+    if uplo.upper() not in ("L", "U"):
+        raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {uplo}")
+    return (expect_square("eigh", A),), (uplo.upper() == "L",)
 
 
 def eig(A: Tensor) -> return_types.linalg_eig:

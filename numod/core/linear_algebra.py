@@ -7,7 +7,7 @@ from math import prod
 
 from .. import dtypes
 from ..errors import normalize_dim
-from ..ops import factorization as op, table as t
+from ..ops import factorization as op, substitution, table as t
 from ..ops.pointwise import broadcast_shapes
 from . import reductions, return_types
 from .contractions import chain_matmul, cross as vector_product
@@ -102,8 +102,8 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     """X with A X = B (or X A = B) for a triangular A; the other triangle is not read."""
     a, b = _sides("solve_triangular", A, B, left)
     if left:
-        return op.solve_triangular.apply((a, b), (bool(upper), bool(unitriangular)))
-    return op.solve_triangular.apply((contiguous(a.mT), contiguous(b.mT)), (not upper, bool(unitriangular))).mT
+        return substitution.solve_triangular.apply((a, b), (bool(upper), bool(unitriangular)))
+    return substitution.solve_triangular.apply((contiguous(a.mT), contiguous(b.mT)), (not upper, bool(unitriangular))).mT
 
 
 def triangular_solve(

@@ -7,14 +7,16 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import dtypes
+from ..device import device
 from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..errors import LinAlgError, OutOfMemoryError
 from .op import Op, Plan
+from .substitution import solve_triangular
 
 _KINDS = {  # results that hold counts and indices, and those that are real, or complex, whatever the matrix
     **{name: lambda dtype: dtypes.int32 for name in ("lu.pivots", "lu.info", "ldl.pivots", "ldl.info")}, "lu.order": lambda dtype: dtypes.int64, "order.order": lambda dtype: dtypes.int64,
-    **{name: DType.to_real for name in ("eigh.values", "slogdet.logabsdet", "svd.s", "svdvals.svdvals")},
+    **{name: DType.to_real for name in ("eigh.values", "slogdet.logabsdet", "svd.s", "svdvals.svdvals", "eigvalsh.eigvalsh")},
     "eig.values": DType.to_complex, "eig.vectors": DType.to_complex,
 }  # fmt: skip
 
@@ -86,13 +88,12 @@ def _least(shape: tuple) -> int:
     return min(shape[-2:])
 
 
-def _solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
-    """Forward or backward substitution, row by row for all right-hand sides at once."""
-    n, x = a.shape[-1], np.empty_like(b)
-    for i in range(n - 1, -1, -1) if upper else range(n):
-        known = slice(i + 1, n) if upper else slice(0, i)
-        right = b[..., i, :] - (a[..., i : i + 1, known] @ x[..., known, :])[..., 0, :]
-        x[..., i, :] = right if unit else right / a[..., i, i, None]
+def _substituted(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
+    """X with a X = b, by the kernel of `solve_triangular`."""
+    kind = dtypes.from_numpy(b.dtype)
+    x, cpu = np.empty(b.shape, b.dtype), device("cpu")
+    plan = solve_triangular.prepare((layout(a.shape, kind, cpu), layout(b.shape, kind, cpu)), (upper, unit))
+    plan.launch(a.ravel(), b.ravel(), x.ravel(), *plan.constants)
     return x
 
 
@@ -245,7 +246,7 @@ def _inv_or_infinite(a: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         packed, _, _, order = _lu(a, True)
         rows = (order[..., None, :] == np.arange(a.shape[-1])[:, None]).swapaxes(-1, -2).astype(a.dtype)
-        return _solve_triangular(packed, _solve_triangular(packed, rows, False, True), True, False)
+        return _substituted(packed, _substituted(packed, rows, False, True), True, False)
 
 
 def _converging(values: str) -> tuple[str, Callable]:
@@ -256,7 +257,6 @@ inv = Factorization("inv", "a", "", "", np.linalg.inv, lambda a: a,
                     ("The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.", _zero_pivot))
 inv_or_infinite = Factorization("inv_or_infinite", "a", "", "", _inv_or_infinite, lambda a: a)
 solve = Factorization("solve", "a b", "", "", np.linalg.solve, lambda a, b: b, ("The solver failed because the input matrix is singular.", _zero_pivot))
-solve_triangular = Factorization("solve_triangular", "a b", "", "upper unit", _solve_triangular, lambda a, b, upper, unit: b)
 cholesky = Factorization("cholesky", "a", "", "", np.linalg.cholesky, lambda a: a, (
     "The factorization could not be completed because the input is not positive-definite (the leading minor of order {0} is not positive-definite).", _minor,
 ))  # fmt: skip
@@ -271,6 +271,7 @@ svd = Factorization("svd", "a", "u s vh", "full", lambda a, full: np.linalg.svd(
 svdvals = Factorization("svdvals", "a", "", "", lambda a: np.linalg.svd(a, compute_uv=False), lambda a: (*a[:-2], _least(a)), _converging("singular values"))
 eigh = Factorization("eigh", "a", "values vectors", "lower", lambda a, lower: np.linalg.eigh(a, "L" if lower else "U"), lambda a, lower: (a[:-1], a),
                      _converging("eigenvalues"))
+eigvalsh = Factorization("eigvalsh", "a", "", "lower", lambda a, lower: np.linalg.eigvalsh(a, "L" if lower else "U"), lambda a, lower: a[:-1], _converging("eigenvalues"))
 eig = Factorization("eig", "a", "values vectors", "", _eig, lambda a: (a[:-1], a), _converging("eigenvalues"))
 pinv = Factorization("pinv", "a", "", "atol rtol hermitian", _pinv, lambda a, *_: (*a[:-2], a[-1], a[-2]), _converging("singular values"))
 lu = Factorization("lu", "a", "lu pivots info order", "pivoted", _lu, lambda a, pivoted: (a, (*a[:-2], _least(a)), a[:-2], a[:-1]))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .factorization import cholesky, det, eig, eigh, inv, inv_or_infinite, lu, pinv, qr, slogdet, solve, solve_triangular, svd, svdvals
+from .factorization import cholesky, det, eig, eigh, eigvalsh, inv, inv_or_infinite, lu, pinv, qr, slogdet, solve, svd, svdvals
 from .join import cat
+from .substitution import solve_triangular
 
 
 def _over(x: object, scale: object) -> object:
@@ -127,6 +128,11 @@ def _eigh_gradient(grads: list, values: object, vectors: object) -> object:
     return vectors @ total @ vectors.mH
 
 
+def _eigvalsh_gradient(g: object, a: object, lower: bool) -> object:
+    _, vectors = eigh.apply((a,), (lower,))
+    return (vectors * g.unsqueeze(-2)) @ vectors.mH
+
+
 def _eig_gradient(grads: list, values: object, vectors: object) -> object:
     """Boeddeker and others, On the computation of complex-valued gradients, 2017; vectors of length 1."""
     total = values.new_zeros(vectors.shape) if grads[0] is None else grads[0].diag_embed()
@@ -168,6 +174,6 @@ def _beside(first: object, second: object, dim: int) -> object:
 
 
 for _op, _gradient in ((inv, _inv_gradient), (inv_or_infinite, _inv_gradient), (cholesky, _cholesky_gradient), (det, _det_gradient), (slogdet, _slogdet_gradient), (qr, _qr_gradient), (svd, _svd_gradient),
-                       (svdvals, _svdvals_gradient), (eigh, _eigh_gradient), (eig, _eig_gradient), (pinv, _pinv_gradient), (lu, _lu_gradient)):
+                       (svdvals, _svdvals_gradient), (eigh, _eigh_gradient), (eigvalsh, _eigvalsh_gradient), (eig, _eig_gradient), (pinv, _pinv_gradient), (lu, _lu_gradient)):
     _op.gradients = {"a": _gradient}
 solve.gradients, solve_triangular.gradients = {("a", "b"): _solve_gradient}, {("a", "b"): _triangular_gradient}
