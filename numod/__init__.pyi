@@ -523,7 +523,7 @@ def eye(n: _int, m: _int | None = None, *, dtype: _dtype | None = None, device: 
 def fill(input: Tensor, *arguments: object, **named: object) -> Tensor:
     """A copy of `input` after fill_."""
 def fill_(self: Tensor, value: Tensor | _float) -> Tensor:
-    """Fill with `value`."""
+    """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """trunc(x), element by element, with broadcasting and type promotion."""
 def fix_(input: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from types import SimpleNamespace
 
 import numpy as np
@@ -194,3 +195,25 @@ class iinfo(_Info):
 
     _kinds, _other, _source = "iu", "finfo", staticmethod(np.iinfo)
     _fields = dict.fromkeys(("min", "max"), int)
+
+
+_RANGES = {each: (info.min, info.max) for each in _ROWS if each.kind != "b" for info in ((iinfo if each.kind in "iu" else finfo)(each.real),)}
+
+
+def expect_fits(number: object, kind: dtype) -> None:
+    """Raise RuntimeError if a Python number is beyond what `kind` holds; infinities and NaN are floats. What is no Python number is not looked at."""
+    if number.__class__ not in (int, float, complex) or kind.kind == "b":
+        return
+    if number.__class__ is complex:
+        expect_fits(number.real, kind.real)
+        expect_fits(number.imag, kind.real)
+        fits = kind.is_complex or number.imag == 0
+    else:
+        low, high = _RANGES[kind]
+        fits = low <= number <= high
+        if not fits and kind.differentiable:
+            fits = not -inf < number < inf
+        elif not fits and kind.kind == "u" and number.__class__ is int:
+            fits = -high <= number < 0  # -1 is the greatest, as in PyTorch
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")

@@ -231,7 +231,9 @@ def ones(*size: int, dtype: DType | None = None, device: Device | str | None = N
 def full(size: Sequence[int], fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor filled with `fill_value`, whose type determines the dtype by default."""
     fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    return constant(t.fill, (fill_value,), _shape((size,), "full"), dtype or dtypes.of_scalar(fill_value), device, requires_grad)
+    kind = _dtype(dtype or dtypes.of_scalar(fill_value))
+    dtypes.expect_fits(fill_value, kind)
+    return constant(t.fill, (fill_value,), _shape((size,), "full"), kind, device, requires_grad)
 
 
 def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Device | str | None, requires_grad: bool) -> Tensor:
@@ -262,7 +264,9 @@ def ones_like(input: Tensor, *, dtype: DType | None = None, device: Device | str
 @factory
 def full_like(input: Tensor, fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor filled with `fill_value`, with the shape of `input`."""
-    return _filled_like(input, fill_value.item() if isinstance(fill_value, Tensor) else fill_value, dtype, device, requires_grad)
+    fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    dtypes.expect_fits(fill_value, _dtype(dtype or input.dtype))
+    return _filled_like(input, fill_value, dtype, device, requires_grad)
 
 
 @factory

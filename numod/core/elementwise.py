@@ -150,7 +150,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """`value` where mask is true, else `input`; the dtype is that of input."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
-    check_fill(value)
+    check_fill(value, input.dtype)
     return apply(t.where, (mask, value, input), (input.dtype,))
 
 
@@ -161,8 +161,9 @@ def invert(self: Tensor) -> Tensor:
     return bitwise_not(self)
 
 
-def check_fill(value: Tensor | float) -> None:
-    """Raise RuntimeError unless the fill value is a single number."""
+def check_fill(value: Tensor | float, dtype: DType) -> None:
+    """Raise RuntimeError unless the fill value is a single number that the dtype holds."""
+    dtypes.expect_fits(value, dtype)
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
 

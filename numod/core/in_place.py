@@ -64,7 +64,8 @@ def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 def fill_(self: Tensor, value: Tensor | float) -> Tensor:
-    """Fill with `value`."""
+    """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
+    dtypes.expect_fits(value, self.dtype)
     apply_into(t.fill, (value,), (self,), (self.dtype, self.device, tuple(self.shape)))
     return self
 
@@ -78,7 +79,7 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """Write `value` where mask is true."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
-    check_fill(value)
+    check_fill(value, self.dtype)
     apply_into(t.where, (mask, value, self), (self,), (self.dtype,))
     return self
 

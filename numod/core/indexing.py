@@ -67,6 +67,7 @@ def setitem(self: Tensor, index: object, value: object) -> None:
         if not tensors:
             view.fill_(value)
             return
+        dtypes.expect_fits(value, self.dtype)
         value = constant(t.fill, (value,), (), self.dtype, self.device)
     if not isinstance(value, Tensor):  # a float64 tensor keeps the precision of Python numbers
         value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)

@@ -384,7 +384,7 @@ class Tensor:
     def exponential_(self, lambd: _float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Fill with exponentially distributed numbers of rate `lambd`."""
     def fill_(self, value: Tensor | _float) -> Tensor:
-        """Fill with `value`."""
+        """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
     def fill_diagonal_(self, fill_value: _float, wrap: _bool = False) -> Tensor:
         """Write a number on the main diagonal; with `wrap` it restarts below the square part of a tall matrix."""
     def fix(self) -> Tensor:

@@ -105,3 +105,20 @@ def test_warnings() -> None:
         with pytest.warns(UserWarning):
             call()
     assert x.grad is None
+
+
+@pytest.mark.parametrize(("number", "dtype"), [(300, torch.uint8), (-256, torch.uint8), (-1.0, torch.uint8), (255.5, torch.uint8), (float("nan"), torch.int32), (1 << 63, torch.int64),
+                                               (1e6, torch.float16), (1e300, torch.float32), (1j, torch.float32), (1e300j, torch.complex64)])  # fmt: skip
+def test_numbers_that_a_dtype_does_not_hold(number, dtype) -> None:
+    x, mask = torch.zeros(2, dtype=dtype), torch.tensor([True, False])
+    fills = [lambda: x.fill_(number), lambda: torch.full((2,), number, dtype=dtype), lambda: torch.full_like(x, number), lambda: x.new_full((2,), number), lambda: x.masked_fill(mask, number),
+             lambda: x.masked_fill_(mask, number), lambda: x.index_fill_(0, torch.tensor([0]), number), lambda: F.pad(x, (1, 1), value=number)]  # fmt: skip
+    for each in fills:
+        with pytest.raises(RuntimeError, match="value cannot be converted to type .* without overflow"):
+            each()
+    assert not x.any()
+
+
+def test_numbers_that_a_dtype_does_hold() -> None:
+    assert torch.zeros(1, dtype=torch.uint8).fill_(-1).item() == 255 and torch.zeros(1, dtype=torch.int8).fill_(-3.7).item() == -3 and torch.zeros(1, dtype=torch.bool).fill_(300).item() is True
+    assert torch.zeros(1, dtype=torch.float16).fill_(float("-inf")).item() == float("-inf") and torch.full((1,), torch.finfo(torch.float32).min).item() == torch.finfo(torch.float32).min
