@@ -17,7 +17,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import emit
-from numod.ops import complexes, convolution, ctc, distance, extremum, flip, group_norm, indexing, join, matmul, normalization, pad, patches, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
+from numod.ops import complexes, convolution, ctc, distance, extremum, flip, grid_sample, group_norm, indexing, join, matmul, normalization, pad, patches, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -218,6 +218,15 @@ def test_padding_and_bags(compiled: list[str]) -> None:
     places = on_gpu(7, dtype=dtypes.int64)
     for share in (type(None), on_gpu(7)):
         indexing.bag.plan([on_gpu(6, 3), places, on_gpu(4, dtype=dtypes.int64), share], (True,))
+    check(compiled)
+
+
+@pytest.mark.parametrize(("mode", "axes"), [("nearest", 2), ("bilinear", 3), ("bicubic", 2)])
+def test_samples_at_grids(mode: str, axes: int, compiled: list[str]) -> None:
+    x, grid, out = on_gpu(2, 3, *(4, 5, 6)[-axes:]), on_gpu(2, *(2, 3, 4)[-axes:], axes), on_gpu(2, 3, *(2, 3, 4)[-axes:])
+    grid_sample.grid_sample.prepare((x, grid), (mode, "reflection", False, (0,) * axes))
+    grid_sample.grid_spread.prepare((out, grid), (x.shape, mode, "reflection", False, (0,) * axes))
+    grid_sample.grid_slope.prepare((out, x, grid), (mode, "reflection", False))
     check(compiled)
 
 

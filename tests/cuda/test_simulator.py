@@ -224,6 +224,7 @@ LAYERS = {
     "embedding": lambda x: F.embedding((x[0, 0, 0] > 0).long(), x[0, 0]), "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
     "layer_norm without weights": lambda x: F.layer_norm(x, (4, 5)), "group_norm": lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]), "instance_norm": lambda x: F.instance_norm(x), "rms_norm": lambda x: F.rms_norm(x, (5,), x[0, 0, 0]),
     "embedding_bag": lambda x: F.embedding_bag((x[0, 0, 0] > 0).long(), x[0, 0], x.new_tensor([0, 2]).long()), "cross_entropy": lambda x: F.cross_entropy(x, (x[:, 0] > 0).long(), x[0, :, 0, 0].exp(), label_smoothing=0.1),
+    "grid_sample": lambda x: F.grid_sample(x, x.permute(0, 2, 3, 1)[..., :2], padding_mode="reflection", align_corners=False), "bicubic": lambda x: F.grid_sample(x, x.permute(0, 2, 3, 1)[..., 1:], "bicubic", align_corners=True),
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from ... import dtypes
 from ...core import creation, functions as f
 from ...core.apply import apply
 from ...core.tensor import Tensor
-from ...ops import table as t
+from ...ops.grid_sample import grid_sample as grid_sample_op
 from ...ops.patches import patches
 from ...ops.resample import resample
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -280,87 +280,24 @@ def _axis(n: int, corners: bool, like: Tensor) -> Tensor:
 
 
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:
-    """input (N, C, *sizes) sampled at grid (N, *out, ndim) in [-1, 1], x first -> (N, C, *out). Modes "bilinear", "nearest", "bicubic" (2d)."""
-    ndim = input.ndim - 2
+    """input (N, C, *sizes) sampled at grid (N, *out, ndim) in [-1, 1], x first -> (N, C, *out). Modes "bilinear", "nearest", "bicubic" (2d).
+
+    NaN in the grid counts as -1 where `padding_mode` is not "zeros"; there, and in mode "bicubic", it gives NaN.
+    """
+    name = "nn.functional.grid_sample()"
     if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+        raise ValueError(f"{name}: expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
     if padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
+        raise ValueError(f"{name}: expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
+    ndim, corners = input.ndim - 2, _corners(align_corners)
     if ndim not in (2, 3) or grid.ndim != input.ndim or grid.shape[0] != input.shape[0] or grid.shape[-1] != ndim:
-        raise RuntimeError(f"grid_sample(): expected grid of size [{input.shape[0]}, ..., {ndim}] for input of size {list(input.shape)}, but got {list(grid.shape)}")
+        raise RuntimeError(f"grid_sampler(): expected a 4D or 5D input and a grid of size [{input.shape[0]}, ..., {ndim}] for it, but got input of size {list(input.shape)} and grid of size {list(grid.shape)}")
+    if 0 in input.shape[2:]:
+        raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {list(input.shape)}")
     if mode == "bicubic" and ndim != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
-    corners = _corners(align_corners)
-    sizes = input.shape[2:]
-    places = [_unnormalized(grid[..., ndim - 1 - d], sizes[d], corners) for d in range(ndim)]
-    if mode == "bicubic":
-        return _bicubic(input, places, padding_mode, corners)
-    places = [_bordered(each, n, padding_mode, corners) for each, n in zip(places, sizes)]
-    if mode == "nearest":
-        return _gathered(input, [t.round(each) for each in places])
-    result = None
-    lows = [t.floor(each).detach() for each in places]
-    for corner in range(1 << ndim):
-        bits = [corner >> d & 1 for d in range(ndim)]
-        weight = None
-        for each, low, bit in zip(places, lows, bits):
-            share = each - low if bit else low + 1 - each
-            weight = share if weight is None else weight * share
-        part = _gathered(input, [low + bit for low, bit in zip(lows, bits)]) * weight.unsqueeze(1)
-        result = part if result is None else result + part
-    return result
-
-
-def _unnormalized(x: Tensor, n: int, corners: bool) -> Tensor:
-    return (x + 1) * ((n - 1) / 2) if corners else ((x + 1) * n - 1) * 0.5
-
-
-def _bordered(x: Tensor, n: int, padding_mode: str, corners: bool) -> Tensor:
-    """Coordinates outside clamped to the border, or reflected at it."""
-    if padding_mode == "border":
-        return t.clamp(x, 0.0, n - 1.0)
-    if padding_mode == "reflection":
-        low, span = (0.0, n - 1.0) if corners else (-0.5, float(n))
-        if span == 0:
-            return x * 0.0
-        away = t.abs(x - low)
-        turns = t.floor(away / span).detach()
-        rest = away - turns * span
-        odd = turns - 2 * t.floor(turns / 2)
-        return t.clamp(f.where(odd == 0, rest + low, span - rest + low), 0.0, n - 1.0)
-    return x
-
-
-def _gathered(x: Tensor, places: list[Tensor]) -> Tensor:
-    """Elements of x (N, C, *sizes) at integer coordinates (N, *out) -> (N, C, *out); 0 outside."""
-    sizes, inside, flat = x.shape[2:], None, None
-    for each, n in zip(places, sizes):
-        within = (each >= 0) & (each <= n - 1)
-        inside = within if inside is None else inside & within
-        index = t.clamp(f.where(within, each, each.new_zeros(())), 0.0, n - 1.0).to(dtypes.int64)
-        flat = index if flat is None else flat * n + index
-    out = flat.shape[1:]
-    index = f.reshape(flat, (x.shape[0], 1, prod(out))).expand((x.shape[0], x.shape[1], prod(out)))
-    found = f.reshape(f.gather(f.flatten(x, 2), 2, f.contiguous(index)), (*x.shape[:2], *out))
-    return f.where(inside.unsqueeze(1), found, found.new_zeros(()))
-
-
-def _bicubic(x: Tensor, places: list[Tensor], padding_mode: str, corners: bool) -> Tensor:
-    rows, columns = places
-    low_r, low_c = t.floor(rows).detach(), t.floor(columns).detach()
-    result = None
-    for i in range(-1, 3):
-        for j in range(-1, 3):
-            where = [_bordered(low + k, n, padding_mode, corners) for low, k, n in zip((low_r, low_c), (i, j), x.shape[2:])]
-            weight = _cubic_weight(rows - low_r - i, i) * _cubic_weight(columns - low_c - j, j)
-            part = _gathered(x, where) * weight.unsqueeze(1)
-            result = part if result is None else result + part
-    return result
-
-
-def _cubic_weight(offset: Tensor, k: int, a: float = -0.75) -> Tensor:
-    """Keys's kernel for tap k of -1 .. 2: the polynomial for |x| <= 1 for the two middle taps, that for 1 < |x| < 2 for the others."""
-    x = offset if k <= 0 else -offset
-    if k in (0, 1):
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    if not input.is_floating_point():
+        raise NotImplementedError(f"grid_sampler(): not implemented for {input.dtype}; convert with .float()")
+    if grid.dtype is not input.dtype:
+        raise RuntimeError(f"grid_sampler(): expected input and grid of one dtype, but got {input.dtype} and {grid.dtype}; convert with .to()")
+    return apply(grid_sample_op, (f.contiguous(input), f.contiguous(grid)), (mode, padding_mode, corners, (0,) * ndim))
