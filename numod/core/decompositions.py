@@ -33,7 +33,8 @@ def expect_matrix(name: str, A: Tensor) -> Tensor:
     if A.is_complex() and name in _OF_REAL:
         raise NotImplementedError(f"linalg.{name}: there is no form for complex matrices; try linalg.solve")
     if not A.dtype.differentiable:
-        error = NotImplementedError if name in ("eigh", "lu", "lu_factor_ex", "solve_triangular", "householder_product") else RuntimeError  # as PyTorch, whose checks differ from one function to the next
+        # as PyTorch, whose checks differ from one function to the next
+        error = NotImplementedError if name in ("eigh", "lu", "lu_factor_ex", "solve_triangular", "householder_product") else RuntimeError
         raise error(f"linalg.{name}: Expected a floating point or complex tensor as input. Got {A.dtype.short}")
     if A.dtype.itemsize < 4:
         error = RuntimeError if name in ("inv", "slogdet", "pinv", "matrix_norm", "matrix_rank", "lstsq") else NotImplementedError
@@ -206,7 +207,10 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> return_types.lu_unpack:
     """(P, L, U) from `lu_factor`; what is not requested is empty."""
     if LU_pivots.dtype is not dtypes.int32:
-        raise RuntimeError("numod.lu_unpack: LU_pivots is expected to be a contiguous tensor of numod.int32 dtype.\nNote: this function is intended to be used with the output produced by numod.linalg.lu_factor")
+        raise RuntimeError(
+            "numod.lu_unpack: LU_pivots is expected to be a contiguous tensor of numod.int32 dtype.\n"
+            "Note: this function is intended to be used with the output produced by numod.linalg.lu_factor"
+        )
     empty = LU_data.new_zeros(0)
     exchanged = _permutation(op.order.apply((contiguous(LU_pivots),), (LU_data.shape[-2],)), LU_data) if unpack_pivots else empty
     return return_types.lu_unpack((exchanged, *(_triangles(LU_data) if unpack_data else (empty, empty))))

@@ -192,7 +192,8 @@ def _as_index(each: object, self: Tensor) -> object:
     try:
         return each.__index__()
     except AttributeError:
-        raise (IndexError if isinstance(each, float) else TypeError)(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})") from None
+        error = IndexError if isinstance(each, float) else TypeError
+        raise error(f"only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {type(each).__name__})") from None
 
 
 def _slice(result: Tensor, dim: int, each: slice) -> Tensor:

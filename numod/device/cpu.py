@@ -85,7 +85,8 @@ def namespace() -> dict[str, object]:
 
     names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64", "complex64", "complex128")}
     return {
-        **names, **_bit_views(), **_views(), **tiles.functions(), **byte_tiles.functions(), **dots.functions(), **extremes.functions(), **lines.functions(), **weighing.functions(), **winograd.functions(),
+        **names, **_bit_views(), **_views(),
+        **{name: function for home in (tiles, byte_tiles, dots, extremes, lines, weighing, winograd) for name, function in home.functions().items()},
         "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(),
         "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),
     }  # fmt: skip

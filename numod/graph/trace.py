@@ -205,7 +205,8 @@ class Recorder:
         for each in used:
             if isinstance(each, Tensor) and id(each._storage) in self.stale:
                 raise RuntimeError(
-                    f"trace: {self.stale[id(each._storage)]} indexes by a tensor without dimensions, or takes the parts of a complex one, which makes a view that is written to at {line()}, or was before; "
+                    f"trace: {self.stale[id(each._storage)]} indexes by a tensor without dimensions, or takes the parts of a complex one, "
+                    f"which makes a view that is written to at {line()}, or was before; "
                     "a recorded program has a copy there: write by x[i] = ..., index by a Python number, or make the complex tensor of parts that are written before"
                 )
 

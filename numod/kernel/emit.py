@@ -205,7 +205,8 @@ def _tile_head(rank: int) -> list[str]:
     """
     size = f"size{rank - 2}" if rank > 2 else "rows"
     lines = [f"    tiles, across = (n + {TILE - 1}) // {TILE}, ({size} + 31) // 32"]
-    lines += [f"    for place in parallel_range({f'rows // {size} * ' if rank > 2 else ''}tiles * across * {32 * TILE}):", f"        tile = place >> {(32 * TILE).bit_length() - 1}"]  # shifts need no look at signs
+    lines.append(f"    for place in parallel_range({f'rows // {size} * ' if rank > 2 else ''}tiles * across * {32 * TILE}):")
+    lines.append(f"        tile = place >> {(32 * TILE).bit_length() - 1}")  # shifts need no look at signs
     lines += ["        strip = tile // tiles", f"        inner = (tile - strip * tiles) * {TILE} + (place & {TILE - 1})"]
     lines += [f"        i{rank - 2} = {'strip % across' if rank > 2 else 'strip'} * 32 + ((place >> {TILE.bit_length() - 1}) & 31)", f"        if inner < n and i{rank - 2} < {size}:"]
     return [*lines, *([" " * 12 + "outer = strip // across", *unravel("outer", "i", "size", rank - 2, " " * 12)] if rank > 2 else [])]

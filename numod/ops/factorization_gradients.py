@@ -173,7 +173,7 @@ def _beside(first: object, second: object, dim: int) -> object:
     return cat.apply((first, second), (first.ndim + dim,)) if second.shape[dim] else first
 
 
-for _op, _gradient in ((inv, _inv_gradient), (inv_or_infinite, _inv_gradient), (cholesky, _cholesky_gradient), (det, _det_gradient), (slogdet, _slogdet_gradient), (qr, _qr_gradient), (svd, _svd_gradient),
-                       (svdvals, _svdvals_gradient), (eigh, _eigh_gradient), (eigvalsh, _eigvalsh_gradient), (eig, _eig_gradient), (pinv, _pinv_gradient), (lu, _lu_gradient)):
+for _op, _gradient in ((inv, _inv_gradient), (inv_or_infinite, _inv_gradient), (cholesky, _cholesky_gradient), (det, _det_gradient), (slogdet, _slogdet_gradient),
+                       (qr, _qr_gradient), (svd, _svd_gradient), (svdvals, _svdvals_gradient), (eigh, _eigh_gradient), (eigvalsh, _eigvalsh_gradient), (eig, _eig_gradient), (pinv, _pinv_gradient), (lu, _lu_gradient)):
     _op.gradients = {"a": _gradient}
 solve.gradients, solve_triangular.gradients = {("a", "b"): _solve_gradient}, {("a", "b"): _triangular_gradient}

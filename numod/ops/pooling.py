@@ -1,7 +1,7 @@
 """Pooling over windows of one to three spatial dimensions: the greatest element with its place, the mean, and their gradients.
 
-Dense x (..., depth, height, width), of which the last one to three dimensions are pooled; a kernel has all three, and counts what stands before them as planes. A window begins at o * stride - pad and has kernel elements `step` apart; an adaptive one (stride 0)
-begins at floor(o * n / out) and ends at ceil((o + 1) * n / out). Elements outside the input do not exist.
+Dense x (..., depth, height, width), of which the last one to three dimensions are pooled; a kernel has all three, and counts what stands before them as planes.
+A window begins at o * stride - pad and has kernel elements `step` apart; an adaptive one (stride 0) begins at floor(o * n / out) and ends at ceil((o + 1) * n / out). Elements outside the input do not exist.
 """
 
 from __future__ import annotations

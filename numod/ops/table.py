@@ -70,7 +70,8 @@ clamp_min = pointwise("clamp_min", lambda x, min: maximum(x, min), dx=lambda g, 
 clamp_max = pointwise("clamp_max", lambda x, max: minimum(x, max), dx=lambda g, x, max: where(x <= max, g, 0.0),
                       dmax=lambda g, x, max: where(x > max, g, 0.0), accepts=NUMBER)
 lerp = pointwise("lerp", lambda x, end, weight: where(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1.0 - weight)),
-                 dx=lambda g, weight: g * (1.0 - weight), dend=lambda g, weight: g * weight, dweight=lambda g, x, end: g * (end - x), accepts=FLOAT, complex=lambda x, end, weight: x + weight * (end - x))
+                 dx=lambda g, weight: g * (1.0 - weight), dend=lambda g, weight: g * weight, dweight=lambda g, x, end: g * (end - x), accepts=FLOAT,
+                 complex=lambda x, end, weight: x + weight * (end - x))
 addcmul = pointwise("addcmul", lambda x, tensor1, tensor2, value=1: x + value * tensor1 * tensor2, complex=True)
 addcdiv = pointwise("addcdiv", lambda x, tensor1, tensor2, value=1: x + value * tensor1 / tensor2, accepts=FLOAT, complex=True)
 
@@ -213,7 +214,8 @@ smooth_l1 = pointwise("smooth_l1", lambda x, target, beta=1.0: where(abs(x - tar
 huber = pointwise("huber", lambda x, target, delta=1.0: where(abs(x - target) <= delta, 0.5 * square(x - target), delta * (abs(x - target) - 0.5 * delta)),
                   accepts=FLOAT)
 margin_gap = pointwise("margin_gap", lambda use, x, own, margin: where(use, maximum(margin - own + x, 0.0), 0.0), conditions=("use",),
-                       dx=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), g, 0.0), down=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), -g, 0.0), accepts=FLOAT)
+                       dx=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), g, 0.0), down=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), -g, 0.0),
+                       accepts=FLOAT)
 binary_cross_entropy = pointwise(
     "binary_cross_entropy", lambda x, target: (target - 1.0) * maximum(log1p(-x), -100.0) - target * maximum(log(x), -100.0),
     dx=lambda g, x, target: g * (x - target) / maximum(x * (1.0 - x), 1e-12), accepts=FLOAT,

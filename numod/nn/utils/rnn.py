@@ -134,7 +134,10 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
     order = None
     if enforce_sorted:
         if any(a < b for a, b in zip(sizes, sizes[1:])):
-            raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass `enforce_sorted=False` to pack_padded_sequence to sidestep this requirement.")
+            raise RuntimeError(
+                "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
+                "You can pass `enforce_sorted=False` to pack_padded_sequence to sidestep this requirement."
+            )
     else:
         places = sorted(range(len(sizes)), key=lambda k: -sizes[k])
         order, sizes = tensor(places, dtype=dtypes.int64, device=input.device), [sizes[k] for k in places]
