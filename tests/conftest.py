@@ -6,6 +6,7 @@ Of every test the first and the last of its parameters run there, but for those 
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,9 @@ import pytest
 import numod
 from numod import config
 
-pytest.register_assert_rewrite("pairs", "parity", "profiled", "programs", "zoo")  # what tests share, in tests/shared
+pytest.register_assert_rewrite("pairs", "parity", "profiled", "programs", "references", "rows", "zoo")  # what tests share, in tests/shared
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so are a shell's background jobs begun, and what they begin
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # not here: products, convolutions and random numbers, which tests/cuda has at a size for the simulator; LAPACK's; the host's memory and the text that says "cpu"
 FILES = "ops/test_(indexing|normalization|pointwise|pooling|reduction|softmax|sort|view)|core/test_(arrangement|contractions|creation|functions|half|indexing|inplace|order_and_statistics|promotion)"
