@@ -200,14 +200,19 @@ class iinfo(_Info):
 _RANGES = {each: (info.min, info.max) for each in _ROWS if each.kind != "b" for info in ((iinfo if each.kind in "iu" else finfo)(each.real),)}
 
 
-def expect_fits(number: object, kind: dtype) -> None:
-    """Raise RuntimeError if a Python number is beyond what `kind` holds; infinities and NaN are floats. What is no Python number is not looked at."""
+def fitting(number: object, kind: dtype) -> object:
+    """A Python number as `kind` holds it: of complex ones without an imaginary part the real one. What is no Python number is given as it is.
+
+    Raises RuntimeError for a number beyond what `kind` holds; infinities and NaN are floats.
+    """
+    if number.__class__ is complex and number.imag == 0 and not kind.is_complex:
+        number = number.real
     if number.__class__ not in (int, float, complex) or kind.kind == "b":
-        return
+        return number
     if number.__class__ is complex:
-        expect_fits(number.real, kind.real)
-        expect_fits(number.imag, kind.real)
-        fits = kind.is_complex or number.imag == 0
+        fitting(number.real, kind.real)
+        fitting(number.imag, kind.real)
+        fits = kind.is_complex
     else:
         low, high = _RANGES[kind]
         fits = low <= number <= high
@@ -217,3 +222,4 @@ def expect_fits(number: object, kind: dtype) -> None:
             fits = -high <= number < 0  # -1 is the greatest, as in PyTorch
     if not fits:
         raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
+    return number

@@ -232,8 +232,7 @@ def full(size: Sequence[int], fill_value: float, *, dtype: DType | None = None, 
     """A tensor filled with `fill_value`, whose type determines the dtype by default."""
     fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind = _dtype(dtype or dtypes.of_scalar(fill_value))
-    dtypes.expect_fits(fill_value, kind)
-    return constant(t.fill, (fill_value,), _shape((size,), "full"), kind, device, requires_grad)
+    return constant(t.fill, (dtypes.fitting(fill_value, kind),), _shape((size,), "full"), kind, device, requires_grad)
 
 
 def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Device | str | None, requires_grad: bool) -> Tensor:
@@ -265,8 +264,7 @@ def ones_like(input: Tensor, *, dtype: DType | None = None, device: Device | str
 def full_like(input: Tensor, fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor filled with `fill_value`, with the shape of `input`."""
     fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    dtypes.expect_fits(fill_value, _dtype(dtype or input.dtype))
-    return _filled_like(input, fill_value, dtype, device, requires_grad)
+    return _filled_like(input, dtypes.fitting(fill_value, _dtype(dtype or input.dtype)), dtype, device, requires_grad)
 
 
 @factory

@@ -150,8 +150,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """`value` where mask is true, else `input`; the dtype is that of input."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
-    check_fill(value, input.dtype)
-    return apply(t.where, (mask, value, input), (input.dtype,))
+    return apply(t.where, (mask, checked_fill(value, input.dtype), input), (input.dtype,))
 
 
 def invert(self: Tensor) -> Tensor:
@@ -161,11 +160,11 @@ def invert(self: Tensor) -> Tensor:
     return bitwise_not(self)
 
 
-def check_fill(value: Tensor | float, dtype: DType) -> None:
-    """Raise RuntimeError unless the fill value is a single number that the dtype holds."""
-    dtypes.expect_fits(value, dtype)
+def checked_fill(value: Tensor | float, dtype: DType) -> Tensor | float:
+    """The fill value. Raises RuntimeError unless it is a single number that the dtype holds."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+    return dtypes.fitting(value, dtype)
 
 
 def _check_scale(input: Tensor, other: object, alpha: float) -> None:

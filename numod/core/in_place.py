@@ -8,7 +8,7 @@ from .. import dtypes
 from ..ops import table as t
 from . import elementwise
 from .apply import apply_into
-from .elementwise import check_fill, divisor, quotient
+from .elementwise import checked_fill, divisor, quotient
 from .tensor import Tensor
 
 METHODS = """
@@ -65,8 +65,7 @@ def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
 
 def fill_(self: Tensor, value: Tensor | float) -> Tensor:
     """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
-    dtypes.expect_fits(value, self.dtype)
-    apply_into(t.fill, (value,), (self,), (self.dtype, self.device, tuple(self.shape)))
+    apply_into(t.fill, (dtypes.fitting(value, self.dtype),), (self,), (self.dtype, self.device, tuple(self.shape)))
     return self
 
 
@@ -79,8 +78,7 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """Write `value` where mask is true."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
-    check_fill(value, self.dtype)
-    apply_into(t.where, (mask, value, self), (self,), (self.dtype,))
+    apply_into(t.where, (mask, checked_fill(value, self.dtype), self), (self,), (self.dtype,))
     return self
 
 

@@ -67,8 +67,7 @@ def setitem(self: Tensor, index: object, value: object) -> None:
         if not tensors:
             view.fill_(value)
             return
-        dtypes.expect_fits(value, self.dtype)
-        value = constant(t.fill, (value,), (), self.dtype, self.device)
+        value = constant(t.fill, (dtypes.fitting(value, self.dtype),), (), self.dtype, self.device)
     if not isinstance(value, Tensor):  # a float64 tensor keeps the precision of Python numbers
         value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)
     elif any(each.ndim for each in tensors.values()) and value.dtype is not self.dtype and not (value.numel() == 1 and _has_mask(index)):

@@ -348,8 +348,7 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tenso
         if n + low + high < 0 or n + min(low, 0) < 0 or n + min(high, 0) < 0:
             raise RuntimeError(f"The input size {n}, plus negative padding {low} and {high}, resulted in a negative output size")
     kind = complex if input.dtype.is_complex else float if input.dtype.is_floating_point else int
-    dtypes.expect_fits(value, input.dtype)
-    result = padded(input, before, after, "constant", kind(value))
+    result = padded(input, before, after, "constant", kind(dtypes.fitting(value, input.dtype)))
     return result if result is not input else input.clone()
 
 

@@ -74,7 +74,6 @@ class Later:
         code = sys._getframe(1).f_code
         return Later if code.co_filename in _TRUSTED or (code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)) else type(_look(self))
 
-
     def __number__(self, op: Any, inputs: tuple) -> Tensor | float:
         """What an op on these inputs gets: in pointwise ones of floats a tensor without dimensions, that does to them what the number does."""
         kinds = {each.dtype for each in inputs if isinstance(each, Tensor) and each.dtype is not dtypes.bool_}

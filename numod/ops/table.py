@@ -80,7 +80,7 @@ addcdiv = pointwise("addcdiv", lambda x, tensor1, tensor2, value=1: x + value * 
 copy = pointwise("copy", "x", dx=lambda g: g, complex=True)
 row_major = pointwise("row_major", "x", dx=lambda g: g, keeps_order=False, complex=True)
 index = pointwise("index", "index", inputs=())
-fill = pointwise("fill", lambda value: value * 1, complex=True)
+fill = pointwise("fill", lambda value: value, complex=True)
 arange = pointwise("arange", lambda start, step: start + step * index())
 linspace = pointwise("linspace", lambda start, end, step, half, last: where(index() < half, start + step * index(), end - step * (last - index())))
 

@@ -254,3 +254,16 @@ def test_memory_read_as_another_dtype_counts_writes_together() -> None:
         assert x._version == before + 1
     with pytest.raises(RuntimeError, match="not resizable"):
         x.resize_(100)
+
+
+def test_fills_keep_infinities_and_take_complex_numbers_that_are_real():
+    """A product with 1 would give inf * 0 in the other part."""
+    z = numod.zeros(2, dtype=numod.complex64)
+    assert z.fill_(float("inf")).tolist() == [complex(float("inf"), 0)] * 2
+    assert numod.full((2,), complex(1, float("-inf"))).tolist() == [complex(1, float("-inf"))] * 2
+    mask = numod.tensor([True, False])
+    for filled in (numod.zeros(2).fill_(2 + 0j), numod.full((2,), 2 + 0j, dtype=numod.float32), numod.full_like(numod.ones(2), 2 + 0j)):
+        assert filled.tolist() == [2.0, 2.0]
+    assert numod.zeros(2, dtype=numod.int64).masked_fill(mask, 2 + 0j).tolist() == [2, 0]
+    with pytest.raises(RuntimeError, match="without overflow"):
+        numod.zeros(2).fill_(2 + 1j)
