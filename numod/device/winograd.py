@@ -1,4 +1,4 @@
-"""The transforms of Winograd's minimal filtering F(2x2, 3x3) in vector registers. Not the products between them, nor where tiles lie (`kernel.winograd`).
+"""The transforms of Winograd's minimal filtering F(2x2, 3x3) in vector registers. Not the products between them, nor where tiles lie (`kernel.library.winograd`).
 
 Of a tile of 4 x 4 elements d and a kernel g of 3 x 3, the 2 x 2 results are A' ((G g G') * (B' d B)) A, with 16 products in the place of 36: Lavin and Gray, Fast Algorithms for
 Convolutional Neural Networks, 2016. A lane of a vector is a tile, or a kernel.

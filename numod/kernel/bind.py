@@ -2,8 +2,8 @@
 
 A structured op writes its kernel once, as a function over flat arrays. In it `parallel_range(n)` is a loop whose iterations
 are independent: it becomes `range(n)`, a function whose range the threads divide among them (`kernel.divide`), or a grid-stride loop of GPU threads. Float
-literals take the kernel's `real` type, since Numba would compute in float64. A kernel calls only `math` functions, casts, and functions of
-`kernel.scalar`, whose text is copied into its own.
+literals take the kernel's `real` type, since Numba would compute in float64. A kernel calls only `math` functions, casts, and functions
+registered by `kernel.scalar`, whose text is copied into its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from functools import cache
 from ..device import signals
 from ..dtypes import dtype as DType
 from . import build as builder
-from . import bessel, block, complexes, direct, grid, panels, planes, scalar, special, teams, winograd  # noqa: F401  the others add their functions to those of scalar
+from . import library, scalar  # noqa: F401  the library adds its functions to those of scalar
 from .divide import divided
 
 _ROUNDING = ("ceil", "floor", "trunc")  # on the CPU those of `math` return integers, which cannot hold an infinity
@@ -167,7 +167,7 @@ def _real(dtype: DType) -> str:
 
 
 def _helpers(source: str, without: Container[str]) -> str:
-    """Texts of the `kernel.scalar` functions that `source` calls, directly or indirectly, callees first; not of those in `without`, which the target provides."""
+    """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first; not of those in `without`, which the target provides."""
     found: dict[str, str] = {}
 
     def collect(text: str) -> None:

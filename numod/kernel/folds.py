@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..dtypes import dtype as DType
 from .emit import FEW, Input, Writer, at_once, cast, dot, literal, load, number_type, stored, unravel
 from .expression import Expression
-from .teams import joining
+from .library.teams import joining
 
 BLOCK = 1 << 10  # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow with the length
 STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the compute dtype
@@ -106,7 +106,7 @@ def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> l
 
 
 def _joined(fold: Fold, threads: int) -> list[str]:
-    """Lines in which a block's threads join their totals in shared memory, in two rounds as in `kernel.teams`, after which one thread writes `out[task]`."""
+    """Lines in which a block's threads join their totals in shared memory, in two rounds as in `kernel.library.teams`, after which one thread writes `out[task]`."""
     count = joining(threads)
     store = f"shared[thread] = {stored('total', fold.wide, fold.wide)}"
     lines = [f"        {store}", "        cuda.syncthreads()", f"        if thread < {count}:", f"            for k in range(1, {threads // count}):"]

@@ -1,7 +1,7 @@
-"""Convolution of floats on the CPU by register tiles. Shapes are those of `convolution`; the grid is explained in `kernel.grid`.
+"""Convolution of floats on the CPU by register tiles. Shapes are those of `convolution`; the grid is explained in `kernel.library.grid`.
 
 Patches of a block of output rows are runs of a grid that fits the second-level cache, and tiles multiply it. Where a result could hold what the
-zeros of a border make of an infinity, it is computed again from the elements that exist (`kernel.direct`).
+zeros of a border make of an infinity, it is computed again from the elements that exist (`kernel.library.direct`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Depthwise convolution of floats on the CPU, planes side by side: a lane of a vector for each of them (`kernel.planes`).
+"""Depthwise convolution of floats on the CPU, planes side by side: a lane of a vector for each of them (`kernel.library.planes`).
 
 It takes the place of `convolution_grid` where every channel has a kernel of its own: there is no matrix to multiply, and borders, strides and short lines would
 cost more than the products.

@@ -1,6 +1,6 @@
 """Convolution of float32 by 3 x 3 on the CPU by Winograd's F(2x2, 3x3), the gradient of its input, and that of its weight, which is F(3x3, 2x2).
 
-The method is in `kernel.winograd`, when it is taken in `convolution`. Errors are as small as those of the sums that it replaces (F(4x4, 3x3) has a third fewer products still,
+The method is in `kernel.library.winograd`, when it is taken in `convolution`. Errors are as small as those of the sums that it replaces (F(4x4, 3x3) has a third fewer products still,
 and errors ten times as large), but they go with the largest of the 16 elements of a tile, not with the largest of the nine that an output sees.
 """
 

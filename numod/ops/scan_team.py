@@ -131,7 +131,7 @@ def later_of_least(a, a_place, b, b_place):
 
 
 def running(x: Layout, name: str, join: Callable, identity: str, wide: np.dtype, result: np.dtype, n: int) -> Callable:
-    """The launch of a running total of rows of n elements, joined by a function of `kernel.scalar` from `identity` on in the type `wide`."""
+    """The launch of a running total of rows of n elements, joined by a function of `kernel.library` from `identity` on in the type `wide`."""
     text = bind.source_of(running_team).replace("JOIN", join.__name__).replace("IDENTITY", f"{wide.name}({identity})").replace("WIDE", wide.name)
     return _in_parts(x, name, text, (wide,), f"{wide.name}[], {result.name}[]", n)
 

@@ -1,4 +1,4 @@
-"""More rows of the table of pointwise ops: special functions, and numbers taken apart. The conventions are those of `table`; the mathematics is in `kernel.special`.
+"""More rows of the table of pointwise ops: special functions, and numbers taken apart. The conventions are those of `table`; the mathematics is in `kernel.library.special`.
 
 PyTorch has no gradient for the order of polygamma and the first inputs of zeta and gammainc: `core.special` refuses it.
 """

@@ -1,4 +1,4 @@
-"""Kernels in which a block of GPU threads shares a row: when to use them, and their launcher. The device functions they call are in `kernel.teams`."""
+"""Kernels in which a block of GPU threads shares a row: when to use them, and their launcher. The device functions they call are in `kernel.library.teams`."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.scalar import scalar
 from .op import Op, Plan
 
 
@@ -30,6 +31,13 @@ def band_elements(x, out, rows, m, n, low, high):
         place = int64(task)
         diagonal = place % n - place // n % m
         out[uintp(place)] = x[uintp(place)] if (diagonal >= low) & (diagonal <= high) else 0
+
+
+@scalar
+def elements_of_triangle(rows, columns):
+    """Elements in rows of 1, 2, 3, ... elements, of which no row has more than `columns`; none for less than one row."""
+    few = min(max(rows, 0), columns)
+    return few * (few + 1) // 2 + (max(rows, 0) - few) * columns
 
 
 def triangle_kernel(out, rows, columns, offset, upper, count):

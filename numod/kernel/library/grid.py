@@ -9,7 +9,7 @@ for every column of the kernel instead, each exactly as wide as the output: noth
 
 from __future__ import annotations
 
-from .scalar import scalar
+from ..scalar import scalar
 
 
 @scalar

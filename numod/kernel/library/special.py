@@ -5,7 +5,7 @@ Formulas are named in Abramowitz and Stegun's Handbook (A&S) or the Digital Libr
 
 from __future__ import annotations
 
-from .scalar import scalar, wide_scalar
+from ..scalar import scalar, wide_scalar
 
 
 # ---- gamma and its relatives

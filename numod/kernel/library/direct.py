@@ -6,7 +6,7 @@ Only elements that exist are multiplied: next to an infinity the zeros of a bord
 
 from __future__ import annotations
 
-from .scalar import scalar
+from ..scalar import scalar
 
 # The geometry: channels and features are those of one group; places count the lines, planes or elements of all images and groups.
 

@@ -5,7 +5,7 @@ Blocking and the division among threads are the kernel's (`ops.product_tiles`); 
 
 from __future__ import annotations
 
-from .scalar import scalar
+from ..scalar import scalar
 
 
 @scalar

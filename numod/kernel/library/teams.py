@@ -6,7 +6,7 @@ many blocks on a multiprocessor keep as many loads in flight as large blocks wou
 
 from __future__ import annotations
 
-from .scalar import scalar
+from ..scalar import scalar
 
 
 @scalar

@@ -5,7 +5,7 @@ So a tap is a register times a register wherever it leads: strides, dilation and
 
 from __future__ import annotations
 
-from .scalar import scalar
+from ..scalar import scalar
 
 
 @scalar

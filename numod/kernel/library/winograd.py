@@ -6,7 +6,7 @@ where the depth is the channels. Tiles are counted along the lines, images one a
 
 from __future__ import annotations
 
-from .scalar import scalar
+from ..scalar import scalar
 
 
 @scalar

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .scalar import wide_scalar
+from ..scalar import wide_scalar
 
 
 @wide_scalar

@@ -1,8 +1,8 @@
-"""Functions of complex numbers, in terms of the real ones that every target has. Their text becomes part of kernels, as that of `scalar`."""
+"""Functions of complex numbers, in terms of the real ones that every target has."""
 
 from __future__ import annotations
 
-from .scalar import scalar
+from ..scalar import scalar
 
 
 @scalar

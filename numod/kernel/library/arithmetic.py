@@ -1,0 +1,116 @@
+"""Mathematics that `math` lacks, or that Numba lacks of it."""
+
+from __future__ import annotations
+
+from ..scalar import scalar
+
+
+@scalar
+def lifted_exp(x):
+    """exp(x) for x <= 0, times a power of two that `lifted_exp(0.0)` tells: so great a one that none is subnormal, and one scaling is enough."""
+    return exp(x)
+
+
+@scalar
+def exp2(x):
+    """2 to the power x, where the target has no function of its own."""
+    return 2.0**x
+
+
+@scalar
+def power(x, y):
+    """x to the power y, where the target has no function of its own."""
+    return x**y
+
+
+@scalar
+def normal_cdf(x):
+    """The share of a standard normal distribution below x, for float32 to an absolute error of 1e-8."""
+    return 0.5 * erfc(-0.7071067811865476 * x)
+
+
+@scalar
+def erfinv(x):
+    """Inverse error function: Winitzki's approximation (2008), then Newton steps with the true erf; exact to rounding inside (-1, 1)."""
+    if x <= -1.0 or x >= 1.0 or x != x:
+        return copysign(real(1e400), x) if (x == 1.0 or x == -1.0) else real(1e400) - real(1e400)
+    logarithm = log1p(-x * x)
+    middle = 4.330746750799873 + 0.5 * logarithm
+    value = copysign(sqrt(sqrt(middle * middle - logarithm * 6.802721088435375) - middle), x)
+    for _ in range(3):
+        error = erf(value) - x if fabs(x) < 0.5 else ((1.0 - fabs(x)) - erfc(fabs(value))) * copysign(real(1.0), x)
+        value = value - error * 0.886226925452758 * exp(value * value)
+    return value
+
+
+@scalar
+def round_even(x):
+    """Nearest integer, halves to even, the sign of zero kept."""
+    low = floor(x)
+    part = x - low
+    up = part > 0.5 or (part == 0.5 and low - 2.0 * floor(0.5 * low) != 0.0)
+    return copysign(low + 1.0 if up else low, x)
+
+
+@scalar
+def float_remainder(x, y):
+    """C's fmod: exact, with the sign of x. (Numba lacks math.fmod; between positive numbers % is the same.)"""
+    return copysign(fabs(x) % fabs(y), x)
+
+
+@scalar
+def floor_quotient(x, y):
+    """Quotient rounded towards minus infinity, exact where it is an integer; x / 0 is an infinity or NaN, as in PyTorch."""
+    if y == 0.0:
+        return x / y
+    part = float_remainder(x, y)
+    quotient = (x - part) / y
+    if part != 0.0 and (y < 0.0) != (part < 0.0):
+        quotient = quotient - 1.0
+    if quotient == 0.0:
+        return copysign(real(0.0), x / y)
+    low = floor(quotient)
+    return low + 1.0 if quotient - low > 0.5 else low
+
+
+@scalar
+def modulus(x, y):
+    """Remainder with the sign of the divisor."""
+    part = float_remainder(x, y)
+    return part + y if part != 0.0 and (y < 0.0) != (part < 0.0) else part
+
+
+@scalar
+def truncated(x, y):
+    """Integer quotient rounded towards zero; 0 where the divisor is 0 (the caller refuses that first)."""
+    if y == 0:
+        return 0 * x
+    quotient = x // y
+    return quotient + 1 if quotient < 0 and quotient * y != x else quotient
+
+
+@scalar
+def larger(x, y):
+    """The greater of two; NaN where one is."""
+    return x if (x > y) | (x != x) else y
+
+
+@scalar
+def smaller(x, y):
+    """The lesser of two; NaN where one is."""
+    return x if (x < y) | (x != x) else y
+
+
+@scalar
+def log_add(a, b):
+    """log(exp(a) + exp(b)), also where one or both are -inf."""
+    high = max(a, b)
+    low = min(a, b)
+    return high if low == -1e400 else high + log1p(exp(low - high))
+
+
+@scalar
+def sigmoid_of(x):
+    """1 / (1 + exp(-x)) without overflow."""
+    part = exp(-fabs(x))
+    return (1.0 if x >= 0.0 else part) / (1.0 + part)

@@ -1,0 +1,24 @@
+"""Division for GPUs, which divide 64-bit numbers several times slower than 32-bit ones: the numbers are from 0 to 2^31 - 1."""
+
+from __future__ import annotations
+
+from ..scalar import scalar
+
+
+@scalar
+def quotient32(x, y):
+    """x // y of numbers from 0 to 2^31 - 1, in 32 bits: a GPU divides 64-bit numbers several times slower."""
+    return int64(uint32(x) // uint32(y))
+
+
+@scalar
+def reciprocal32(y):
+    """The least number above 2^63 / y, for y from 1 to 2^31 - 1: what a division by y in a loop becomes a product with."""
+    return (uint64(1) << uint64(63)) // uint64(y) + uint64(1)
+
+
+@scalar
+def quotient_by(x, reciprocal):
+    """x // y of a number from 0 to 2^31 - 1, where `reciprocal` is that of y: the upper word of a product, as it is less than x / y + 2^-32 and x / y + 1 / y."""
+    twice, mask = uint64(uint32(x)) << uint64(1), uint64(4294967295)
+    return int32((twice * (reciprocal >> uint64(32)) + (twice * (reciprocal & mask) >> uint64(32))) >> uint64(32))
