@@ -63,6 +63,19 @@ def child():
 print(in_child(child))
 forked.set()
 builder.join()""",
+    "child_of_a_parent_that_factors": """
+from numod.device import blas
+entered, leave = threading.Event(), threading.Event()
+other = threading.Thread(target=lambda: blas.limited(lambda a: (entered.set(), leave.wait(60)), [numod.eye(2).numpy()]))
+before = blas._controls() and blas._controls()[0]()
+other.start()
+entered.wait(60)
+def child():
+    x = numod.eye(600, dtype=numod.float64)
+    return (before is None or blas._controls()[0]() == before) and numod.linalg.eigvalsh(2 * x).sum().item() == 1200
+print(in_child(child))
+leave.set()
+other.join()""",
     "child_first": "print(in_child(work), in_child(lambda: in_threads(4)), work())",
 }
 

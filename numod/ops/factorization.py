@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import dtypes
-from ..device import device
+from ..device import blas, device
 from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..errors import LinAlgError, OutOfMemoryError
@@ -56,7 +56,7 @@ class Factorization(Op):
         """Run the factorisation. If LAPACK fails, raises LinAlgError with the position as `info`."""
         try:
             with np.errstate(all="ignore"):
-                return self.compute(*arrays, *parameters)
+                return blas.limited(self.compute, arrays, parameters)
         except np.linalg.LinAlgError:
             raise self.refusal(arrays, parameters) from None
         except MemoryError as error:
@@ -66,7 +66,7 @@ class Factorization(Op):
         """The error for the first matrix of the batch for which LAPACK fails."""
         for number, place in enumerate(np.ndindex(*arrays[0].shape[:-2])):  # noqa: B007  used below
             try:
-                self.compute(*[each[place] for each in arrays], *parameters)
+                blas.limited(self.compute, [each[place] for each in arrays], parameters)
             except np.linalg.LinAlgError:
                 break
         text, count = self.why

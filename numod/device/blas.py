@@ -1,0 +1,73 @@
+"""Threads of NumPy's OpenBLAS, which runs LAPACK. While a factorisation of ours runs, `numod.set_num_threads` decides how many; at other times the user's setting holds.
+
+OpenBLAS's threads wait by spinning, so that on a busy machine small matrices take many times longer on two threads than on one: they get one.
+Where NumPy has another BLAS, or hides the functions, nothing is changed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from . import threads
+
+SMALL = 512  # rows and columns below which a second thread gains little, if anything, on a quiet machine
+_NAMES = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")  # as wheels, as distributions and conda build it
+_PTHREADS = 1  # what OpenBLAS says of its kind; built with OpenMP it would change the number of threads of other libraries
+_lock = threading.Lock()
+_inside, _before = 0, 0  # calls that now hold the number of threads, and what it was
+
+
+@cache
+def _controls() -> tuple[Callable, Callable] | None:
+    """(read, write the number of threads) of the OpenBLAS to which NumPy's linear algebra is linked, or None."""
+    try:
+        from numpy.linalg import _umath_linalg
+
+        library = ctypes.PyDLL(_umath_linalg.__file__)  # finds what it is linked to as well
+    except (ImportError, AttributeError, OSError):
+        return None
+    for name in _NAMES:
+        kind, read, write = (getattr(library, name.format(part), None) for part in ("get_parallel", "get_num_threads", "set_num_threads"))
+        if kind and read and write:
+            return (read, write) if kind() == _PTHREADS else None
+    return None
+
+
+def limited(compute: Callable, arrays: list[np.ndarray], parameters: tuple = ()) -> object:
+    """compute(*arrays, *parameters), on one thread where the first array's matrices (..., M, N) are small, else on at most as many as our kernels use."""
+    global _inside, _before
+    controls = _controls()
+    if controls is None:
+        return compute(*arrays, *parameters)
+    read, write = controls
+    with _lock:
+        if not _inside:
+            _before = read()
+            write(1 if min(arrays[0].shape[-2:]) < SMALL else min(_before, threads.get_num_threads()))
+        _inside += 1
+    try:
+        return compute(*arrays, *parameters)
+    finally:
+        with _lock:
+            _inside -= 1
+            if not _inside:
+                write(_before)
+
+
+def _enter_child() -> None:
+    """Another thread may have been inside at the fork; it is not in the child."""
+    global _lock, _inside
+    _lock = threading.Lock()
+    if _inside:
+        _inside = 0
+        _controls()[1](_before)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_enter_child)
