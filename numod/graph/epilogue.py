@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace as changed
 
 from ..device import Layout
-from ..kernel import bind, emit
+from ..kernel import bind, writer
 from ..ops.op import Op, Plan
 from .effects import Boundary, Effects, copied, described, leaving, used
 from .fuse import Fused, makes_product
@@ -34,7 +34,7 @@ class Finished(Op):
         self.at = 0 if kept else next(k for k, each in enumerate(loop.layouts) if each.dtype is out.dtype)  # the result that holds the product
         if not kept:
             outputs[self.at] = changed(outputs[self.at], over="out")
-        self.loop = emit.Loop(loop.loop.inputs, tuple(outputs), loop.loop.dtype)
+        self.loop = writer.Loop(loop.loop.inputs, tuple(outputs), loop.loop.dtype)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         count = len(self.product.inputs)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from .. import dtypes
 from ..device import Layout
 from ..dtypes import dtype as DType
-from ..kernel import emit
+from ..kernel import writer
 from ..kernel.expression import Call, Constant, Expression, Formula, Symbol, as_expression
 from ..ops import table
 from ..ops.convolution import convolution, spread_convolution
@@ -33,14 +33,14 @@ class Fused(Op):
 
     widens, differentiable = False, False
 
-    def __init__(self, rows: tuple, inputs: tuple[emit.Input, ...], results: tuple[int, ...], layouts: tuple[Layout, ...], dtype: DType, shape: tuple) -> None:
+    def __init__(self, rows: tuple, inputs: tuple[writer.Input, ...], results: tuple[int, ...], layouts: tuple[Layout, ...], dtype: DType, shape: tuple) -> None:
         names = list(dict.fromkeys(op.name for op, *_ in rows))
         super().__init__("_".join(names[:4]) + (f"_and_{len(names) - 4}" if len(names) > 4 else ""))
         self.rows, self.inputs, self.layouts, self.shape = rows, tuple(each.name for each in inputs), layouts, shape
         self.outputs = tuple(f"out{k}" for k in range(len(results))) if len(results) > 1 else ()
         expressions = _expressions(rows, inputs, dtype.is_floating_point)
-        outputs = tuple(emit.Output(expressions[k], layout.dtype) for k, layout in zip(results, layouts))
-        self.loop = emit.Loop(inputs, outputs, dtype)
+        outputs = tuple(writer.Output(expressions[k], layout.dtype) for k, layout in zip(results, layouts))
+        self.loop = writer.Loop(inputs, outputs, dtype)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         tensors = [each for each in arguments if isinstance(each, Layout)]
@@ -55,7 +55,7 @@ class Fused(Op):
         return Plan(into[0], launch, constants)
 
 
-def _expressions(rows: tuple, inputs: tuple[emit.Input, ...], floating: bool) -> list[Expression]:
+def _expressions(rows: tuple, inputs: tuple[writer.Input, ...], floating: bool) -> list[Expression]:
     """Each row as an expression in the inputs' names."""
     symbols, made = [Symbol(each.name) for each in inputs], []
     for op, arguments, _ in rows:
@@ -218,7 +218,7 @@ class _Fusion:
         return self.layouts[value].size >= LARGE and len(users) == 1 and isinstance(getattr(self.program.steps[users[0]], "op", None), Reduction)
 
     def _fused(self, group: _Group, members: list[Step], kept: list[int]) -> Step:
-        inputs: list[emit.Input] = []
+        inputs: list[writer.Input] = []
         given: list[object] = []
         places: dict[object, int] = {}
         rows = []
@@ -233,7 +233,7 @@ class _Fusion:
             if key not in places:
                 places[key] = len(inputs)
                 tensor = isinstance(each, Value)
-                inputs.append(emit.Input(f"a{len(inputs)}", self.layouts[each].dtype if tensor else dtypes.of_scalar_type(type(each)), tensor))
+                inputs.append(writer.Input(f"a{len(inputs)}", self.layouts[each].dtype if tensor else dtypes.of_scalar_type(type(each)), tensor))
                 given.append(each)
             return "in", places[key]
 

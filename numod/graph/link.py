@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..kernel import bind, build, emit
+from ..kernel import bind, build, writer
 from .lower import Buffer, Call, Integer, Number, Span, Test
 from .roll import stretches
 
@@ -166,4 +166,4 @@ class _Linker:
 
 def _plain(value: float | int | bool) -> str:
     """A number as text: bool as its byte."""
-    return emit.literal(int(value) if isinstance(value, bool) else value)
+    return writer.literal(int(value) if isinstance(value, bool) else value)

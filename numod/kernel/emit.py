@@ -1,4 +1,5 @@
-"""The code generator of pointwise loops and reductions. An eager op is a graph with one row of the table, a fused group a graph with many; both end up here.
+"""The code generator of pointwise loops. An eager op is a graph with one row of the table, a fused group a graph with many; both end up here.
+What stands inside a loop is `writer`'s; reductions are in `folds`.
 
 Layout rule. After `collapse`, a loop has outer dimensions (unravelled from `row`) and one inner dimension of size `n`. Along it each
 tensor steps by 1 (class "1"), stays (class "0") or steps by a stride given at run time (class "s"); the classes are part of the source,
@@ -9,43 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from ..dtypes import dtype as DType
-from .expression import Call, Constant, Expression, Symbol, as_expression, topological
-
-
-@dataclass(frozen=True)
-class Input:
-    """An input of a loop: a tensor's elements, or a number (`tensor` false; passed as float64 or int64). `integer` numbers stay int64."""
-
-    name: str
-    dtype: DType
-    tensor: bool = True
-    condition: bool = False
-    integer: bool = False
-
-
-@dataclass(frozen=True)
-class Output:
-    """A result of a loop: written to a tensor of its own, or over input `over`."""
-
-    expression: Expression
-    dtype: DType
-    over: str | None = None
-
-
-@dataclass(frozen=True)
-class Loop:
-    """What one fused loop computes, in compute dtype `dtype`."""
-
-    inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
-    dtype: DType
-
-    def written(self) -> list[str]:
-        """Names of the result arrays that are arguments of their own, in order."""
-        return [f"out{k}" for k, output in enumerate(self.outputs) if output.over is None]
+from .writer import Loop, body, converted_numbers, number_type
 
 
 def collapse(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
@@ -264,131 +230,3 @@ def unravel(flat: str, index: str, size: str, rank: int, indent: str) -> list[st
 def dot(index: str, step: str, rank: int) -> str:
     """Text of index0 * step0 + index1 * step1 + ..."""
     return " + ".join(f"{index}{k} * {step}{k}" for k in range(rank)) or "0"
-
-
-def number_type(dtype: DType) -> str:
-    """How a kernel takes a Python number of this dtype."""
-    return {"f": "float64", "c": "complex128"}.get(dtype.kind, "int64")
-
-
-def cast(dtype: DType, text: str, each: Input | None = None) -> str:
-    """Text that converts a value to the type `dtype` is computed in."""
-    if each is not None and each.condition:
-        return f"({text} != 0)"
-    if each is not None and each.integer:
-        return text
-    return f"boolean({text})" if dtype.kind == "b" else f"{dtype.name}({text})"
-
-
-def load(dtype: DType, each: Input, index: str) -> str:
-    """Text that reads an element as the compute dtype."""
-    text = _widened(f"{each.name}[{index}]", each.dtype)
-    if each.dtype.kind == "b" or each.condition or (dtype.kind == "b" and each.dtype.is_complex):
-        text = f"({text} != 0)"
-        if each.condition or dtype.kind == "b":
-            return text
-    return cast(dtype, text, each)
-
-
-class Writer:
-    """Turns expressions into lines, one per call, equal lines once. `symbols` maps an input's name to (text, kind).
-
-    A kind is "value" (of the compute dtype), "truth" (a boolean) or "integer" (int64).
-    """
-
-    def __init__(self, dtype: DType, symbols: dict[str, tuple[str, str]], letter: str = "t") -> None:
-        self.dtype, self.symbols, self.letter = dtype, symbols, letter
-        self.lines: list[str] = []
-        self._variables: dict[int, tuple[str, str]] = {}
-        self._known: dict[str, str] = {}
-        self._alive: list[Expression] = []  # expanded formulas: their ids must stay theirs
-
-    def write(self, root: Expression, kind: str = "value") -> str:
-        """The variable that holds `root`, after writing what it needs."""
-        self._visit(root)
-        return self._as(root, kind)
-
-    def _visit(self, root: Expression) -> None:
-        self._alive.append(root)
-        for node in topological([root]):
-            if id(node) not in self._variables:
-                self._variables[id(node)] = self._node(node)
-
-    def _node(self, node: Expression) -> tuple[str, str]:
-        if isinstance(node, Symbol):
-            text, kind = self.symbols[node.name]
-            return (text if text.isidentifier() else self._define(text)), kind
-        if isinstance(node, Constant):
-            return self._define(cast(self.dtype, literal(node.value))), "value"
-        return self._call(node)
-
-    def _call(self, node: Call) -> tuple[str, str]:
-        formula = node.formula
-        body = formula.body_for(self.dtype.kind)
-        if callable(body):
-            inner = as_expression(body(*node.arguments))
-            self._visit(inner)
-            return self._variables[id(inner)]
-        names = {
-            name: self._as(argument, "truth" if name in formula.conditions else "integer" if name in formula.integers else "value")
-            for name, argument in zip(formula.inputs, node.arguments)
-        }
-        text = re.sub(r"\b(condition|x|y|z)\b", lambda found: names[found[0]], body)
-        if formula.result == "bool":
-            return self._define(f"boolean({text})"), "truth"
-        if formula.result in ("real", "complex"):
-            return self._define(cast(self.dtype.real if formula.result == "real" else self.dtype.to_complex(), text)), "value"
-        return self._define(cast(self.dtype, text)), "value"
-
-    def _as(self, node: Expression, kind: str) -> str:
-        variable, has = self._variables[id(node)]
-        if has == kind or kind == "integer":
-            return variable
-        return self._define(f"({variable} != 0)" if kind == "truth" else cast(self.dtype, variable))
-
-    def _define(self, text: str) -> str:
-        if text not in self._known:
-            self._known[text] = f"{self.letter}{len(self._known)}"
-            self.lines.append(f"{self._known[text]} = {text}")
-        return self._known[text]
-
-
-def converted_numbers(loop: Loop) -> list[str]:
-    """Lines before a loop that convert its scalar arguments `name` to the compute dtype, as `name_`."""
-    return [f"{each.name}_ = {cast(loop.dtype, each.name, each)}" for each in loop.inputs if not each.tensor]
-
-
-def body(loop: Loop, index: dict[str, str]) -> list[str]:
-    """The body of a loop: loads, one line per call, stores. A tensor without an `index` is a variable of its name, in the loop's dtype."""
-    symbols = {}
-    for each in loop.inputs:
-        kind = "truth" if each.condition else "integer" if each.integer else "value"
-        loaded = load(loop.dtype, each, index[each.name]) if each.name in index else each.name if each.tensor else f"{each.name}_"
-        symbols[each.name] = loaded, kind
-    writer = Writer(loop.dtype, symbols)
-    values = [writer.write(output.expression, "truth" if output.dtype.kind == "b" else "value") for output in loop.outputs]
-    written = iter(loop.written())
-    targets = [output.over or next(written) for output in loop.outputs]
-    return writer.lines + [
-        f"{target}[{index[target]}] = {stored(value, output.dtype, loop.dtype)}" for target, value, output in zip(targets, values, loop.outputs)
-    ]
-
-
-def stored(value: str, dtype: DType, computed: DType) -> str:
-    """Text that converts a computed value to what the buffer of `dtype` holds."""
-    if dtype.kind == "b":
-        return f"uint8({value})"
-    if dtype.compute is not dtype:
-        return f"to_{dtype.name}({value if computed is dtype.compute else cast(dtype.compute, value)})"
-    return value if dtype is computed else cast(dtype, value)
-
-
-def _widened(text: str, dtype: DType) -> str:
-    """An element as read, in the dtype it is computed with."""
-    return text if dtype.compute is dtype else f"from_{dtype.name}({text})"
-
-
-def literal(value: float | bool) -> str:
-    """A number as text that a kernel can hold."""
-    text = repr(value)
-    return {"inf": "1e400", "-inf": "-1e400", "nan": "(1e400 - 1e400)"}.get(text, text)

@@ -1,4 +1,4 @@
-"""Formulas as graphs: what a row's lambda becomes, and its derivative. Not text (see `emit`) and not arrays.
+"""Formulas as graphs: what a row's lambda becomes, and its derivative. Not text (see `writer`) and not arrays.
 
 A `Formula` is a named scalar function. Its body is either the text of one target operation (`"x + y"`) or a lambda over other formulas.
 Called with expressions, a formula gives an expression; so the same lambda serves as forward pass, gradient, and gradient of the gradient.

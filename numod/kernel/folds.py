@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..dtypes import dtype as DType
-from .emit import FEW, Input, Writer, at_once, cast, dot, literal, load, number_type, stored, unravel
+from .emit import FEW, at_once, dot, unravel
 from .expression import Expression
 from .library.teams import joining
+from .writer import Input, Writer, cast, literal, load, number_type, stored
 
 BLOCK = 1 << 10  # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow with the length
 STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the compute dtype

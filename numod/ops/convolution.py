@@ -12,7 +12,7 @@ from math import prod
 from .. import dtypes
 from ..device import Layout, tiles
 from ..device.layout import layout
-from ..kernel import emit
+from ..kernel import emit, writer
 from .convolution_blocks import block_launcher, fits
 from .convolution_direct import forward_direct, geometry, input_direct, launcher, weight_direct
 from .convolution_grid import grid_launcher, turned_launcher
@@ -93,7 +93,7 @@ class Convolution(Op):
         taken = usual and self._by_winograd(layout(result, first.dtype, first.device), x, weight, result, parameters[:4])
         return Packing(1, spread_weight, (), spread_convolution) if taken else None
 
-    def finished(self, name: str, arguments: tuple, parameters: tuple, loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
+    def finished(self, name: str, arguments: tuple, parameters: tuple, loop: writer.Loop, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
         """As `Op.finished`: of the forward convolution of floats on the CPU, with a loop over all of the result whose tensors step evenly along a plane."""
         first, second, *given = arguments
         x, weight, result = self.shapes(first, second, parameters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from ..kernel import emit
+from ..kernel import writer
 
 
 @dataclass(frozen=True)
@@ -16,15 +16,15 @@ class Finish:
     elements `low` to `high` of a row of a batch are made; the row begins at out[line].
     """
 
-    loop: emit.Loop
+    loop: writer.Loop
     product: str
     steps: tuple[tuple[int, int, int], ...]
 
-    def tensors(self) -> list[emit.Input]:
+    def tensors(self) -> list[writer.Input]:
         """The tensors it reads besides the product."""
         return [each for each in self.loop.inputs if each.tensor and each.name != self.product]
 
-    def numbers(self) -> list[emit.Input]:
+    def numbers(self) -> list[writer.Input]:
         """The numbers it computes with."""
         return [each for each in self.loop.inputs if not each.tensor]
 
@@ -38,29 +38,29 @@ class Finish:
         names = [_array(*each) for each in steps.items()] + self.loop.written()
         names += [f"{each.name}_{step}" for each, ends in steps.items() for step in ("batch", "row", "column")[: 3 if ends[2] > 1 else 2]]
         names += [each.name for each in self.numbers()]
-        start = "".join(f"    {line}\n" for line in emit.converted_numbers(self.loop))
+        start = "".join(f"    {line}\n" for line in writer.converted_numbers(self.loop))
         text = source.replace("):\n", f"{''.join(f', {each}' for each in names)}):\n{start}", 1)
         indent, *place = re.search(rf"^( *)FINISH\({', '.join(['(.*)'] * 5)}\)", text, flags=re.M).groups()
         return text.replace(f"{indent}FINISH({', '.join(place)})\n", "".join(f"{indent}{line}\n" for line in self._lines(steps, bias, *place)))
 
-    def _lines(self, steps: dict[emit.Input, tuple], bias: str, batch: str, row: str, line: str, low: str, high: str) -> list[str]:
+    def _lines(self, steps: dict[writer.Input, tuple], bias: str, batch: str, row: str, line: str, low: str, high: str) -> list[str]:
         index = {each.name: f"uintp({each.name}_line + j{f' * {each.name}_column' if step[2] > 1 else ''})" for each, step in steps.items() if step[2]}
         index |= dict.fromkeys(["out", *self.loop.written()], "uintp(line + j)")
         lines = [f"line = {line}", *(f"{each.name}_line = ({batch}) * {each.name}_batch + ({row}) * {each.name}_row" for each in steps)]
-        lines += [f"{each.name} = {emit.load(self.loop.dtype, replace(each, name=_array(each, step)), f'uintp({each.name}_line)')}" for each, step in steps.items() if not step[2]]
+        lines += [f"{each.name} = {writer.load(self.loop.dtype, replace(each, name=_array(each, step)), f'uintp({each.name}_line)')}" for each, step in steps.items() if not step[2]]
         lines += [f"for j in range({low}, {high}):", f"    {self.product} = out[uintp(line + j)]{bias}"]
         if bias and not any(each.over for each in self.loop.outputs):  # the product is a result too
             lines.append(f"    out[uintp(line + j)] = {self.product}")
-        return lines + ["    " + each for each in emit.body(self.loop, index)]
+        return lines + ["    " + each for each in writer.body(self.loop, index)]
 
     def types(self) -> list[str]:
         """Of its further arguments, in a signature."""
         outputs = [each for each in self.loop.outputs if each.over is None]
         arrays = [f"{each.dtype.storage.name}[]" for each in (*self.tensors(), *outputs)]
-        return [*arrays, *["int64"] * len(self.sizes()), *(emit.number_type(each.dtype) for each in self.numbers())]
+        return [*arrays, *["int64"] * len(self.sizes()), *(writer.number_type(each.dtype) for each in self.numbers())]
 
 
-def _array(each: emit.Input, steps: tuple[int, int, int]) -> str:
+def _array(each: writer.Input, steps: tuple[int, int, int]) -> str:
     """The argument for a tensor: where a row has one element of it, that has the tensor's name."""
     return each.name if steps[2] else f"{each.name}_rows"
 

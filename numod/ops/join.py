@@ -9,7 +9,7 @@ from math import prod
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import dense_strides, layout
-from ..kernel import bind, emit
+from ..kernel import bind, writer
 from ..kernel.expression import Symbol
 from .op import Op, Plan, Recipe, single_device
 from .pointwise import plan_loop
@@ -96,7 +96,7 @@ def _together(out: Layout, dim: int, sizes: list[int]) -> Callable:
 
 
 def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:
-    loop = emit.Loop((emit.Input("x", source.dtype),), (emit.Output(Symbol("x"), part.dtype),), part.dtype.compute)
+    loop = writer.Loop((writer.Input("x", source.dtype),), (writer.Output(Symbol("x"), part.dtype),), part.dtype.compute)
     return plan_loop(loop, "copy", source.device, [source], (part,), tuple(source.shape))
 
 

@@ -121,7 +121,7 @@ class Op:
     def finished(self, name: str, arguments: tuple, parameters: tuple, loop: object, product: str, shape: tuple, tensors: list[Layout]) -> Callable | None:
         """A launcher (op's buffers, result buffers, list of further arrays, list of numbers) with `loop` fused as an epilogue; None if no kernel supports it.
 
-        The op's result is the input `product` of `loop` (an `emit.Loop`), which is over `shape`; `tensors` are its other inputs.
+        The op's result is the input `product` of `loop` (an `writer.Loop`), which is over `shape`; `tensors` are its other inputs.
         """
         return None
 

@@ -10,7 +10,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..dtypes import dtype as DType
-from ..kernel import bind, emit
+from ..kernel import bind, emit, writer
 from ..kernel.expression import Expression, Formula, Symbol, as_expression, substitute, uses, vocabulary
 from .op import Op, Plan, argument_names, single_device
 
@@ -44,7 +44,7 @@ class Pointwise(Op, Formula):
         self.differentiable = self.result != "bool" and (bool(derivatives) or callable(body))
         self._derived: dict[int, Callable | None] = {}
         self._complex: Callable | None = None
-        self._loops: dict[tuple, emit.Loop] = {}
+        self._loops: dict[tuple, writer.Loop] = {}
 
     def complete(self, inputs: tuple) -> tuple:
         """The inputs, with defaults for those left out. Raises TypeError for a wrong number of them."""
@@ -119,17 +119,17 @@ class Pointwise(Op, Formula):
     def complex_form(self, form: Callable) -> None:
         self._complex = form
 
-    def _loop(self, arguments: tuple, compute: DType, result: DType, over: str | None) -> emit.Loop:
+    def _loop(self, arguments: tuple, compute: DType, result: DType, over: str | None) -> writer.Loop:
         """The loop of this one row."""
         kinds = tuple((each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False) for each in arguments)
         key = (kinds, compute, result, over)
         if key not in self._loops:
             inputs = tuple(
-                emit.Input(emit.argument_name(name), kind, is_tensor, name in self.conditions, name in self.integers)
+                writer.Input(emit.argument_name(name), kind, is_tensor, name in self.conditions, name in self.integers)
                 for name, (kind, is_tensor) in zip(self.inputs, kinds)
             )
             expression = self.express(*(Symbol(each.name) for each in inputs))
-            self._loops[key] = emit.Loop(inputs, (emit.Output(expression, result, over and emit.argument_name(over)),), compute.compute)
+            self._loops[key] = writer.Loop(inputs, (writer.Output(expression, result, over and emit.argument_name(over)),), compute.compute)
         return self._loops[key]
 
     @property
@@ -213,7 +213,7 @@ def pointwise(name: str, body: str | Callable, **options: object) -> Pointwise:
     return row
 
 
-def plan_loop(loop: emit.Loop, name: str, device: object, tensors: list[Layout], results: tuple[Layout, ...], shape: tuple[int, ...]) -> tuple[Callable, tuple]:
+def plan_loop(loop: writer.Loop, name: str, device: object, tensors: list[Layout], results: tuple[Layout, ...], shape: tuple[int, ...]) -> tuple[Callable, tuple]:
     """A launcher and its constants for `loop` over `shape`, reading `tensors` and writing `results`."""
     operands = [*tensors, *results]
     work = prod(shape)
@@ -236,7 +236,7 @@ def plan_loop(loop: emit.Loop, name: str, device: object, tensors: list[Layout],
 
 
 @lru_cache(maxsize=8192)
-def _source(loop: emit.Loop, classes: str, rank: int, flat: bool) -> tuple[str, str]:
+def _source(loop: writer.Loop, classes: str, rank: int, flat: bool) -> tuple[str, str]:
     return emit.pointwise(loop, classes, rank, flat)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 
 from ..device import Layout, dots, threads, tiles
-from ..kernel import bind, emit
+from ..kernel import bind, emit, writer
 from .finish import Finish
 from .pointwise import broadcast_shapes, broadcast_strides
 
@@ -109,7 +109,7 @@ def tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: 
 
 
 def finished(
-    name: str, factors: tuple[Layout, Layout, Layout | None], loop: emit.Loop, product: str, shape: tuple, tensors: list[Layout], packed: bool = False
+    name: str, factors: tuple[Layout, Layout, Layout | None], loop: writer.Loop, product: str, shape: tuple, tensors: list[Layout], packed: bool = False
 ) -> Callable | None:
     a, b, bias = factors
     steps = [broadcast_strides(each, shape) for each in tensors]

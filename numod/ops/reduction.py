@@ -14,7 +14,7 @@ from ..device import Layout
 from ..device.device import Device
 from ..device.layout import layout
 from ..dtypes import dtype as DType
-from ..kernel import bind, build, emit, folds
+from ..kernel import bind, build, emit, folds, writer
 from ..kernel.expression import Symbol, as_expression, parameter_names
 from . import table as t
 from .op import Op, Plan, single_device
@@ -189,7 +189,7 @@ class Closing(Op):
         out = layout((), compute, single_device(self.name, tensors))
         n = tensors[0].size
         inputs = tuple(
-            emit.Input(name, each.dtype if isinstance(each, Layout) else dtypes.of_scalar_type(each), isinstance(each, Layout)) for name, each in zip(self.inputs, arguments)
+            writer.Input(name, each.dtype if isinstance(each, Layout) else dtypes.of_scalar_type(each), isinstance(each, Layout)) for name, each in zip(self.inputs, arguments)
         )
         a, b, count = Symbol("a"), Symbol("b"), Symbol("n")
         finish = t.div(a, count) if scale != 1 else a
@@ -211,7 +211,7 @@ def parts(n: int, device: Device) -> int:
     return min(_CHUNKS, n // (_SPLIT // _CHUNKS)) if n >= _SPLIT else 1
 
 
-def flat(name: str, device: Device, fold: folds.Fold, inputs: tuple[emit.Input, ...], n: int, chunks: int) -> Callable:
+def flat(name: str, device: Device, fold: folds.Fold, inputs: tuple[writer.Input, ...], n: int, chunks: int) -> Callable:
     """The launcher of `folds.flat` for n elements in all."""
     team = (chunks, device.backend.team(n // chunks)) if device.backend.FLAT else None
     source, signature = folds.flat(fold, inputs, team[1] if team else 0)

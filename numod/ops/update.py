@@ -10,7 +10,7 @@ from collections.abc import Callable
 from .. import dtypes
 from ..device import Layout
 from ..dtypes import dtype as DType
-from ..kernel import bind, emit
+from ..kernel import bind, emit, writer
 from ..kernel.expression import Symbol, as_expression, parameter_names
 from . import table as t
 from .op import Op, Plan, single_device
@@ -30,7 +30,7 @@ class Update(Op):
         super().__init__(name)
         self.formula, self.writes, self.inputs = formula, writes, parameter_names(formula)
         self.positions = tuple(map(self.inputs.index, writes))
-        self._loops: dict[tuple, emit.Loop] = {}
+        self._loops: dict[tuple, writer.Loop] = {}
 
     def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple) -> Plan:
         """A plan for `parameters[0]` members at once: the tensors of each, then the numbers they share."""
@@ -58,13 +58,13 @@ class Update(Op):
         if any(member[k].overlapping for k in self.positions):
             raise RuntimeError(f"{self.name}: a parameter whose elements share memory (an expanded tensor) cannot be updated; clone() it first")
 
-    def _loop(self, kinds: tuple[tuple[DType, bool], ...]) -> emit.Loop:
+    def _loop(self, kinds: tuple[tuple[DType, bool], ...]) -> writer.Loop:
         if kinds not in self._loops:
-            inputs = tuple(emit.Input(emit.argument_name(name), kind, tensor) for name, (kind, tensor) in zip(self.inputs, kinds))
+            inputs = tuple(writer.Input(emit.argument_name(name), kind, tensor) for name, (kind, tensor) in zip(self.inputs, kinds))
             types = {name: each.dtype for name, each in zip(self.inputs, inputs)}
             results = self.formula(*(Symbol(each.name) for each in inputs))
-            outputs = tuple(emit.Output(as_expression(result), types[name], emit.argument_name(name)) for name, result in zip(self.writes, results, strict=True))
-            self._loops[kinds] = emit.Loop(inputs, outputs, types[self.writes[0]].compute)
+            outputs = tuple(writer.Output(as_expression(result), types[name], emit.argument_name(name)) for name, result in zip(self.writes, results, strict=True))
+            self._loops[kinds] = writer.Loop(inputs, outputs, types[self.writes[0]].compute)
         return self._loops[kinds]
 
 

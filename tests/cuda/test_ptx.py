@@ -16,7 +16,7 @@ import numod
 from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
-from numod.kernel import emit
+from numod.kernel import writer
 from numod.ops import complexes, convolution, ctc, distance, extremum, flip, grid_sample, group_norm, indexing, join, matmul, normalization, pad, patches, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
@@ -292,7 +292,7 @@ def test_optimizer_steps(name: str, compiled: list[str]) -> None:
 @pytest.mark.parametrize("kind", [dtypes.float32, dtypes.float64], ids=str)
 def test_fused_groups_round_products_as_eager_ones_do(kind: dtypes.dtype, compiled: list[str]) -> None:
     rows = ((pointwise.rows["mul"], (("in", 0), ("in", 1)), kind), (pointwise.rows["add"], (("row", 0), ("in", 0)), kind))
-    inputs = tuple(emit.Input(name, kind) for name in ("x", "y"))
+    inputs = tuple(writer.Input(name, kind) for name in ("x", "y"))
     Fused(rows, inputs, (1,), (on_gpu(7, 5, dtype=kind),), kind, (7, 5)).prepare((on_gpu(7, 5, dtype=kind), on_gpu(5, dtype=kind)), ())
     check(compiled)
     assert all(f"mul.rn.f{8 * kind.itemsize}" in text and "fma" not in text for text in compiled)
