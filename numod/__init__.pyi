@@ -9,6 +9,7 @@ from .device.layout import Size as _Size
 from .device.device import Device as _device
 from .dtypes import dtype as _dtype
 from .formats import layout as _layout, memory_format as _memory_format
+from .paths import accelerator as accelerator
 from . import amp as amp
 from . import autograd as autograd
 from . import backends as backends
@@ -31,6 +32,8 @@ from .paths import jit as jit
 from . import kernel as kernel
 from . import linalg as linalg
 from .paths import masked as masked
+from .paths import other_devices as mps
+from .paths import other_devices as mtia
 from .paths import multiprocessing as multiprocessing
 from . import nn as nn
 from .paths import onnx as onnx
@@ -48,6 +51,7 @@ from . import testing as testing
 from .paths import types as types
 from . import utils as utils
 from . import version as version
+from .paths import other_devices as xpu
 from .core.random import Generator as Generator
 from .amp.scaler import GradScaler as GradScaler
 from .errors import OutOfMemoryError as OutOfMemoryError

@@ -31,6 +31,8 @@ def test_paths_give_what_pytorch_has_there() -> None:
 
     assert MultiheadAttention is nn.MultiheadAttention and AdamW is numod.optim.AdamW and _LRScheduler is numod.optim.lr_scheduler.LRScheduler
     assert issubclass(AdamW, Optimizer) and "required" in repr(required) and RemovableHandle is nn.hooks.RemovableHandle
+    assert numod.optim.adamw.AdamW is AdamW and numod.utils.hooks is nn.hooks and numod.nn.utils.clip_grad.clip_grad_norm_ is nn.utils.clip_grad_norm_
+    assert numod.amp.grad_scaler.GradScaler is numod.GradScaler and nn.modules.loss.LinearCrossEntropyLoss is nn.LinearCrossEntropyLoss
     with pytest.raises(ModuleNotFoundError, match=r"numod\.optim\.nothing"):
         importlib.import_module("numod.optim.nothing")
 
@@ -102,6 +104,14 @@ def test_there_is_one_process() -> None:
     model = nn.DataParallel(nn.Linear(2, 3))
     assert list(model.state_dict()) == ["module.weight", "module.bias"] and model(numod.ones(1, 2)).shape == (1, 3)
     assert not numod.overrides.has_torch_function((1,)) and numod.overrides.is_tensor_like(numod.ones(1))
+
+
+def test_scripts_choose_a_device() -> None:
+    import numod.xpu
+
+    there = numod.cuda.is_available()
+    assert numod.accelerator.is_available() is there and numod.accelerator.current_accelerator() == (numod.device("cuda") if there else None)
+    assert not any((numod.mps.is_available(), numod.xpu.is_available(), numod.mtia.device_count()))
 
 
 def test_weights_from_a_url(tmp_path) -> None:

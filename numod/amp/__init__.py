@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import autocast_mode
+from . import autocast_mode, scaler as grad_scaler  # PyTorch's name of the file
 from .autocast import autocast, custom_bwd, custom_fwd, is_autocast_available
 from .scaler import GradScaler
 
-__all__ = ["GradScaler", "autocast", "autocast_mode", "custom_bwd", "custom_fwd", "is_autocast_available"]
+__all__ = ["GradScaler", "autocast", "autocast_mode", "custom_bwd", "custom_fwd", "grad_scaler", "is_autocast_available"]

@@ -87,13 +87,18 @@ class _Conv(_Convolution):
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The convolution with this layer's settings and another weight; layers of users override it under this name."""
         convolve = getattr(F, f"conv{self.ndim}d")
         if self.padding_mode == "zeros":
-            return convolve(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
-        return convolve(F.pad(input, self._borders(), self.padding_mode), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
+            return convolve(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
+        return convolve(F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode), weight, bias, self.stride, 0, self.dilation, self.groups)
 
-    def _borders(self) -> list[int]:
-        """The padding as F.pad takes it: from the last dimension on."""
+    @property
+    def _reversed_padding_repeated_twice(self) -> list[int]:
+        """The padding as F.pad takes it, from the last dimension on; PyTorch's name, which layers of users read."""
         if self.padding == "valid":
             return [0, 0] * self.ndim
         if self.padding == "same":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import lr_scheduler, swa_utils
+from . import adam, adaptive, lr_scheduler, swa_utils
 from .adam import Adam, AdamW
 from .adaptive import ASGD, Adadelta, Adagrad, Adamax, NAdam, RAdam, RMSprop, Rprop
 from .lbfgs import LBFGS
@@ -10,6 +10,8 @@ from .matrix import Adafactor, Muon
 from .optimizer import Optimizer
 from .sgd import SGD
 from .sparse_adam import SparseAdam
+
+adamw, adadelta, adagrad, adamax, asgd, nadam, radam, rmsprop, rprop = adam, *[adaptive] * 8  # PyTorch's files, as attributes
 
 __all__ = [
     "ASGD", "LBFGS", "SGD", "SparseAdam", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",

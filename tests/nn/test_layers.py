@@ -146,3 +146,14 @@ def test_padding_by_nothing_is_a_copy():
     for mode in ("constant", "reflect", "replicate", "circular"):
         nn.functional.pad(x, (0, 0, 0, 0), mode=mode).fill_(4)
     assert x.max().item() == 1
+
+
+def test_convolutions_are_overridden_by_pytorchs_names():
+    class Halved(nn.Conv2d):
+        def _conv_forward(self, input, weight, bias):
+            return super()._conv_forward(input, weight / 2, None)
+
+    layer, x = Halved(2, 3, 3, padding=1, padding_mode="circular"), numod.randn(1, 2, 4, 4)
+    expected = F.conv2d(F.pad(x, layer._reversed_padding_repeated_twice, "circular"), layer.weight) / 2
+    numod.testing.assert_close(layer(x), expected)
+    assert layer._reversed_padding_repeated_twice == [1, 1, 1, 1] and not layer.transposed

@@ -81,6 +81,21 @@ def test_given_epochs(name: str) -> None:
         assert ours.get_last_lr() == pytest.approx(other.get_last_lr(), rel=1e-12)
 
 
+@pytest.mark.parametrize("name", ["step", "cyclic", "onecycle"])
+def test_states_have_pytorchs_keys(name: str) -> None:
+    ours, other = (CASES[name](t.optim.lr_scheduler, optimizer(t, "Adam")).state_dict() for t in (numod, torch))
+    assert ours.keys() == other.keys() - {"_wrapped_by_lr_sched"} and ours.get("use_beta1") == other.get("use_beta1")
+
+
+def test_restarts_resumed_after_several_cycles() -> None:
+    def rates(t) -> list:
+        o = t.optim.SGD([{"params": [t.nn.Parameter(t.zeros(2))], "initial_lr": 0.1}], lr=0.1)
+        schedule = t.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 3, 2, 0.01, last_epoch=7)
+        return [(o.step(), schedule.step(), schedule.get_last_lr()[0])[2] for _ in range(9)]
+
+    assert rates(numod) == pytest.approx(rates(torch), rel=1e-12)
+
+
 def test_the_wrong_order_is_told() -> None:
     for t in (numod, torch):
         o = optimizer(t)

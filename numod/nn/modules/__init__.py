@@ -27,8 +27,10 @@ for _name, _base, _own in (  # base classes used in `isinstance` checks, by PyTo
     setattr(_files[_name], _base, getattr(_files[_name], _own))
 
 
-for _name, _home in (("activation", "MultiheadAttention"), ("linear", "NonDynamicallyQuantizableLinear")):  # layers that are in another file here
-    setattr(_files[_name], _home, getattr(_files["attention"], _home))
+for _name, _file, _layer in (  # layers that are in another file here
+    ("activation", "attention", "MultiheadAttention"), ("linear", "attention", "NonDynamicallyQuantizableLinear"), ("loss", "linear_cross_entropy", "LinearCrossEntropyLoss"),
+):  # fmt: skip
+    setattr(_files[_name], _layer, getattr(_files[_file], _layer))
 
 
 def __getattr__(name: str) -> Any:

@@ -30,6 +30,8 @@ class LRScheduler:
     Raises TypeError where `optimizer` is none, KeyError where a schedule is resumed (last_epoch >= 0) without `initial_lr` in a group.
     """
 
+    _get_lr_called_within_step = False  # users' `get_lr` ask it, and warn where they are called by hand
+
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
         if "step" in vars(cls):
@@ -83,12 +85,12 @@ class LRScheduler:
 
     def _update_lr(self, epoch: int | None = None) -> None:
         """The rates of the next epoch, or of any, without counting a step."""
-        if epoch is None:
-            self.last_epoch += 1
-            rates = self.get_lr()
-        else:
-            self.last_epoch = epoch
-            rates = self._get_closed_form_lr() if hasattr(self, "_get_closed_form_lr") else self.get_lr()
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self._get_lr_called_within_step = True
+        try:
+            rates = self._get_closed_form_lr() if epoch is not None and hasattr(self, "_get_closed_form_lr") else self.get_lr()
+        finally:
+            self._get_lr_called_within_step = False
         for group, rate in zip(self.optimizer.param_groups, rates):
             set_rate(group, rate)
         self._last_lr = rates_of(self.optimizer)

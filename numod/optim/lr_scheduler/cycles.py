@@ -34,7 +34,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             epoch = self.last_epoch + 1
             self.T_cur += 1
             if self.T_cur >= self.T_i:
-                self.T_cur -= self.T_i
+                self.T_cur %= self.T_i
                 self.T_i *= self.T_mult
         else:
             if epoch < 0:
@@ -68,9 +68,11 @@ def _set_momentum(group: dict[str, Any], value: float) -> None:
         group["momentum"] = value
 
 
-def _require_momentum(optimizer: Optimizer) -> None:
+def _uses_beta1(optimizer: Optimizer) -> bool:
+    """Whether the optimizer's momentum is the first of its `betas`. Raises ValueError where it has none."""
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
         raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+    return "betas" in optimizer.defaults
 
 
 class CyclicLR(LRScheduler):
@@ -95,7 +97,7 @@ class CyclicLR(LRScheduler):
         self.mode, self.gamma, self._custom, self.cycle_momentum = mode, gamma, scale_fn, cycle_momentum
         self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
         if cycle_momentum:
-            _require_momentum(optimizer)
+            self.use_beta1 = _uses_beta1(optimizer)
             self.base_momentums, self.max_momentums = per_group("base_momentum", base_momentum, optimizer), per_group("max_momentum", max_momentum, optimizer)
             if last_epoch == -1:
                 for group, low, high in zip(optimizer.param_groups, self.base_momentums, self.max_momentums):
@@ -167,7 +169,7 @@ class OneCycleLR(LRScheduler):
                 group["max_lr"] = rate
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         if cycle_momentum:
-            _require_momentum(optimizer)
+            self.use_beta1 = _uses_beta1(optimizer)
             if last_epoch == -1:
                 pairs = zip(optimizer.param_groups, per_group("max_momentum", max_momentum, optimizer), per_group("base_momentum", base_momentum, optimizer))
                 for group, high, low in pairs:
