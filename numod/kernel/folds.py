@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..dtypes import dtype as DType
 from .emit import FEW, at_once, dot, unravel
@@ -11,6 +12,7 @@ from .library.teams import joining
 from .writer import Input, Writer, cast, literal, load, number_type, stored
 
 BLOCK = 1 << 10  # elements summed in the compute dtype before they are added to a wider accumulator, so that rounding errors do not grow with the length
+_LIMIT = 8192  # texts that are kept: the same serve all sizes, which are arguments
 STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the compute dtype
 
 
@@ -36,6 +38,7 @@ class Fold:
         return BLOCK if self.wide is not self.dtype else BLOCK << 6
 
 
+@lru_cache(_LIMIT)
 def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False) -> tuple[str, str]:
     """Reduce, element by element, along the dimensions of each output. Parallel over outputs and chunks of the innermost reduced dimension.
 
@@ -58,6 +61,7 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False) 
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
+@lru_cache(_LIMIT)
 def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
     """The same for a block of GPU threads per output and chunk, along an innermost dimension of step 1: neighbouring threads read neighbouring elements.
 
@@ -117,6 +121,7 @@ def _joined(fold: Fold, threads: int) -> list[str]:
     return [*lines, *(" " * 12 + line for line in _finished(fold, "total", "out[uintp(task)]")), "        cuda.syncthreads()"]
 
 
+@lru_cache(_LIMIT)
 def columns(fold: Fold, kept: int) -> tuple[str, str]:
     """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache while rows stream by, some at once.
 
@@ -143,6 +148,7 @@ def columns(fold: Fold, kept: int) -> tuple[str, str]:
     return "\n".join(lines) + "\n", ", ".join(types)
 
 
+@lru_cache(_LIMIT)
 def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0) -> tuple[str, str]:
     """Reduce a formula of several dense tensors (and numbers) to one value per chunk, without storing the elements: by blocks of GPU `threads`, if any.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import accumulate
 from math import prod
 
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import dense_strides, layout
+from ..dtypes import dtype as DType
 from ..kernel import bind, writer
 from ..kernel.expression import Symbol
 from .op import Op, Plan, Recipe, single_device
@@ -37,7 +39,7 @@ class Cat(Op):
         sizes = [each.shape[dim] for each in arguments]
         shape = (*first.shape[:dim], sum(sizes), *first.shape[dim + 1 :])
         out = layout(shape, result, single_device("cat", list(arguments)))
-        if len(arguments) > 2 and out.size <= _SMALL and not out.device.backend.FLAT and all(each.dense and each.dtype is result for each in arguments):
+        if len(arguments) > 1 and out.size <= _SMALL and not out.device.backend.FLAT and all(each.dense and each.dtype is result for each in arguments):
             return Plan(out, _together(out, dim, sizes))
         strides = dense_strides(shape)
         parts, start = [], 0
@@ -74,15 +76,21 @@ class Stack(Cat):
         return lambda g, layouts, dim: [g.select(dim, k) for k in wanted]
 
 
-def _together(out: Layout, dim: int, sizes: list[int]) -> Callable:
-    """The launcher of a join of dense tensors so small that copying each on its own would take longer than its work: several are copied at a time."""
-    array, outer, inner = f"{out.storage.name}[]", prod(out.shape[:dim]), prod(out.shape[dim + 1 :])
+@cache
+def _join_text() -> str:
+    """The kernel that copies a line of each tensor, row after row of the result."""
     names = [f"x{k}" for k in range(_AT_ONCE)]
     lines = [f"def kernel({', '.join(names)}, out, outer, line, first, {', '.join(f'n{k}' for k in range(_AT_ONCE))}):", "    for row in range(outer):", "        at = row * line + first"]
     for k in range(_AT_ONCE):
         lines += [f"        for j in range(n{k}):", f"            out[uintp(at + j)] = x{k}[uintp(row * n{k} + j)]", f"        at += n{k}"]
+    return "\n".join(lines) + "\n"
+
+
+def _together(out: Layout, dim: int, sizes: list[int]) -> Callable:
+    """The launcher of a join of dense tensors so small that copying each on its own would take longer than its work: several are copied at a time."""
+    array, outer, inner = f"{out.storage.name}[]", prod(out.shape[:dim]), prod(out.shape[dim + 1 :])
     signature = ", ".join([array] * (_AT_ONCE + 1) + ["int64"] * (_AT_ONCE + 3))
-    run = bind.launcher(out.device, "join", "\n".join(lines) + "\n", signature, out.dtype, out.size)
+    run = bind.launcher(out.device, "join", _join_text(), signature, out.dtype, out.size)
     turns, lengths = [], [n * inner for n in sizes]
     for first in range(0, len(sizes), _AT_ONCE):
         count = len(lengths[first : first + _AT_ONCE])
@@ -96,8 +104,13 @@ def _together(out: Layout, dim: int, sizes: list[int]) -> Callable:
 
 
 def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:
-    loop = writer.Loop((writer.Input("x", source.dtype),), (writer.Output(Symbol("x"), part.dtype),), part.dtype.compute)
-    return plan_loop(loop, "copy", source.device, [source], (part,), tuple(source.shape))
+    return plan_loop(_copying(source.dtype, part.dtype), "copy", source.device, [source], (part,), tuple(source.shape))
+
+
+@cache
+def _copying(source: DType, result: DType) -> writer.Loop:
+    """The loop that converts and copies; the same for all shapes, so that its text is written once."""
+    return writer.Loop((writer.Input("x", source),), (writer.Output(Symbol("x"), result),), result.compute)
 
 
 def _in_turn(parts: list) -> Callable:

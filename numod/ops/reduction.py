@@ -26,6 +26,7 @@ _SPLIT = 1 << 16  # elements per output from which a reduction with few outputs 
 _CHUNKS = 64
 _LINE = 64  # chunks are multiples of this many elements, so that they are aligned to cache lines if the row is
 _COLUMNS = 1 << 10  # elements below which reducing column by column is as fast as streaming rows
+_ELEMENT, _TOTAL, _OTHER, _COUNT = map(Symbol, "xabn")  # what a fold's formulas are written in
 
 
 class Reduction(Op):
@@ -45,6 +46,7 @@ class Reduction(Op):
         self.result, self.accepts = result, accepts
         self.differentiable = gradient is not None
         self.gradients = {} if gradient is None else {"x": _gradient(gradient)}
+        self._folds: dict[tuple[DType, DType], folds.Fold] = {}
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
@@ -60,11 +62,14 @@ class Reduction(Op):
         if compute.kind not in self.accepts:
             raise RuntimeError(f"{self.name}(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {compute.short}")
         compute = dtypes.bool_ if self.result == "bool" else compute
+        if (x.dtype, compute) not in self._folds:  # a new shape meets the same fold again, and with it the same text
+            self._folds[x.dtype, compute] = self._fold(x.dtype, compute)
+        return self._folds[x.dtype, compute]
+
+    def _fold(self, source: DType, compute: DType) -> folds.Fold:
         wide = _wide(compute) if compute.differentiable and self.result == "sum" else compute.compute
-        a, b, n, element = Symbol("a"), Symbol("b"), Symbol("n"), Symbol("x")
-        return folds.Fold(
-            as_expression(self.each(element)), as_expression(self.combine(a, b)), as_expression(self.finish(a, n)), self.start(compute), x.dtype, compute.compute, wide, compute
-        )
+        each, combine, finish = self.each(_ELEMENT), self.combine(_TOTAL, _OTHER), self.finish(_TOTAL, _COUNT)
+        return folds.Fold(*map(as_expression, (each, combine, finish)), self.start(compute), source, compute.compute, wide, compute)
 
     def start(self, compute: DType) -> float | int | bool:
         """The initial value; for extrema the smallest or largest value of the dtype."""
@@ -145,7 +150,7 @@ def _rows(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, 
 
 def _two_stages(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
     """Reduce in two stages: chunks, then their partial totals."""
-    first = folds.Fold(fold.each, fold.combine, Symbol("a"), fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
+    first = folds.Fold(fold.each, fold.combine, _TOTAL, fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
     partial = layout((outs, chunks), fold.wide, x.device)
     run, constants = _rows(first, name, x, kept, kept_steps, length, walk, outs, chunks, count)
     return two_passes(run, constants, fold, name, partial, count), ()
@@ -178,6 +183,7 @@ class Closing(Op):
         super().__init__(f"{row.name}_total")
         self.row, self.inputs, self.differentiable = row, row.inputs, row.differentiable
         self.scaled = Pointwise(self.name, lambda *values: row(*values[:-1]) * values[-1], {}, inputs=(*row.inputs, "scale"))
+        self.each, self.total, self.mean = as_expression(row(*map(Symbol, self.inputs))), t.add(_TOTAL, _OTHER), t.div(_TOTAL, _COUNT)
 
     def gradient_of(self, position: int) -> Pointwise | None:
         return self.scaled.gradient_of(position)
@@ -191,12 +197,11 @@ class Closing(Op):
         inputs = tuple(
             writer.Input(name, each.dtype if isinstance(each, Layout) else dtypes.of_scalar_type(each), isinstance(each, Layout)) for name, each in zip(self.inputs, arguments)
         )
-        a, b, count = Symbol("a"), Symbol("b"), Symbol("n")
-        finish = t.div(a, count) if scale != 1 else a
+        finish = self.mean if scale != 1 else _TOTAL
         wide, narrow = dtypes.float64 if compute.is_floating_point else compute, compute.compute
-        fold = folds.Fold(as_expression(self.row(*map(Symbol, self.inputs))), t.add(a, b), finish, 0, compute, narrow, wide, compute)
+        fold = folds.Fold(self.each, self.total, finish, 0, compute, narrow, wide, compute)
         chunks = parts(n, out.device)
-        first = fold if chunks == 1 else folds.Fold(fold.each, fold.combine, a, 0, compute, narrow, wide, wide)
+        first = fold if chunks == 1 else folds.Fold(fold.each, fold.combine, _TOTAL, 0, compute, narrow, wide, wide)
         run = flat(self.name, out.device, first, inputs, n, chunks)
         constants = (n, -(-n // chunks), chunks, n)
         if chunks == 1:
@@ -221,7 +226,7 @@ def flat(name: str, device: Device, fold: folds.Fold, inputs: tuple[writer.Input
 def two_passes(run_first: Callable, constants: tuple, fold: folds.Fold, name: str, partial: Layout, count: int) -> Callable:
     """A launcher that computes partial totals, then their total."""
     outs, chunks = partial.shape
-    last = folds.Fold(Symbol("x"), fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
+    last = folds.Fold(_ELEMENT, fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
     run_last, constants_last = _rows(last, name, partial, [outs], [chunks], [chunks], [1], outs, 1, count)
 
     def launch(*arguments: object) -> None:
