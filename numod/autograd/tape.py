@@ -336,17 +336,15 @@ def before_write(target: Tensor) -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
-    state = waist.state
-    if target._inference and not state.inference:
+    if target._inference and not waist.state.inference:
         raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal tensor first.")
-    if not state.grad_enabled:
-        return
     base = target._base
+    if not (target._requires_grad or base is not None) or not waist.state.grad_enabled:
+        return
     if target._requires_grad and target._node is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
-    if base is not None:
-        if base._requires_grad and base._node is None:
-            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
+    if base is not None and base._requires_grad and base._node is None:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation. Write under numod.no_grad(), or to a clone().")
 
 
 class PartNode(Node):

@@ -96,15 +96,28 @@ def observed(op: Op, inputs: tuple, parameters: tuple) -> float | int:
 
 def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: tuple = ()) -> None:
     """Run `op` and write its results over `targets`, which may be among the inputs. Their versions grow by one."""
-    given = inputs
-    for target in targets:
-        before_write(target)
-    over = (0,) if len(targets) == 1 and inputs and inputs[0] is targets[0] else tuple([_position(target, inputs) for target in targets])
-    if _may_overlap(inputs, targets, over):
+    given, target, storage = inputs, targets[0], targets[0]._storage
+    wanted, own, apart, layouts = False, None, len(targets) == 1 and not storage.foreign, []
+    for k, each in enumerate(inputs):  # all that is asked of inputs in one turn: these lines run for every write
+        if isinstance(each, Tensor):
+            layouts.append(each._layout)
+            wanted = wanted or each._requires_grad or each._base is not None
+            if each is target and own is None:
+                own = k
+            elif each._storage is storage:
+                apart = False
+        else:
+            layouts.append(each.__class__)
+    for each in targets:
+        before_write(each)
+        wanted = wanted or each._requires_grad or each._base is not None
+    over = (own,)
+    if not apart:
+        over = tuple([_position(each, inputs) for each in targets])
         same = isinstance(op, (Pointwise, OverComplex))
         inputs = tuple([each if k in over else _apart(each, targets, same) for k, each in enumerate(inputs)])
-    layouts = [each._layout if isinstance(each, Tensor) else each.__class__ for each in inputs]
-    key = (parameters, over, *[target._layout for target in targets], *layouts)
+        layouts = [each._layout if isinstance(each, Tensor) else each.__class__ for each in inputs]
+    key = (parameters, over, target._layout, *layouts) if len(targets) == 1 else (parameters, over, *[each._layout for each in targets], *layouts)
     plan = op.plans.get(key)
     if plan is None:
         if (known := _known(op, given, parameters)) is not None:
@@ -117,13 +130,13 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         plan.run = _maker(plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in over]))(plan.launch, *plan.constants)
         op.remember(key, plan)
     node = None
-    if state.grad_enabled and op.differentiable and targets[0]._layout.dtype.differentiable and _is_wanted(inputs, targets):
-        node = make_node(op, inputs, layouts, parameters, targets[0])  # before the write, while the inputs still have their old history
+    if wanted and op.differentiable and target._layout.dtype.differentiable and state.grad_enabled and _is_wanted(inputs, targets):
+        node = make_node(op, inputs, layouts, parameters, target)  # before the write, while the inputs still have their old history
     plan.run(inputs, targets)
-    for target in targets:
-        (target._own or target._storage).version += 1
+    for each in targets:
+        (each._own or each._storage).version += 1
     if node is not None:
-        attach(node, targets[0])
+        attach(node, target)
     if listeners:
         _tell(op, inputs, parameters, targets, True)
 
@@ -143,17 +156,6 @@ def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:
             return True
     for each in targets:
         if each._requires_grad or (each._base is not None and (each.requires_grad or each._base.requires_grad)):
-            return True
-    return False
-
-
-def _may_overlap(inputs: tuple, targets: tuple[Tensor, ...], over: tuple) -> bool:
-    """Whether an input may share memory with a target, other than by being that target."""
-    if None in over or len(targets) > 1 or targets[0]._storage.foreign:
-        return True
-    (target,), (own,) = targets, over
-    for k, each in enumerate(inputs):
-        if k != own and isinstance(each, Tensor) and each._storage is target._storage:
             return True
     return False
 

@@ -65,7 +65,8 @@ def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
 
 def fill_(self: Tensor, value: Tensor | float) -> Tensor:
     """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
-    apply_into(t.fill, (dtypes.fitting(value, self.dtype),), (self,), (self.dtype, self.device, tuple(self.shape)))
+    own = self._layout
+    apply_into(t.fill, (dtypes.fitting(value, own.dtype),), (self,), (own.dtype, own.device, own.shape))
     return self
 
 

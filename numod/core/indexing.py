@@ -27,21 +27,26 @@ def getitem(self: Tensor, index: object) -> Tensor:
         return select(self, 0, index)
     if isinstance(index, Tensor) and index._layout.dtype is dtypes.int64 and index._layout.ndim and self._layout.ndim and index.device is self.device:
         return read(self, 0, check_bounds("index", index, self.shape[0], 0, negative=True))
-    items = index if index.__class__ is tuple else (index,)
-    view, tensors = _cut_out(self, items), None
+    view, tensors = _cut_out(self, index if index.__class__ is tuple else (index,)), None
     if view is None or view is self:
         view, tensors = _basic(self, index)
     if not tensors:
         return view
     result = _gathered(view, tensors)
-    return result if any(each.ndim for each in tensors.values()) else tell_copied(result, self)  # the latter where a program is recorded
+    return result if any([each.ndim for each in tensors.values()]) else tell_copied(result, self)  # the latter where a program is recorded
 
 
 def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
     """Fast path: the view that an index of ints, slices, None and one Ellipsis makes; None for other indices."""
-    used = sum([each.__class__ is int or each.__class__ is slice for each in items])
-    others = len(items) - used
-    if used > self._layout.ndim or (others and (others != sum([each is None or each is Ellipsis for each in items]) or sum([each is Ellipsis for each in items]) > 1)):
+    used = ellipses = 0
+    for each in items:
+        if each.__class__ is int or each.__class__ is slice:
+            used += 1
+        elif each is Ellipsis:
+            ellipses += 1
+        elif each is not None:
+            return None
+    if used > self._layout.ndim or ellipses > 1:
         return None
     result, dim = self, 0
     for each in items:
@@ -67,10 +72,11 @@ def setitem(self: Tensor, index: object, value: object) -> None:
         if not tensors:
             view.fill_(value)
             return
-        value = constant(t.fill, (dtypes.fitting(value, self.dtype),), (), self.dtype, self.device)
+        put(view, tensors, dtypes.fitting(value, self.dtype), accumulate=False)
+        return
     if not isinstance(value, Tensor):  # a float64 tensor keeps the precision of Python numbers
         value = as_tensor(value, dtype=dtypes.float64 if self.dtype is dtypes.float64 else None, device=self.device)
-    elif any(each.ndim for each in tensors.values()) and value.dtype is not self.dtype and not (value.numel() == 1 and _has_mask(index)):
+    elif value.dtype is not self.dtype and any(each.ndim for each in tensors.values()) and not (value.numel() == 1 and _has_mask(index)):
         raise RuntimeError(_mismatch(self, value))
     value = value if value.dtype is self.dtype else value.to(self.dtype)
     value = value if value.device is self.device else value.to(device=self.device)
@@ -111,6 +117,9 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     given = index if index.__class__ is tuple else (index,)
     if 0 < len(given) <= self.ndim and all([isinstance(each, Tensor) and each.ndim > 0 and each.dtype is dtypes.int64 and each.device is self.device for each in given]):
         return self, {dim: check_bounds("index", each, self.shape[dim], dim, negative=True) for dim, each in enumerate(given)}
+    if isinstance(index, Tensor) and index.dtype is dtypes.bool_ and 0 < index.ndim <= self.ndim and index.device is self.device:
+        view, places = _masked(self, 0, index)
+        return view, {0: places}
     items = list(index) if isinstance(index, tuple) or _is_list_of_indices(index) else [index]
     items = _numbers_apart([_as_index(each, self) for each in items])
     used = sum(map(_dimensions_used, items))
@@ -235,6 +244,9 @@ class Multi:
 
 def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[list[int], Tensor, int]:
     """(indexed dimensions, linear index over them, position of the index dimensions in the result)."""
+    if len(tensors) == 1:
+        ((dim, each),) = tensors.items()
+        return ([dim], each, dim) if isinstance(each, Tensor) else (list(range(dim, dim + each.ndim)), each.places, dim)
     parts, dims = [], []
     for dim, each in sorted(tensors.items()):
         covered = list(range(dim, dim + (each.ndim if isinstance(each, Multi) else 1)))
@@ -264,25 +276,33 @@ def _gathered(view: Tensor, tensors: dict) -> Tensor:
     return read(flatten(together, place, place + len(dims) - 1), place, linear)
 
 
-def put(view: Tensor, tensors: dict, value: Tensor, accumulate: bool) -> None:
+def put(view: Tensor, tensors: dict, value: Tensor | float, accumulate: bool) -> None:
     """Write (or add) `value` at the elements selected by index tensors."""
     dims, linear, place = _plan(view, tensors)
-    rest = [d for d in range(view.ndim) if d not in dims]
-    shape = [view.shape[d] for d in rest]
-    expected = (*shape[:place], *linear.shape, *shape[place:])
-    value = expand(_without_leading_ones(value, len(expected)), expected)
-    if place:
-        value = value.permute([*range(place, place + linear.ndim), *range(place), *range(place + linear.ndim, len(expected))])
-    value = value if linear.ndim == 1 else reshape(value, (linear.numel(), *shape))
+    shape, rows, order, front = _arrangement(view._layout, linear._layout, place, *dims)
+    if isinstance(value, Tensor):
+        value = value if value.shape == shape else expand(_without_leading_ones(value, len(shape)), shape)
+    else:
+        value = constant(t.fill, (value,), shape, view.dtype, view.device)
+    value = value.permute(order) if place else value
+    value, index = (value, linear) if linear.ndim == 1 else (reshape(value, rows), reshape(linear, -1))
     op = ix.index_add if accumulate else ix.index_copy
-    target = view.permute([*dims, *rest]) if dims != list(range(len(dims))) else view
-    index = linear if linear.ndim == 1 else reshape(linear, -1)
+    target = view.permute(front) if dims[-1] >= len(dims) else view
     if target._layout.dense:
         write(op, target if len(dims) == 1 else flatten(target, 0, len(dims) - 1), 0, index, value)
         return
     dense = flatten(contiguous(target.clone()), 0, len(dims) - 1)
     write(op, dense, 0, index, value)
     copy_(target, reshape(dense, target.shape))
+
+
+@resolved
+def _arrangement(own: Layout, index: Layout, place: int, *dims: int) -> tuple[tuple[int, ...], ...]:
+    """(shape of what is written where `index` selects from `dims`, the same with one dimension for the index, the order that has the index in front, that with `dims` in front)."""
+    rest = [d for d in range(own.ndim) if d not in dims]
+    sizes = [own.shape[d] for d in rest]
+    order = (*range(place, place + index.ndim), *range(place), *range(place + index.ndim, index.ndim + len(rest)))
+    return (*sizes[:place], *index.shape, *sizes[place:]), (index.size, *sizes), order, (*dims, *rest)
 
 
 def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:

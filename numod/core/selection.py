@@ -24,12 +24,13 @@ COPYING = "index_add index_copy index_fill scatter scatter_add"
 
 def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool = False, error: type = IndexError) -> Tensor:
     """`index`, dense, with negative indices counted from the front. Raises `error`, before any launch, if one is out of range; on a GPU once that is known."""
-    if index.dtype.kind not in "iu":
+    own = index._layout
+    if own.dtype.kind not in "iu":
         raise RuntimeError(f"{name}: Expected dtype int64 for index, got {index.dtype}; convert with .long()")
-    index = contiguous(index.to(dtypes.int64) if index.dtype is dtypes.int32 else index)
-    if not index.numel() or index.is_meta:
+    index = contiguous(index.to(dtypes.int64) if own.dtype is dtypes.int32 else index)
+    if not own.size or own.device.type == "meta":
         return index
-    if size and index.device.backend.FLAT:
+    if size and own.device.backend.FLAT:
         return bounded(index, -size if negative else 0, size, error, f"{name}: index {{}} is out of bounds for dimension {dim} with size {size}")
     found = observed(r.closing(t.bounds), (index, -size if negative else 0, size), (1,))
     if found >= 1 << 32:
@@ -213,9 +214,9 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 def _places_of(mask: Tensor) -> Tensor:
     """Flat indices of the true elements."""
-    flat = reshape(contiguous(mask), -1)
-    before = apply(scan.cumsum, (flat,), (0,)) if flat.device.backend.FLAT else flat.sum()
-    total = (before[-1] if before.ndim else before)._observe() if flat.numel() else 0
+    flat = mask if mask.ndim == 1 and mask._layout.dense else reshape(contiguous(mask), -1)
+    before = apply(scan.cumsum, (flat,), (0,)) if flat.device.backend.FLAT else None
+    total = 0 if not flat._layout.size else observed(r.sum, (flat,), ((0,), False, None)) if before is None else before[-1]._observe()
     return apply(ix.nonzero, (flat, before), (total,))
 
 

@@ -123,7 +123,10 @@ def tolist(self: Tensor) -> list | float | int | bool:
     later = _read_later(self, "tolist")
     if later is not None:
         return later
-    return self.detach().cpu().to(self.dtype.compute).numpy().tolist()
+    own = self._layout
+    if own.device.type != "cpu" or own.dtype.compute is not own.dtype:
+        return self.detach().cpu().to(own.dtype.compute).numpy().tolist()
+    return raw(self).view(own.dtype.numpy).tolist()
 
 
 def array(self: Tensor, dtype: object = None, copy: bool | None = None) -> np.ndarray:

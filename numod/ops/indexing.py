@@ -129,7 +129,7 @@ def nonzero_kernel(mask, before, out, n):
             out[uintp(before[uintp(i)] - 1)] = i
 
 
-def nonzero_run_kernel(mask, count, out, total):
+def nonzero_run_kernel(mask, out, total):
     """The same by one thread, which needs no more than the `total`. No branch depends on the mask, and what is written for a false element is written over."""
     found, i = int64(0), int64(0)
     while found < total:
@@ -249,7 +249,7 @@ def _of_members(g: object, index: object, bounds: object, mean: bool) -> object:
 
 
 class Nonzero(Op):
-    """Places of the true elements of a dense bool mask; parameter: how many there are. On a GPU `before` is their running count."""
+    """Places of the true elements of a dense bool mask; parameter: how many there are. On a GPU `before` is their running count, elsewhere None."""
 
     inputs, parameters, gradients, differentiable = ("mask", "before"), ("total",), {}, False
 
@@ -258,8 +258,8 @@ class Nonzero(Op):
         out = layout((parameters[0],), dtypes.int64, mask.device)
         if mask.size == 0:
             return Plan(out, lambda *_: None)
-        kernel, size, work = (nonzero_kernel, mask.size, mask.size) if mask.device.backend.FLAT else (nonzero_run_kernel, *parameters, 1)
-        return Plan(out, bind.launcher(mask.device, self.name, bind.source_of(kernel), "uint8[], int64[], int64[], int64", dtypes.float64, work), (size,))
+        kernel, counts, size, work = (nonzero_kernel, "int64[], ", mask.size, mask.size) if mask.device.backend.FLAT else (nonzero_run_kernel, "", *parameters, 1)
+        return Plan(out, bind.launcher(mask.device, self.name, bind.source_of(kernel), f"uint8[], {counts}int64[], int64", dtypes.float64, work), (size,))
 
 
 def columns(x: Layout, inner: int) -> int:
