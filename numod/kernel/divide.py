@@ -11,7 +11,7 @@ code to compile, and needs a second kernel for one thread.
 from __future__ import annotations
 
 import ast
-from copy import deepcopy
+import textwrap
 from functools import cache
 
 from ..device.division import MARK
@@ -19,44 +19,36 @@ from ..device.division import MARK
 
 @cache
 def divided(source: str) -> str:
-    """The text of the outlined loops and of the kernel, whose last argument is now the number of threads."""
-    *others, kernel = ast.parse(source).body
-    cut = _Cut({each.arg for each in kernel.args.args} | _names(kernel, ast.Store))
-    cut.visit(kernel)
-    kernel.args.args.append(ast.arg("threads"))
-    return "".join(f"{ast.unparse(ast.fix_missing_locations(each))}\n" for each in (*others, *cut.parts, kernel))
+    """The text of the outlined loops and of the kernel, whose last argument is now the number of threads. Lines are moved, not generated anew, which takes longer."""
+    lines, kernel = source.splitlines(), ast.parse(source).body[-1]
+    nodes = list(ast.walk(kernel))
+    names = [each for each in nodes if isinstance(each, ast.Name)]
+    sums = [each.target for each in nodes if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)]
+    variables = {each.arg for each in kernel.args.args} | {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    parts: list[str] = []
+    body, done = [], kernel.body[0].lineno - 1  # lines of the new kernel, and how many of the old one's they stand for
+    for loop in sorted((each for each in nodes if isinstance(each, ast.For)), key=lambda each: each.lineno):
+        if loop.lineno <= done or getattr(getattr(loop.iter, "func", None), "id", "") != "parallel_range":
+            continue
+        name = f"{MARK}_{len(parts)}"
+        given = _given(loop, *([each for each in found if loop.lineno <= each.lineno <= loop.end_lineno] for found in (names, sums)), variables)
+        turns = textwrap.dedent("\n".join(lines[loop.body[0].lineno - 1 : loop.end_lineno]))
+        head = f"def {name}({', '.join(['first_turn', 'last_turn', *given])}):\n    for {ast.unparse(loop.target)} in range(uint64(first_turn), uint64(last_turn)):\n"
+        parts.append(head + textwrap.indent(turns, " " * 8))
+        call = f"divide({name}, int64({ast.unparse(loop.iter.args[0])}), threads, ({', '.join(given)}{',' if len(given) == 1 else ''}))"
+        body += [*lines[done : loop.lineno - 1], " " * loop.col_offset + call]
+        done = loop.end_lineno
+    body += lines[done : kernel.end_lineno]
+    return "\n".join([*lines[: kernel.lineno - 1], *parts, f"def {kernel.name}({ast.unparse(kernel.args)}, threads):", *body, ""])
 
 
-class _Cut(ast.NodeTransformer):
-    """Replaces parallel loops by calls of `divide`. An outlined loop takes the kernel's variables that it reads and does not assign.
+def _given(loop: ast.For, names: list[ast.Name], sums: list[ast.Name], variables: set[str]) -> list[str]:
+    """The kernel's variables that a loop reads and does not assign. `names` and `sums`: its names, and those that it accumulates into.
 
     Loop counters are unsigned: wrap-around handling of possibly negative indices would keep the loop from being vectorised.
     """
-
-    def __init__(self, variables: set[str]) -> None:
-        self.variables, self.parts = variables, []
-
-    def visit_For(self, node: ast.For) -> ast.AST:
-        if not (isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "parallel_range"):
-            return self.generic_visit(node)
-        summed = {each.target.id for each in ast.walk(node) if isinstance(each, ast.AugAssign) and isinstance(each.target, ast.Name)} - _names(_Plain().visit(deepcopy(node)), ast.Store)
-        if summed:
-            raise ValueError(f"iterations of a parallel loop must be independent, but these accumulate into {', '.join(sorted(summed))}; let each write an element of its own, and sum those")
-        count, name = node.iter.args[0], f"{MARK}_{len(self.parts)}"
-        given = sorted((_names(ast.Module(node.body, []), ast.Load) & self.variables) - _names(node, ast.Store))
-        node.iter = ast.parse("range(uint64(first_turn), uint64(last_turn))", mode="eval").body
-        part = ast.parse(f"def {name}({', '.join(['first_turn', 'last_turn', *given])}): pass").body[0]
-        part.body = [node]
-        self.parts.append(part)
-        return ast.parse(f"divide({name}, int64({ast.unparse(count)}), threads, ({''.join(f'{each}, ' for each in given)}))").body[0]
-
-
-class _Plain(ast.NodeTransformer):
-    """Removes augmented assignments, so that what is left assigns only variables of the loop's own."""
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        return ast.Pass()
-
-
-def _names(tree: ast.AST, context: type) -> set[str]:
-    return {each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, context)}
+    summed = {each.id for each in sums} - {each.id for each in names if isinstance(each.ctx, ast.Store) and each not in sums}
+    if summed:
+        raise ValueError(f"iterations of a parallel loop must be independent, but these accumulate into {', '.join(sorted(summed))}; let each write an element of its own, and sum those")
+    stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    return sorted({each.id for each in names if isinstance(each.ctx, ast.Load) and each.lineno >= loop.body[0].lineno} & variables - stored)
