@@ -143,6 +143,10 @@ def _array(data: object) -> np.ndarray:
         if not others:
             raise ValueError("Overflow when unpacking long: an integer does not fit in 64 bits")
         raise RuntimeError(f"Could not infer dtype of {type(others[0]).__name__}; expected numbers, nested sequences of numbers, arrays or tensors")
+    if isinstance(data, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'; expected numbers, nested sequences of numbers, arrays or tensors")
+    if array.dtype.kind in "SU" and not isinstance(data, np.ndarray):  # NumPy would read the numbers in them
+        raise ValueError("too many dimensions 'str': there is text in the data; expected numbers, nested sequences of numbers, arrays or tensors")
     return array
 
 
@@ -276,7 +280,7 @@ def arange(*bounds: float, dtype: DType | None = None, device: Device | str | No
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+        raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}")
     kind = dtypes.given(dtype) or (dtypes.int64 if all(isinstance(each, (int, np.integer)) for each in (start, end, step)) else dtypes.get_default_dtype())
     if kind is dtypes.int64:  # PyTorch counts whole numbers for this dtype alone
         start, end, step = int(start), int(end), int(step)
@@ -291,7 +295,7 @@ def range(start: float = 0, end: float | None = None, step: float = 1, *, dtype:
     """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
     count = int((end - start) / step) + 1 if step else 0
     if count < 1:
-        raise RuntimeError("step must be nonzero" if step == 0 else "upper bound and lower bound inconsistent with step sign")
+        raise RuntimeError("step must be nonzero" if step == 0 else f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}")
     warnings.warn("numod.range is deprecated because its behavior is inconsistent with Python's range builtin. Instead, use numod.arange.", stacklevel=3)
     return constant(t.arange, (start, step), (count,), dtype, options.get("device"), options.get("requires_grad", False))
 

@@ -52,7 +52,7 @@ def _prepared(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, 
     if input.dtype.compute is not input.dtype:
         raise RuntimeError(f"Unsupported dtype {input.dtype.short}; convert first, for example with .float()")
     input = input if input.dtype.differentiable else to(input, dtypes.get_default_dtype())
-    dims, sizes = _dims(name, input, s, dim)
+    dims, sizes = _dims(input, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
     last = 2 * (input.shape[dims[-1]] - 1) if half else input.shape[dims[-1]]
@@ -65,7 +65,7 @@ def _prepared(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, 
     return _resized(input, dims, wanted), dims, _norm(norm), last
 
 
-def _dims(name: str, input: Tensor, s: Sizes, dim: Sizes) -> tuple[tuple[int, ...], tuple]:
+def _dims(input: Tensor, s: Sizes, dim: Sizes) -> tuple[tuple[int, ...], tuple]:
     """The dimensions, counted from the front, and the sizes asked for, None where there is none."""
     sizes = None if s is None else (s,) if isinstance(s, int) else tuple(s)
     if dim is None:
@@ -155,11 +155,11 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: DType | None = None, device: Devi
 
 def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:
     """Frequency 0 moved to the middle."""
-    dims = _dims("fftshift", input, None, dim)[0]
+    dims = _dims(input, None, dim)[0]
     return roll(input, [input.shape[d] // 2 for d in dims], dims)
 
 
 def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:
     """The inverse of fftshift."""
-    dims = _dims("ifftshift", input, None, dim)[0]
+    dims = _dims(input, None, dim)[0]
     return roll(input, [(input.shape[d] + 1) // 2 for d in dims], dims)

@@ -124,7 +124,7 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     items = _numbers_apart([_as_index(each, self) for each in items])
     used = sum(map(_dimensions_used, items))
     if used > self.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {self.ndim}")
+        raise IndexError(f"too many indices for tensor of dimension {self.ndim}: got {used}")
     if any(each is Ellipsis for each in items):
         where = next(k for k, each in enumerate(items) if each is Ellipsis)
         items[where + 1 :] = [each for each in items[where + 1 :] if each is not Ellipsis]  # further ones have no effect

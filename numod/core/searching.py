@@ -86,7 +86,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if input.dtype.kind not in "iu":
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.short}'; convert first, for example with .long()")
     if input.ndim != 1 or (input.numel() and input.min()._observe() < 0):
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+        raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs, got {f'{input.ndim} dimensions' if input.ndim != 1 else input.min()._observe()}")
     if weights is not None and weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     if not input.numel():

@@ -54,11 +54,6 @@ class Layout:
         self.overlapping = not self.packed and _overlapping(shape, strides)
         self.extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if self.size else 0
 
-    def with_(self, shape: tuple | None = None, strides: tuple | None = None, dtype: DType | None = None, device: Device | None = None) -> Layout:
-        """This layout with something replaced; a new shape or device without strides is dense."""
-        if shape is None and device is None and strides is None:
-            strides = self.strides
-        return layout(self.shape if shape is None else shape, dtype or self.dtype, device or self.device, strides)
 
 
 def _overlapping(shape: tuple, strides: tuple) -> bool:

@@ -149,7 +149,7 @@ class _Fusion:
         needs = [each for each in step.inputs if isinstance(each, Value)]
         makers = [group for group in self.open if any(each in group.made for each in needs)]
         form = tuple(layout.shape), dtype, layout.device
-        fitting = [g for g in (makers or self.open[-1:]) if (g.shape, g.dtype, g.device) == form and self._fits(g, step, needs)]
+        fitting = [g for g in (makers or self.open[-1:]) if (g.shape, g.dtype, g.device) == form and self._fits(g, needs)]
         group = fitting[-1] if fitting else None
         for other in list(self.open):
             if other is not group and self._touches(other, step):
@@ -165,7 +165,7 @@ class _Fusion:
         group.made.add(step.results[0])
         group.tensors.update(dict.fromkeys(each for each in needs if each not in group.made and each not in self.constants))
 
-    def _fits(self, group: _Group, step: Step, needs: list[Value]) -> bool:
+    def _fits(self, group: _Group, needs: list[Value]) -> bool:
         tensors = {*group.tensors, *(each for each in needs if each not in group.made)}
         return len(group.members) < MEMBERS and len(tensors) < TENSORS
 

@@ -149,12 +149,12 @@ class _Lowering:
             places = [(self.result.places[each], self.result.layouts[each]) if isinstance(each, Value) else None for each in step.inputs]
             over = tuple(places.index(pair) if (pair := (span, layout)) in places else None for span, layout in zip(targets, into))
             outputs = [span for span, position in zip(targets, over) if position is None]
-            self._run(step, lambda: step.op.prepare_into(tuple(layouts), step.parameters, into, over), spans, outputs, targets, layouts)
+            self._run(step, lambda: step.op.prepare_into(tuple(layouts), step.parameters, into, over), spans, outputs, targets)
         else:
             for value in step.results:
                 self._make(value)
             targets = [self.result.places[each] for each in step.results]
-            self._run(step, lambda: step.op.prepare(tuple(layouts), step.parameters), spans, targets, targets, layouts)
+            self._run(step, lambda: step.op.prepare(tuple(layouts), step.parameters), spans, targets, targets)
         return None
 
     def _make(self, value: Value) -> None:
@@ -175,7 +175,7 @@ class _Lowering:
             kinds = [*layouts, *[float if isinstance(each, float) else int for each in values]]
             written = [spans[k + position] for k in range(0, len(members), size) for position in step.op.positions]
             plan = lambda layouts=layouts, kinds=kinds: step.op.prepare_into(kinds, (len(layouts) // size,), tuple(layouts), ())  # noqa: E731
-            self._run(step, plan, spans, [], written, kinds, values)
+            self._run(step, plan, spans, [], written, values)
 
     def _drawn(self, inputs: tuple) -> list:
         """A step's parameters, with seed and offset of a random op replaced by those of its draw."""
@@ -189,7 +189,7 @@ class _Lowering:
                 numbers[k - 1], numbers[k] = (_number(inputs[j], self.draws[id(each)], n) for n, j in enumerate((k - 1, k)))
         return [each for each in numbers if not isinstance(each, Value) and each is not None]
 
-    def _run(self, step: Step, prepare: Callable, spans: list, outputs: list, targets: list, layouts: list, numbers: list | None = None) -> None:
+    def _run(self, step: Step, prepare: Callable, spans: list, outputs: list, targets: list, numbers: list | None = None) -> None:
         """Run the plan's launch with spans and record the kernels it calls; a launch that needs arrays becomes a host call."""
         numbers = self._drawn(step.inputs) if numbers is None else numbers
         reads, writes = tuple(each.buffer for each in spans), tuple(each.buffer for each in targets)

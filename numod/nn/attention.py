@@ -53,7 +53,7 @@ class MultiheadAttention(Module):
         self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
         self.head_dim = embed_dim // num_heads
         if self.head_dim * num_heads != embed_dim:
-            raise AssertionError("embed_dim must be divisible by num_heads")
+            raise AssertionError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
         make = lambda *shape: Parameter(empty(shape, device=device, dtype=dtype))  # noqa: E731
         same = self._qkv_same_embed_dim
         for name, shape in (("q_proj_weight", (embed_dim, embed_dim)), ("k_proj_weight", (embed_dim, self.kdim)), ("v_proj_weight", (embed_dim, self.vdim))):

@@ -36,10 +36,9 @@ class _Convolution(Module):
         super().__init__()
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
-        if in_channels % groups:
-            raise ValueError("in_channels must be divisible by groups")
-        if out_channels % groups:
-            raise ValueError("out_channels must be divisible by groups")
+        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if channels % groups:
+                raise ValueError(f"{name} must be divisible by groups, got {channels} and {groups}")
         if isinstance(padding, str) and padding not in ("same", "valid"):
             raise ValueError(f"Invalid padding string {padding!r}, should be one of ('same', 'valid')")
         if padding == "same" and any(each != 1 for each in per_dimension(stride, self.ndim)):
@@ -191,7 +190,7 @@ class _LazyConvolution(LazyModuleMixin):
             raise RuntimeError(f"Expected {self.ndim + 1}D (unbatched) or {self.ndim + 2}D (batched) input to {type(self).__name__}, but got input of size: {input.shape}")
         self.in_channels = input.shape[-self.ndim - 1]
         if self.in_channels % self.groups:
-            raise ValueError("in_channels must be divisible by groups")
+            raise ValueError(f"in_channels must be divisible by groups, got {self.in_channels} and {self.groups}")
         if self.has_uninitialized_params():
             self.weight.materialize(self._weight_shape())
             if self.bias is not None:

@@ -37,13 +37,13 @@ def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, bloc
 def gradients(g: object, x: object, index: object, source: object, out: object, dim: int, reduce: str) -> tuple:
     """Of a product: what multiplies each factor, zeros counted rather than divided by. Of an extreme: shared evenly between equal ones."""
     if reduce == "prod":
-        return g * x.new_ones(x.shape).scatter_reduce(dim, index, source, "prod"), g.gather(dim, index) * _other_factors(x, index, source, out, dim)
+        return g * x.new_ones(x.shape).scatter_reduce(dim, index, source, "prod"), g.gather(dim, index) * _other_factors(x, index, source, dim)
     from_x, from_source = (x == out).to(g.dtype), (source == out.gather(dim, index)).to(g.dtype)
     share = g / from_x.scatter_add(dim, index, from_source)
     return share * from_x, share.gather(dim, index) * from_source
 
 
-def _other_factors(x: object, index: object, source: object, out: object, dim: int) -> object:
+def _other_factors(x: object, index: object, source: object, dim: int) -> object:
     """For each source element the product of x and the other elements that go where it goes."""
     zero = source == 0
     count = x.new_zeros(x.shape).scatter_add(dim, index, zero.to(x.dtype)).gather(dim, index)

@@ -62,7 +62,7 @@ def test_truncation_towards_zero():
 
 
 @pytest.mark.parametrize("data, exception, message", [
-    ([[1, 2], [3]], ValueError, "expected sequence"), ("text", (TypeError, ValueError), "str|type"), ([1, "a"], (TypeError, ValueError), "str|type"),
+    ([[1, 2], [3]], ValueError, "expected sequence"), ("text", TypeError, "invalid data type 'str'"), ([1, "a"], ValueError, "too many dimensions 'str'"),
     (None, RuntimeError, "NoneType"), ([1, None], RuntimeError, "NoneType"), ([2**70], (RuntimeError, ValueError), "(?i)overflow"),
     (object(), RuntimeError, "object"), (np.array(["a"]), TypeError, "numpy"),
     (np.zeros(2, np.clongdouble), TypeError, "longdouble|complex256"), ({}, RuntimeError, "dict"),
@@ -70,6 +70,11 @@ def test_truncation_towards_zero():
 def test_bad_data(data, exception, message):
     with pytest.raises(exception, match=message):
         numod.tensor(data)
+
+
+def test_text_is_refused_where_a_dtype_is_given():
+    with pytest.raises(ValueError, match="there is text in the data"):
+        numod.tensor(["1"], dtype=numod.float32)
 
 
 def test_values_that_do_not_fit():

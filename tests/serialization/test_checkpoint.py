@@ -321,7 +321,7 @@ def test_nested_too_deeply(tmp_path, name):
 def test_two_dtypes_on_one_storage(tmp_path):
     tensor = numod.zeros(2)
     other = tensor.detach()
-    other._layout = tensor._layout.with_(dtype=numod.int32)
+    other._layout = numod.zeros(2, dtype=numod.int32)._layout
     with pytest.raises(RuntimeError, match="one storage as numod.float32 and as numod.int32"):
         numod.save([tensor, other], tmp_path / "a.pt")
     assert not os.listdir(tmp_path)

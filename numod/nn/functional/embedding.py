@@ -160,5 +160,5 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     elif num_classes == -1:
         num_classes = tensor.max()._observe() + 1
     elif (tensor.max() >= num_classes)._observe():
-        raise RuntimeError("Class values must be smaller than num_classes.")
+        raise RuntimeError(f"Class values must be smaller than num_classes. The largest is {tensor.max()._observe()}, num_classes is {num_classes}.")
     return tensor.new_zeros((*tensor.shape, num_classes)).scatter_(-1, tensor.unsqueeze(-1), 1)

@@ -57,10 +57,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_i = self.T_0 * self.T_mult**n
 
 
-def _momentum_of(group: dict[str, Any]) -> float:
-    return group["betas"][0] if "betas" in group else group["momentum"]
-
-
 def _set_momentum(group: dict[str, Any], value: float) -> None:
     if "betas" in group:
         group["betas"] = (value, *group["betas"][1:])
