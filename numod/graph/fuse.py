@@ -6,6 +6,7 @@ single row (`kernel.emit`).
 
 from __future__ import annotations
 
+from collections.abc import Container, Hashable
 from dataclasses import dataclass, field, replace
 
 from .. import dtypes
@@ -20,11 +21,13 @@ from ..ops.op import Op, Plan
 from ..ops.pointwise import Pointwise, plan_loop
 from ..ops.reduction import Reduction
 from .effects import Boundary, Effects, copied, draws, leaving, pure, used
+from .roll import stretches
 from .trace import Check, Program, Step, Value
 
 _ROUNDED = Formula("rounded_product", "rounded_product(x, y)", {})
 PAIRS = 20  # the number of array pairs (one of them written to) that LLVM checks for overlap at run time
 LARGE = 1 << 12  # elements from which a single row is fused with a reduction or a product
+ITERATION = 1 << 10  # maximum number of steps of an iteration
 MEMBERS, TENSORS = 32, 12  # maximum rows of a group: longer loops compile slowly, and LLVM does not vectorise loops over many arrays
 
 
@@ -89,8 +92,36 @@ class _Group:
 
 
 def fuse(program: Program) -> Program:
-    """The program with chains of pointwise steps fused."""
-    return _Fusion(program).result()
+    """The program with chains of pointwise steps fused.
+
+    Where steps repeat (a recurrence over time, say), groups that end with each iteration are tried too: those that end when they are full
+    end at another step in each, so that no two are alike, and all of them would be compiled.
+    """
+    fused = _Fusion(program).result()
+    ends = _ends(program)
+    return min((fused, _Fusion(program, ends).result()), key=_loops) if ends else fused
+
+
+def _ends(program: Program) -> set[int]:
+    """The positions where iterations end, in repetitions with too many pointwise steps for one group."""
+    found: set[int] = set()
+    keys = [_form(step, program.layouts) for step in program.steps]
+    for first, period, turns in stretches(keys, ITERATION):
+        size = sum(isinstance(getattr(step, "op", None), Pointwise) for step in program.steps[first : first + period])
+        if size * turns > MEMBERS:
+            found.update(range(first, first + (turns + 1) * period, period * max(1, MEMBERS // 2 // size)))
+    return found
+
+
+def _form(step: Step | Check, layouts: dict[Value, Layout]) -> Hashable:
+    """What two steps have in common if they are the same step of two iterations."""
+    return (step.op, step.in_place, *(layouts.get(each, type(each)) for each in (*step.inputs, *step.results))) if isinstance(step, Step) else id(step)
+
+
+def _loops(program: Program) -> int:
+    """The number of different loops."""
+    ops = [step.op for step in program.steps if isinstance(step, Step) and isinstance(step.op, Fused)]
+    return len({(op.rows, op.inputs, op.layouts) for op in ops})
 
 
 def makes_product(step: Step | Check, layouts: dict[Value, Layout]) -> bool:
@@ -99,8 +130,8 @@ def makes_product(step: Step | Check, layouts: dict[Value, Layout]) -> bool:
 
 
 class _Fusion:
-    def __init__(self, program: Program) -> None:
-        self.program, self.effects = program, Effects(program)
+    def __init__(self, program: Program, ends: Container[int] = ()) -> None:
+        self.program, self.effects, self.ends = program, Effects(program), ends
         self.layouts = program.layouts
         self.constants = _constants(program, self.effects)
         self.uses: dict[Value, list[int]] = {}
@@ -115,7 +146,10 @@ class _Fusion:
 
     def result(self) -> Program:
         """Put every step into a group or between groups."""
-        for step in self.program.steps:
+        for position, step in enumerate(self.program.steps):
+            if position in self.ends:
+                for group in list(self.open):
+                    self._close(group)
             found = self._dtype(step)
             if found is not None:
                 self._add(step, found)

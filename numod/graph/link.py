@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..kernel import bind, build, writer
 from .lower import Buffer, Call, Integer, Number, Span, Test
-from .roll import stretches
+from .roll import key_of_call, stretches
 
 ARENA, WATCH, END, FIRST = 0, 1, 2, 3  # layout of the table: address of the local memory, start and end of the watched words, first entry
 _HEAD = f"""\
@@ -61,7 +61,7 @@ class _Linker:
     def build(self, calls: Sequence[Call | Test], name: str) -> Linked:
         """Generate the text and compile it."""
         lines, tests = [], 0
-        for first, period, turns in stretches(calls):
+        for first, period, turns in stretches([*map(key_of_call, calls)]):
             each = calls[first]
             if turns > 1:
                 lines += self._loop([calls[first + turn * period : first + (turn + 1) * period] for turn in range(turns)])

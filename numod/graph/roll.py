@@ -20,28 +20,41 @@ class Stretch(NamedTuple):
     turns: int
 
 
-def stretches(calls: Sequence[Call | Test]) -> list[Stretch]:
-    """The calls as loops and single calls, in order. At each position the loop that saves most is chosen."""
+def stretches(keys: Sequence[Hashable], limit: int = PERIOD) -> list[Stretch]:
+    """The items with these keys as loops of at most `limit` items and single items, in order. At each position the loop that saves most is chosen."""
     numbers: dict[Hashable, int] = {}
-    keys = [numbers.setdefault(_key(each), len(numbers)) for each in calls]
-    found, first = [], 0
-    while first < len(keys):
-        best = max((Stretch(first, period, _turns(keys, first, period)) for period in range(1, PERIOD + 1)), key=lambda each: (each.turns - 1) * each.period)
-        if best.turns < TURNS or (best.turns - 1) * best.period < SPARED:
-            best = Stretch(first, 1, 1)
+    items = [numbers.setdefault(each, len(numbers)) for each in keys]
+    following, found, first = _following(items), [], 0
+    while first < len(items):
+        best, other = Stretch(first, 1, 1), following[first]
+        while other is not None and other - first <= limit:  # a loop's first item comes again where its second iteration begins
+            turns = _turns(items, first, other - first)
+            if turns >= TURNS and (turns - 1) * (other - first) >= max(SPARED, (best.turns - 1) * best.period + 1):
+                best = Stretch(first, other - first, turns)
+            other = following[other]
         found.append(best)
         first += best.period * best.turns
     return found
 
 
-def _turns(keys: list[int], first: int, period: int) -> int:
-    turns, unit = 1, keys[first : first + period]
-    while keys[first + turns * period : first + (turns + 1) * period] == unit:
+def _following(items: list[int]) -> list[int | None]:
+    """For each position the next one with an equal item."""
+    last: dict[int, int] = {}
+    found: list[int | None] = [None] * len(items)
+    for position in reversed(range(len(items))):
+        found[position] = last.get(items[position])
+        last[items[position]] = position
+    return found
+
+
+def _turns(items: list[int], first: int, period: int) -> int:
+    turns, unit = 1, items[first : first + period]
+    while items[first + turns * period : first + (turns + 1) * period] == unit:
         turns += 1
     return turns
 
 
-def _key(call: Call | Test) -> Hashable:
+def key_of_call(call: Call | Test) -> Hashable:
     """What two calls must have in common to be iterations of one loop: the kernel, and all arguments except integers and memory locations."""
     if isinstance(call, Test) or call.kernel is None:
         return id(call)

@@ -13,7 +13,7 @@ from ..device.storage import address
 from ..kernel import build
 from .link import ARENA, FIRST, link
 from .lower import Buffer, Call, Integer, Lowered, Number, Span, Test
-from .roll import stretches
+from .roll import key_of_call, stretches
 
 LINKED_WORK = 1 << 20  # maximum work (in elements of simple work) for linking calls into one serial function
 LINKED_CALLS = 400
@@ -123,7 +123,7 @@ def _linkable(calls: Sequence) -> bool:
     kernels = [each.kernel for each in calls if isinstance(each, Call)]
     if not kernels or not all(each is not None and each.device.type == "cpu" for each in kernels):
         return False
-    return len(kernels) <= LINKED_CALLS or sum(each.period for each in stretches(calls)) <= LINKED_CALLS
+    return len(kernels) <= LINKED_CALLS or sum(each.period for each in stretches([*map(key_of_call, calls)])) <= LINKED_CALLS
 
 
 def _small(calls: Sequence) -> bool:

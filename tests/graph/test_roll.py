@@ -33,6 +33,26 @@ def test_the_steps_of_a_cell_are_a_loop(dynamic: bool) -> None:
     assert "for turn in range(12):" in source and source.count("    gru_cell_") == 1
 
 
+def test_groups_end_with_the_iterations() -> None:
+    """A group that is full would end at another step of each iteration, so that every one would have loops of its own."""
+    decay, x = numod.rand(4), numod.randn(40, 2, 4)
+
+    def scan(x: numod.Tensor) -> numod.Tensor:
+        top = total = weight = numod.zeros(2, 4)
+        found = []
+        for each in x:
+            peak = numod.maximum(top, each)
+            old, new = numod.exp(top - peak), numod.exp(each - peak)
+            total, weight, top = old * total + new * each, old * weight + new, peak - decay
+            found.append(total / weight)
+        return numod.stack(found)
+
+    compiled = numod.compile(scan)
+    assert numod.allclose(compiled(x), scan(x), rtol=1e-6)
+    section = section_of(compiled)
+    assert len({call.kernel.source for call in section.calls}) < 12 and "for turn in range(3" in section.kernel.source
+
+
 def test_layers_with_weights_of_their_own_are_turns_too() -> None:
     model = nn.Sequential(*[nn.Sequential(nn.Linear(5, 5), nn.Tanh()) for _ in range(9)])
     optimizer = numod.optim.SGD(model.parameters(), lr=0.1)
@@ -53,16 +73,8 @@ def test_layers_with_weights_of_their_own_are_turns_too() -> None:
 
 
 def test_what_is_found() -> None:
-    calls = [_Fake(letter) for letter in "xabababababyccccccccz"]
-    assert [each for each in stretches(calls) if each.turns > 1] == [Stretch(1, 2, 5), Stretch(12, 1, 8)]
-    assert sum(each.period * each.turns for each in stretches(calls)) == len(calls)
-    assert all(each.turns == 1 for each in stretches(calls[:5])) and stretches([]) == []
-
-
-class _Fake:
-    """A call as `stretches` sees it."""
-
-    arguments = ()
-
-    def __init__(self, letter: str) -> None:
-        self.kernel = type("Kernel", (), {"source": letter, "signature": "", "real": None, "fastmath": frozenset()})
+    keys = "xabababababyccccccccz"
+    assert [each for each in stretches(keys) if each.turns > 1] == [Stretch(1, 2, 5), Stretch(12, 1, 8)]
+    assert sum(each.period * each.turns for each in stretches(keys)) == len(keys)
+    assert all(each.turns == 1 for each in stretches(keys[:5])) and stretches("") == []
+    assert stretches("abcabcabcabc", limit=2) == [Stretch(k, 1, 1) for k in range(12)]
