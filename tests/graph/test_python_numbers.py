@@ -1,0 +1,139 @@
+"""Numbers that a compiled function counts on in Python: they are kept, but nothing that it computes may depend on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from pairs import compile, equal
+
+import numod
+from numod import nn
+from numod.nn import functional as F
+
+
+COUNT = 0
+
+
+class Slotted:
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+def slot(held: Slotted) -> None:
+    held.count += 1
+
+
+def globally() -> None:
+    global COUNT
+    COUNT += 1
+
+
+class Counting(nn.Module):
+    """Numbers in all places that are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls, self.mean, self.average, self.slotted, self.counts = 0, 0.0, None, Slotted(), Counter()
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        y = x.sum()
+        self.calls += 1
+        self.mean = self.mean + (y.item() - self.mean) / self.calls
+        self.average = 0.9 * self.average + 0.1 * y.item() if self.average is not None else y.item()
+        self.last = self.slotted.count - 2 * self.calls
+        self.counts["seen"] += len(x)
+        slot(self.slotted)
+        globally()
+        return x * 2
+
+    def seen(self) -> list:
+        return [self.calls, self.mean, self.average, self.last, self.slotted.count, dict(self.counts), COUNT, type(self.calls), type(self.mean)]
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_numbers_that_are_counted_on_are_kept(linked: bool) -> None:
+    def run(wrap: Callable) -> list:
+        global COUNT
+        COUNT, module, found = 0, Counting(), []
+        compiled = wrap(module.forward)
+        for k in range(7):
+            if k == 5:
+                module.calls, module.mean = 40, 2.5
+            found.append([compiled(numod.arange(3.0) * k), *module.seen()])
+        return found, compiled
+
+    expected, _ = run(lambda function: function)
+    found, compiled = run(lambda function: numod.compile(function, options={"linked": linked}))
+    assert equal(expected, found) and compiled.recorded <= 2
+
+
+def test_numbers_in_a_dictionary_that_is_returned() -> None:
+    seen, totals = {}, []
+
+    def function(x: numod.Tensor) -> dict:
+        seen["total"] = x.sum().item()
+        seen["calls"] = seen.get("calls", 0) + 1
+        return seen
+
+    compiled = compile(function)
+    for k in range(7):
+        totals.append(dict(compiled(numod.ones(2) * k)))
+        assert seen == totals[-1] == {"total": 2 * k, "calls": k + 1}
+    assert compiled.recorded <= 2
+
+
+def test_counts_after_a_call_that_raises_are_those_of_eager() -> None:
+    count = {"calls": 0}
+
+    def function(x: numod.Tensor, fails: bool) -> numod.Tensor:
+        count["calls"] += 1
+        if fails:
+            raise ValueError("half-way")
+        count["calls"] += 1
+        return x * 2
+
+    compiled = compile(function)
+    for k, fails in enumerate([False] * 4 + [True, False]):
+        try:
+            compiled(numod.ones(2), fails)
+        except ValueError:
+            assert fails
+        assert count["calls"] == 2 * (k + 1) - (k >= 4)
+
+
+def test_lists_that_numbers_are_appended_to_are_refused() -> None:
+    seen = []
+    compiled = compile(lambda x: seen.append(x.sum().item()))
+    with pytest.raises(RuntimeError, match=r"len\(seen\) was 1, is 2"):
+        for k in range(3):
+            compiled(numod.ones(2) * k)
+    assert seen == [0, 2]
+
+
+@pytest.mark.parametrize("use", [
+    lambda count, x: x if count % 2 else -x, lambda count, x: x * count, lambda count, x: x + numod.tensor(count), lambda count, x: F.dropout(x, 1 / (2 + count)),
+    lambda count, x: x[: int(count > 2)], lambda count, x: numod.full((2,), float(count)),
+])
+def test_a_count_that_matters_is_refused_at_its_line(use: Callable) -> None:
+    def function(x: numod.Tensor) -> numod.Tensor:
+        count["calls"] += 1
+        return use(count["calls"], x)
+
+    count, compiled = {"calls": 0}, compile(function)
+    with pytest.raises(RuntimeError, match=r"compile: calls changes whenever the function runs, and test_python_numbers.py:\d+ depends on its value"):
+        for _ in range(4):
+            compiled(numod.ones(2))
+    assert count == {"calls": 3}
+
+
+def test_what_is_not_a_number_is_one_value() -> None:
+    compiled = compile(lambda x, scale: x * scale)
+    for _ in range(4):
+        assert np.isnan(compiled(numod.ones(1), float("nan")).numpy()).all()
+        assert compiled(numod.ones(1), np.float32(2)).item() == 2
+    assert compiled.recorded == 2

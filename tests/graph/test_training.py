@@ -1,0 +1,275 @@
+"""What training does around a compiled step: hooks, averages of weights, checkpoints, rates that are tensors, loss scales, replaced memory, schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pairs import batch, compile, equal, net
+
+import numod
+from numod import nn
+from numod.nn import functional as F
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_hooks_that_keep_activations_and_gradients(after: bool) -> None:
+    def run(wrap: Callable) -> list:
+        model, seen = net(), {}
+        optimizer = numod.optim.SGD(model.parameters(), lr=0.1)
+        model[1].register_forward_hook(lambda module, x, out: seen.update(hidden=out))
+        model[0].weight.register_hook(lambda gradient: seen.update(gradient=gradient * 2))
+        if after:
+            model[2].weight.register_post_accumulate_grad_hook(lambda leaf: seen.update(norm=leaf.grad.norm()))
+
+        def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y) + seen.get("hidden", x).square().mean() * 0
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        step = wrap(step)
+        return [[step(*batch(k)), *[each.detach().clone() for each in (*seen.values(), *model.parameters())]] for k in range(5)]
+
+    assert equal(run(lambda step: step), run(compile))
+
+
+def test_hooks_of_leaves_that_change_or_come_and_go() -> None:
+    def run(wrap: Callable) -> list:
+        model, scale, found = net(), [1.0], []
+        model[0].weight.register_hook(lambda gradient: gradient * scale[0])
+
+        def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            model.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+
+        step, handles = wrap(step), []
+        for k in range(8):
+            scale[0] = 1.0 + (k > 2)
+            if k == 4:
+                handles.append(model[2].weight.register_hook(lambda gradient: gradient * 3))
+            if k == 6:
+                handles[0].remove()
+            step(*batch(k))
+            found.append([each.grad.clone() for each in model.parameters()])
+        return found
+
+    assert equal(run(lambda step: step), run(compile))
+
+
+def test_optimizers_that_run_in_hooks() -> None:
+    def run(wrap: Callable) -> list:
+        model, found = net(), []
+        optimizers = {each: numod.optim.SGD([each], lr=0.1, momentum=0.9) for each in model.parameters()}
+
+        def hook(leaf: numod.Tensor) -> None:
+            optimizers[leaf].step()
+            optimizers[leaf].zero_grad()
+
+        for each in model.parameters():
+            each.register_post_accumulate_grad_hook(hook)
+
+        def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            return loss.detach()
+
+        step = wrap(step)
+        for k in range(5):
+            found.append([step(*batch(k)), *[each.detach().clone() for each in model.parameters()]])
+        return found
+
+    assert equal(run(lambda step: step), run(compile))
+
+
+@pytest.mark.parametrize("average", [None, "ema", "swa"])
+def test_averages_of_weights(average: str | None) -> None:
+    make = {None: None, "ema": numod.optim.swa_utils.get_ema_multi_avg_fn(0.9), "swa": numod.optim.swa_utils.get_swa_multi_avg_fn()}[average]
+
+    def run(wrap: Callable) -> list:
+        model = net()
+        mean, optimizer = numod.optim.swa_utils.AveragedModel(model, multi_avg_fn=make), numod.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            mean.update_parameters(model)
+
+        step = wrap(step)
+        return [[step(*batch(k)), *[each.detach().clone() for each in mean.parameters()]] for k in range(6)]
+
+    assert equal(run(lambda step: step), run(compile))
+
+
+def test_gradients_of_a_checkpoint_inside_are_wanted_outside() -> None:
+    def function(x: numod.Tensor, weight: numod.Tensor) -> numod.Tensor:
+        return numod.utils.checkpoint.checkpoint(lambda each: numod.nn.functional.dropout((each * weight).tanh(), 0.5), x, use_reentrant=False).sum()
+
+    found = []
+    for each in (function, compile(function)):
+        weight = numod.arange(4.0).requires_grad_()
+        for k in range(3):
+            numod.manual_seed(k)
+            each(numod.ones(4), weight).backward()
+        found.append(weight.grad)
+    assert equal(*found)
+
+
+def test_gradients_of_each_example_are_recorded() -> None:
+    function = compile(lambda p, x: numod.func.vmap(numod.func.grad(lambda p, x: (x * p).pow(2).sum()), (None, 0))(p, x))
+    for k in range(3):
+        p, x = numod.full((2,), float(k)), numod.arange(6.0).reshape(3, 2)
+        assert equal(function(p, x), 2 * p * x * x)
+
+
+def _taken(group: dict, rate: numod.Tensor) -> None:
+    group["lr"] = rate
+
+
+def _made(group: dict, rate: numod.Tensor) -> None:
+    group["lr"] = rate * 2
+
+
+def _written(group: dict, rate: numod.Tensor) -> None:
+    group["lr"].mul_(0.5)
+
+
+@pytest.mark.parametrize(("change", "refusal"), [(_taken, None), (_made, "a setting of an optimizer's param_groups changes"), (_written, "a rate or metric that the function computes")])
+def test_rates_that_are_tensors_are_those_of_the_moment(change: Callable, refusal: str | None) -> None:
+    rates = numod.tensor([0.1, 0.2])
+
+    def run(wrap: Callable) -> list:
+        weight, found = nn.Parameter(numod.ones(2)), []
+        optimizer = numod.optim.SGD([weight], lr=rates[0].clone())
+
+        def step(rate: numod.Tensor) -> None:
+            weight.grad = numod.ones(2)
+            change(optimizer.param_groups[0], rate)
+            optimizer.step()
+
+        step = wrap(step)
+        for k in range(6):
+            step(rates[k // 3])
+            found.append(weight.tolist())
+        return found
+
+    if refusal is None:
+        assert run(compile) == run(lambda step: step)
+    else:
+        with pytest.raises(RuntimeError, match=refusal):
+            run(compile)
+
+
+def test_a_step_with_infinite_gradients_is_left_out_and_the_scale_goes_down() -> None:
+    def run(wrap: Callable) -> list:
+        weight, scaler, found = nn.Parameter(numod.ones(2)), numod.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3), []
+        optimizer = numod.optim.SGD([weight], lr=0.1, momentum=0.9)
+
+        def step(x: numod.Tensor) -> None:
+            optimizer.zero_grad()
+            scaler.scale((weight * x).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        step = wrap(step)
+        for k in range(9):
+            step(numod.full((2,), float("inf") if k in (4, 6) else 1.0 + k))
+            found.append([weight.tolist(), weight.grad.tolist(), scaler.get_scale()])
+        return found
+
+    assert run(compile) == run(lambda step: step)
+
+
+def _clipped(p: numod.Tensor, x: numod.Tensor) -> None:
+    p.data = p.data.clamp(-0.5, 0.5)
+
+
+def _grown(p: numod.Tensor, x: numod.Tensor) -> None:
+    p.data = numod.cat([p.data, x[:1]])
+
+
+def _shared(p: numod.Tensor, x: numod.Tensor) -> None:
+    p.data = x
+
+
+@pytest.mark.parametrize("change", [_clipped, _grown, _shared])
+@pytest.mark.parametrize("drop", ["before", "after"])
+@pytest.mark.filterwarnings("ignore:compile")
+def test_memory_that_is_replaced(change: Callable, drop: str) -> None:
+    def run(wrap: Callable) -> list:
+        weight, found = nn.Parameter(numod.ones(2)), []
+        optimizer, kept = numod.optim.SGD([weight], lr=0.1), weight.detach()
+
+        def step(x: numod.Tensor) -> numod.Tensor:
+            if drop == "before":
+                optimizer.zero_grad()
+            loss = weight.square().sum() * x[0]
+            loss.backward()
+            optimizer.step()
+            if drop == "after":
+                optimizer.zero_grad()
+            change(weight, x)
+            return loss.detach()
+
+        step = wrap(step)
+        for k in range(6):
+            x = numod.full((2,), 1.0 + k)
+            found.append([step(x), weight.detach().clone(), kept.clone(), weight.grad])
+            x.add_(1)
+            found.append(weight.detach().clone())
+        return found
+
+    assert equal(run(compile), run(lambda step: step))
+
+
+SCHEDULES = {
+    "steps": lambda all, optimizer: all.StepLR(optimizer, 2, 0.5), "cycle": lambda all, optimizer: all.OneCycleLR(optimizer, 0.9, 40),
+    "lambda": lambda all, optimizer: all.LambdaLR(optimizer, lambda epoch: 0.9**epoch),
+    "sequence": lambda all, optimizer: all.SequentialLR(optimizer, [all.LinearLR(optimizer, 0.1, total_iters=3), all.ExponentialLR(optimizer, 0.9)], [3]),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("order", ["after", "twice"])
+def test_schedules_step_in_their_place(schedule: str, linked: bool, order: str) -> None:
+    def run(wrap: Callable) -> tuple:
+        weight, found = nn.Parameter(numod.ones(2)), []
+        optimizer = numod.optim.SGD([weight], lr=0.5, momentum=0.9)
+        rates = SCHEDULES[schedule](numod.optim.lr_scheduler, optimizer)
+
+        def step(x: numod.Tensor, mask: numod.Tensor) -> None:
+            for _ in range(1 + (order == "twice")):
+                optimizer.zero_grad()
+                (weight.square().sum() * x[mask].sum()).backward()  # how many are chosen is checked at every run
+                optimizer.step()
+                rates.step()
+
+        step = wrap(step)
+        for k in range(8):
+            step(numod.arange(3.0) / 9, numod.tensor([True, k == 5, False]))
+            found.append([weight.tolist(), optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["momentum"], rates.get_last_lr(), rates.last_epoch])
+        return found, step
+
+    expected, _ = run(lambda step: step)
+    found, compiled = run(lambda step: numod.compile(step, options={"linked": linked}))
+    assert equal(found, expected) and compiled.recorded <= 3 and compiled.explain().count("action(") >= 1 + (order == "twice")
+
+
+def test_what_a_function_reads_of_a_schedule_is_refused_not_kept() -> None:
+    weight = nn.Parameter(numod.ones(2))
+    optimizer = numod.optim.SGD([weight], lr=0.5)
+    schedule = numod.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+
+    def step(x: numod.Tensor) -> float:
+        weight.grad = x
+        optimizer.step()
+        schedule.step()
+        return schedule.get_last_lr()[0]
+
+    compiled = compile(step)
+    with pytest.raises(RuntimeError, match=r"schedule.* changes in step, test_training.py:\d+, whenever it runs"):
+        for k in range(4):
+            assert compiled(numod.ones(2)) == 0.5 ** (k + 2)
