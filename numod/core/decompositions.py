@@ -8,6 +8,7 @@ from .. import dtypes
 from ..errors import LinAlgError
 from ..ops import factorization as op, factorization_gradients  # noqa: F401  gives the ops their gradients
 from ..ops.pointwise import broadcast_shapes
+from ..ops.substitution import solve_triangular
 from . import return_types
 from .creation import arange, eye, full, zeros
 from .elementwise import contiguous
@@ -78,8 +79,7 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """(Q, R): Q orthonormal columns, R upper triangular; `mode` "reduced", "complete", or "r" for R alone."""
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
-    q, r = op.qr.apply((expect_matrix("qr", A),), (mode,))
-    return return_types.linalg_qr((A.new_zeros(0) if mode == "r" else q, r))
+    return return_types.linalg_qr(op.qr.apply((expect_matrix("qr", A),), (mode,)))
 
 
 def geqrf(input: Tensor) -> return_types.geqrf:
@@ -110,15 +110,16 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 
 
 def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
-    """The product of reflections times x, (..., rows, n)."""
-    rows, columns = A.shape[-2:]
-    directions = tril(A, -1) + eye(rows, columns, dtype=A.dtype, device=A.device)
-    order = range(tau.shape[-1])
-    for k in order if transposed else reversed(order):
-        v = directions[..., k : k + 1]
-        scale = tau[..., k : k + 1]
-        x = x - unsqueeze(scale.conj() if transposed else scale, -1) * matmul(v, matmul(v.mH, x))
-    return x
+    """The product of reflections times x, (..., rows, n): x - V T V^H x with (1 + D S) T = D = diag(tau), where S is V^H V above its diagonal.
+
+    Joffrain and others, Accumulating Householder transformations, revisited, 2006.
+    """
+    rows, count = A.shape[-2], tau.shape[-1]
+    v, scale = tril(A[..., :count], -1) + eye(rows, count, dtype=A.dtype, device=A.device), unsqueeze(tau, -1)
+    part = matmul(v.mH, x)
+    inner = expand(scale * matmul(v.mH, v), (*part.shape[:-2], count, count))  # whose triangle alone is read
+    solved = solve_triangular.apply((contiguous(inner.mH if transposed else inner), contiguous(part if transposed else scale * part)), (not transposed, True))
+    return x - matmul(v, scale.conj() * solved if transposed else solved)
 
 
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> return_types.linalg_svd:
@@ -206,14 +207,19 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> return_types.lu_unpack:
     """(P, L, U) from `lu_factor`; what is not requested is empty."""
-    if LU_pivots.dtype is not dtypes.int32:
+    empty = LU_data.new_zeros(0)
+    exchanged = _permutation(row_order(LU_data, LU_pivots), LU_data) if unpack_pivots else empty
+    return return_types.lu_unpack((exchanged, *(_triangles(LU_data) if unpack_data else (empty, empty))))
+
+
+def row_order(LU: Tensor, pivots: Tensor) -> Tensor:
+    """Which row of A came to stand in each place of its factors, (..., M)."""
+    if pivots.dtype is not dtypes.int32:
         raise RuntimeError(
             "numod.lu_unpack: LU_pivots is expected to be a contiguous tensor of numod.int32 dtype.\n"
             "Note: this function is intended to be used with the output produced by numod.linalg.lu_factor"
         )
-    empty = LU_data.new_zeros(0)
-    exchanged = _permutation(op.order.apply((contiguous(LU_pivots),), (LU_data.shape[-2],)), LU_data) if unpack_pivots else empty
-    return return_types.lu_unpack((exchanged, *(_triangles(LU_data) if unpack_data else (empty, empty))))
+    return op.order.apply((contiguous(pivots),), (LU.shape[-2],))
 
 
 def _triangles(packed: Tensor) -> tuple[Tensor, Tensor]:

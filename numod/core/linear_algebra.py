@@ -12,11 +12,13 @@ from ..ops.pointwise import broadcast_shapes
 from . import reductions, return_types
 from .contractions import chain_matmul, cross as vector_product
 from .creation import arange, eye
-from .decompositions import attempt, expect_matrix, expect_square, lu_unpack, svdvals
+from .decompositions import attempt, expect_matrix, expect_square, row_order, svdvals
 from .elementwise import contiguous, where
-from .norms import matrix_rank, tolerances
+from .norms import tolerances
 from .products import matmul
+from .selection import gather
 from .shapes import diagonal as any_diagonal, expand, movedim, reshape, squeeze, unsqueeze
+from .sorting import sort
 from .tensor import Tensor
 
 BOTH = "inverse=inv det logdet slogdet=old_slogdet pinverse matrix_power matrix_exp cholesky_solve cholesky_inverse triangular_solve"
@@ -129,10 +131,16 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     """X with A X = B (X A = B where not `left`), or with A^H, from `lu_factor` of A."""
     if not left:
         return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
-    order = lu_unpack(LU, pivots, unpack_data=False).P
+    order = unsqueeze(row_order(LU, pivots), -1)
     if adjoint:
-        return matmul(order, solve_triangular(LU.mH, solve_triangular(LU.mH, B, upper=False), upper=True, unitriangular=True))
-    return solve_triangular(LU, solve_triangular(LU, matmul(order.mT, B), upper=False, unitriangular=True), upper=True)
+        return _rows(solve_triangular(LU.mH, solve_triangular(LU.mH, B, upper=False), upper=True, unitriangular=True), sort(order, -2).indices)
+    return solve_triangular(LU, solve_triangular(LU, _rows(B, order), upper=False, unitriangular=True), upper=True)
+
+
+def _rows(x: Tensor, order: Tensor) -> Tensor:
+    """Rows of matrices x (..., N, K) in the order (..., N, 1); batches broadcast."""
+    batch = broadcast_shapes("linalg.lu_solve", [x.shape[:-2], order.shape[:-2]])
+    return gather(expand(x, (*batch, *x.shape[-2:])), -2, expand(order, (*batch, *x.shape[-2:])))
 
 
 def old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
@@ -141,14 +149,18 @@ def old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> return_types.linalg_lstsq:
-    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, by the pseudoinverse; what the driver does not compute is empty."""
+    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, the shortest solution where there are several; what the driver does not compute is empty."""
     driver = driver or "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}")
     a, vectors = expect_matrix("lstsq", A), _are_vectors(A, B)
     b = unsqueeze(B, -1) if vectors else B
-    rcond = max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps if rcond is None else rcond
-    solution, rank, empty = matmul(pinv(a, rtol=rcond), b), matrix_rank(a, rtol=rcond), A.new_zeros(0, dtype=A.dtype.real)
+    if b.ndim < 2 or b.shape[-2] != a.shape[-2]:
+        raise RuntimeError(f"linalg.lstsq: A and B should have the same number of rows, but their shapes are {tuple(A.shape)} and {tuple(B.shape)}")
+    rcond = max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps if rcond is None else float(rcond)
+    batch = broadcast_shapes("linalg.lstsq", [a.shape[:-2], b.shape[:-2]])
+    a, b = (contiguous(expand(each, (*batch, *each.shape[-2:]))) for each in (a, b))
+    (solution, rank), empty = op.lstsq.apply((a, b), (rcond,)), A.new_zeros(0, dtype=A.dtype.real)
     rest = matmul(a, solution) - b
     tall = a.shape[-2] > a.shape[-1] and driver != "gelsy" and (driver == "gels" or bool((rank == a.shape[-1]).all()._observe()))
     residuals = reductions.sum(t.square(abs(rest)), -2) if tall else empty

@@ -11,11 +11,12 @@ from ..device import blas, device
 from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..errors import LinAlgError, OutOfMemoryError
+from . import elimination
 from .op import Op, Plan
 from .substitution import solve_triangular
 
 _KINDS = {  # results that hold counts and indices, and those that are real, or complex, whatever the matrix
-    **{name: lambda dtype: dtypes.int32 for name in ("lu.pivots", "lu.info", "ldl.pivots", "ldl.info")}, "lu.order": lambda dtype: dtypes.int64, "order.order": lambda dtype: dtypes.int64,
+    **{name: lambda dtype: dtypes.int32 for name in ("lu.pivots", "lu.info", "ldl.pivots", "ldl.info")}, **{name: lambda dtype: dtypes.int64 for name in ("lu.order", "order.order", "lstsq.rank")},
     **{name: DType.to_real for name in ("eigh.values", "slogdet.logabsdet", "svd.s", "svdvals.svdvals", "eigvalsh.eigvalsh")},
     "eig.values": DType.to_complex, "eig.vectors": DType.to_complex,
 }  # fmt: skip
@@ -88,6 +89,11 @@ def _least(shape: tuple) -> int:
     return min(shape[-2:])
 
 
+def _rows_of_r(shape: tuple, mode: str) -> int:
+    """Rows of R."""
+    return shape[-2] if mode == "complete" else _least(shape)
+
+
 def _substituted(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
     """X with a X = b, by the kernel of `solve_triangular`."""
     kind = dtypes.from_numpy(b.dtype)
@@ -97,38 +103,22 @@ def _substituted(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.nd
     return x
 
 
-def _lu(a: np.ndarray, pivoted: bool) -> tuple:
-    """(L and U in one matrix, pivots counted from 1, position of the first zero on U's diagonal or 0, order of rows) by Gaussian elimination."""
-    lu, (m, n) = np.array(a), a.shape[-2:]
-    pivots, info = np.zeros((*a.shape[:-2], min(m, n)), np.int32), np.zeros(a.shape[:-2], np.int32)
-    for place in np.ndindex(*a.shape[:-2]):
-        x = lu[place]
-        for k in range(min(m, n)):
-            p = k + int(np.argmax(np.abs(x[k:, k].real) + np.abs(x[k:, k].imag))) if pivoted else k
-            pivots[(*place, k)] = p + 1
-            x[[k, p]] = x[[p, k]]
-            if x[k, k] == 0:
-                info[place] = info[place] or k + 1
-            else:
-                x[k + 1 :, k] /= x[k, k]
-                x[k + 1 :, k + 1 :] -= np.outer(x[k + 1 :, k], x[k, k + 1 :])
-    return lu, pivots, info, _order(pivots, m)
-
-
 def _order(pivots: np.ndarray, rows: int) -> np.ndarray:
     """The permutation of rows that the successive row exchanges make. Raises RuntimeError for exchanges with rows that there are not."""
     if pivots.size and not 1 <= pivots.min() <= pivots.max() <= rows:
         raise RuntimeError(f"pivots must be between 1 and LU.size(-2) = {rows} inclusive. Did you properly pass the result of lu_factor?")
-    order = np.broadcast_to(np.arange(rows), (*pivots.shape[:-1], rows)).copy()
+    order = np.empty((*pivots.shape[:-1], rows), np.int64)
     for place in np.ndindex(*pivots.shape[:-1]):
-        for k, other in enumerate(pivots[place] - 1):
-            order[place][[k, other]] = order[place][[other, k]]
+        found = list(range(rows))
+        for k, other in enumerate(pivots[place].tolist()):
+            found[k], found[other - 1] = found[other - 1], found[k]
+        order[place] = found
     return order
 
 
 def _zero_pivot(a: np.ndarray) -> int:
     """Which diagonal element of U is zero, counted from 1."""
-    return int(_lu(a, True)[2]) or a.shape[-1]
+    return int(elimination.lu(a, True)[2]) or a.shape[-1]
 
 
 def _minor(a: np.ndarray) -> int:
@@ -150,11 +140,32 @@ def _eig(a: np.ndarray) -> tuple:
 
 def _pinv(a: np.ndarray, atol: float, rtol: float, hermitian: bool) -> np.ndarray:
     """The pseudoinverse, from the singular values that exceed the tolerances."""
+    return _pinv_and_rank(a, atol, rtol, hermitian)[0]
+
+
+def _pinv_and_rank(a: np.ndarray, atol: float, rtol: float, hermitian: bool) -> tuple:
     if a.size == 0:
-        return np.zeros_like(a.swapaxes(-1, -2))
+        return np.zeros_like(a.swapaxes(-1, -2)), np.zeros(a.shape[:-2], np.int64)
     u, s, vh = np.linalg.svd(a, full_matrices=False, hermitian=hermitian)
     kept = s > np.maximum(atol, rtol * s.max(-1, keepdims=True))
-    return (vh.conj().swapaxes(-1, -2) * np.divide(1, s, out=np.zeros_like(s), where=kept)[..., None, :]) @ u.conj().swapaxes(-1, -2)
+    inverse = (_adjoint(vh) * np.divide(1, s, out=np.zeros_like(s), where=kept)[..., None, :]) @ _adjoint(u)
+    return inverse, kept.sum(-1)
+
+
+def _adjoint(a: np.ndarray) -> np.ndarray:
+    return a.conj().swapaxes(-1, -2)
+
+
+def _lstsq(a: np.ndarray, b: np.ndarray, rtol: float) -> tuple:
+    """(X, rank): by QR where the norms of R and of its inverse show that no singular value is below the tolerance, else by the pseudoinverse."""
+    tall, least = a.shape[-2] >= a.shape[-1], _least(a.shape)
+    q, r = (None, np.linalg.qr(np.concatenate([a, b], -1), "r")) if tall else np.linalg.qr(_adjoint(a))  # beside R stands Q^H b
+    r, beside = r[..., :least, :least], r[..., :least, least:]
+    inverse = _substituted(r, np.broadcast_to(np.eye(least, dtype=a.dtype), r.shape), True, False)
+    if (np.linalg.norm(r, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1)) * rtol < 1).all():
+        return _substituted(r, beside, True, False) if tall else q @ (_adjoint(inverse) @ b), np.full(a.shape[:-2], least)
+    inverse, rank = _pinv_and_rank(a, 0.0, rtol, False)
+    return inverse @ b, rank
 
 
 def _geqrf(a: np.ndarray) -> tuple:
@@ -244,7 +255,7 @@ def _inv_or_infinite(a: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.inv(a)
     except np.linalg.LinAlgError:
-        packed, _, _, order = _lu(a, True)
+        packed, _, _, order = elimination.lu(a, True)
         rows = (order[..., None, :] == np.arange(a.shape[-1])[:, None]).swapaxes(-1, -2).astype(a.dtype)
         return _substituted(packed, _substituted(packed, rows, False, True), True, False)
 
@@ -262,8 +273,8 @@ cholesky = Factorization("cholesky", "a", "", "", np.linalg.cholesky, lambda a: 
 ))  # fmt: skip
 slogdet = Factorization("slogdet", "a", "sign logabsdet", "", np.linalg.slogdet, lambda a: (a[:-2], a[:-2]))
 det = Factorization("det", "a", "", "", np.linalg.det, lambda a: a[:-2])
-qr = Factorization("qr", "a", "q r", "mode", lambda a, mode: np.linalg.qr(a, "complete" if mode == "complete" else "reduced"),
-                   lambda a, mode: ((*a[:-1], n := a[-2] if mode == "complete" else _least(a)), (*a[:-2], n, a[-1])))
+qr = Factorization("qr", "a", "q r", "mode", lambda a, mode: (np.empty(0), np.linalg.qr(a, "r")) if mode == "r" else np.linalg.qr(a, mode),
+                   lambda a, mode: ((0,) if mode == "r" else (*a[:-1], _rows_of_r(a, mode)), (*a[:-2], _rows_of_r(a, mode), a[-1])))
 geqrf = Factorization("geqrf", "a", "a tau", "", _geqrf, lambda a: (a, (*a[:-2], _least(a))))
 svd = Factorization("svd", "a", "u s vh", "full", lambda a, full: np.linalg.svd(a, full_matrices=full),
                     lambda a, full: ((*a[:-1], a[-2] if full else _least(a)), (*a[:-2], _least(a)), (*a[:-2], a[-1] if full else _least(a), a[-1])),
@@ -274,7 +285,8 @@ eigh = Factorization("eigh", "a", "values vectors", "lower", lambda a, lower: np
 eigvalsh = Factorization("eigvalsh", "a", "", "lower", lambda a, lower: np.linalg.eigvalsh(a, "L" if lower else "U"), lambda a, lower: a[:-1], _converging("eigenvalues"))
 eig = Factorization("eig", "a", "values vectors", "", _eig, lambda a: (a[:-1], a), _converging("eigenvalues"))
 pinv = Factorization("pinv", "a", "", "atol rtol hermitian", _pinv, lambda a, *_: (*a[:-2], a[-1], a[-2]), _converging("singular values"))
-lu = Factorization("lu", "a", "lu pivots info order", "pivoted", _lu, lambda a, pivoted: (a, (*a[:-2], _least(a)), a[:-2], a[:-1]))
+lstsq = Factorization("lstsq", "a b", "solution rank", "rtol", _lstsq, lambda a, b, rtol: ((*a[:-2], a[-1], b[-1]), a[:-2]), _converging("singular values"))
+lu = Factorization("lu", "a", "lu pivots info order", "pivoted", elimination.lu, lambda a, pivoted: (a, (*a[:-2], _least(a)), a[:-2], a[:-1]))
 ldl = Factorization("ldl", "a", "ld pivots info", "", _ldl, lambda a: (a, a[:-1], a[:-2]))
 ldl_solve = Factorization("ldl_solve", "ld pivots b", "", "", _ldl_solve, lambda ld, pivots, b: b)
 order = Factorization("order", "pivots", "", "rows", _order, lambda pivots, rows: (*pivots[:-1], rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .factorization import cholesky, det, eig, eigh, eigvalsh, inv, inv_or_infinite, lu, pinv, qr, slogdet, solve, svd, svdvals
+from .factorization import cholesky, det, eig, eigh, eigvalsh, inv, inv_or_infinite, lstsq, lu, pinv, qr, slogdet, solve, svd, svdvals
 from .join import cat
 from .substitution import solve_triangular
 
@@ -148,6 +148,14 @@ def _pinv_gradient(g: object, a: object, out: object) -> object:
     return left @ out @ out.mH + out.mH @ out @ right - out.mH @ g @ out.mH
 
 
+def _lstsq_gradient(grads: list, a: object, b: object, rtol: float) -> tuple:
+    """The solution is the pseudoinverse times b."""
+    if grads[0] is None:
+        return None, None
+    inverse = pinv.apply((a,), (0.0, rtol, False))
+    return _pinv_gradient(grads[0] @ b.mH, a, inverse), inverse.mH @ grads[0]
+
+
 def _lu_gradient(grads: list, lu: object, order: object) -> object:
     """Of the square part by triangles, of the columns or rows beside it by solving with them; then the rows go back to where they were."""
     if grads[0] is None:
@@ -176,4 +184,5 @@ def _beside(first: object, second: object, dim: int) -> object:
 for _op, _gradient in ((inv, _inv_gradient), (inv_or_infinite, _inv_gradient), (cholesky, _cholesky_gradient), (det, _det_gradient), (slogdet, _slogdet_gradient),
                        (qr, _qr_gradient), (svd, _svd_gradient), (svdvals, _svdvals_gradient), (eigh, _eigh_gradient), (eigvalsh, _eigvalsh_gradient), (eig, _eig_gradient), (pinv, _pinv_gradient), (lu, _lu_gradient)):
     _op.gradients = {"a": _gradient}
-solve.gradients, solve_triangular.gradients = {("a", "b"): _solve_gradient}, {("a", "b"): _triangular_gradient}
+for _op, _gradient in ((solve, _solve_gradient), (solve_triangular, _triangular_gradient), (lstsq, _lstsq_gradient)):
+    _op.gradients = {("a", "b"): _gradient}

@@ -173,3 +173,27 @@ def test_functions_of_any_dtype() -> None:
 def test_types_of_errors(function, dtype, error) -> None:
     with pytest.raises(error):
         function(numod.eye(2).to(dtype))
+
+
+@pytest.mark.parametrize("a", [TALL, TALL.T, SQUARE, TALL[:, [0, 0]], np.zeros((2, 3, 3)), 1e-7 * TALL, TALL * [1, 1e-17]], ids=["tall", "wide", "square", "deficient", "zero", "tiny", "small column"])
+def test_least_squares(a: np.ndarray) -> None:
+    b = RNG.standard_normal((*a.shape[:-1], 2))
+    solution, _, rank, _ = linalg.lstsq(numod.tensor(a), numod.tensor(b))
+    np.testing.assert_allclose(solution.numpy(), np.linalg.pinv(a, rcond=max(a.shape[-2:]) * 2**-52) @ b, rtol=1e-9, atol=1e-9)
+    assert (rank.numpy() == np.linalg.matrix_rank(a)).all()
+
+
+@pytest.mark.parametrize("a", [TALL, TALL.T, SQUARE])
+def test_gradients_of_least_squares(a: np.ndarray) -> None:
+    inputs = given(a), given(RNG.standard_normal((*a.shape[:-1], 2)))
+    for check in (gradcheck, gradgradcheck):
+        assert check(lambda a, b: linalg.lstsq(a, b).solution, inputs)
+
+
+def test_reflections_may_be_left_out() -> None:
+    a, tau = numod.geqrf(numod.tensor(TALL))
+    v = np.array([1.0, *a[1:, 0].tolist()])
+    one = np.eye(4) - tau[0].item() * np.outer(v, v)
+    x = RNG.standard_normal((4, 3))
+    for transpose, q in ((False, one), (True, one.T)):
+        np.testing.assert_allclose(numod.ormqr(a, numod.stack([tau[0], 0 * tau[1]]), numod.tensor(x), transpose=transpose).numpy(), q @ x, atol=1e-12)
