@@ -16,7 +16,7 @@ import math
 import re
 import textwrap
 import threading
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -42,6 +42,12 @@ def launcher(
     if _unbuilt.log is not None:
         return Unbuilt(device, name, source, signature, real, work, fastmath, team)
     return _launcher(device, name, source, signature, real, work, fastmath, team)
+
+
+def signature(*arrays: object, numbers: int = 0, others: Sequence[str] = ()) -> str:
+    """The types of a kernel's arguments: flat arrays of what is named, is a NumPy dtype or has a `storage`; then so many integers; then others."""
+    names = [each if isinstance(each, str) else getattr(each, "storage", each).name for each in arrays]
+    return ", ".join([*[f"{name}[]" for name in names], *["int64"] * numbers, *others])
 
 
 def _launcher(device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset, team: tuple[int, int] | None) -> Callable:

@@ -76,10 +76,11 @@ class _Blocked(Op):
         scale, causal, dropped = parameters
         needed = tuple((workers * each, storage) for each in parts(block, *panels))
         numbers = (prod(lead), *lead[1:], length, count, depth, width, *steps, masked, int(causal), block, *panels[0], *(panels[1] if mask_at > 3 else ()), workers)
-        arrays = [storage.name] * (len(inputs) + len(results) - 1 + len(needed))
-        arrays[mask_at] = dtypes.bool_.storage.name
-        signature = ", ".join([*(f"{each}[]" for each in arrays), *["int64"] * (2 + len(numbers)), "float64", "float64"])
-        run = bind.launcher(query.device, self.name, _source(kernel, storage.itemsize, dropped > 0.0), signature, query.dtype, prod(lead) * length * count * (width + depth) // 4, build.FAST_REDUCTION)
+        arrays = [storage] * (len(inputs) + len(results) - 1 + len(needed))
+        arrays[mask_at] = dtypes.bool_
+        signature = bind.signature(*arrays, numbers=2 + len(numbers), others=["float64", "float64"])
+        source, work = _source(kernel, storage.itemsize, dropped > 0.0), prod(lead) * length * count * (width + depth) // 4
+        run = bind.launcher(query.device, self.name, source, signature, query.dtype, work, build.FAST_REDUCTION)
         nothing = [query.device.empty(0, each) for each in (dtypes.bool_.storage, storage)]
         scratch, tail = query.device.backend.scratch, (float(scale), float(dropped))
 

@@ -77,7 +77,7 @@ class ByteProduct(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         if a.device.type != "cpu" or out.size * a.shape[1] <= _SMALL:
-            signature = f"{a.storage.name}[], int8[], int32[]" + ", int64" * len(sizes)
+            signature = bind.signature(a, "int8", "int32", numbers=len(sizes))
             return Plan(out, bind.launcher(a.device, "plain_bytes", bind.source_of(plain_product), signature, dtypes.float32, out.size * a.shape[1] // 4), sizes)
         return Plan(out, _tiled(a, out, sizes))
 
@@ -92,7 +92,7 @@ def _tiled(a: Layout, out: Layout, sizes: tuple) -> object:
     source = bind.source_of(tiled_product)
     for word, number in words.items():
         source = re.sub(rf"\b{word}\b", str(number), source)
-    signature = f"{a.storage.name}[], int8[], int32[], uint32[], uint32[], int32[], int32[]" + ", int64" * (len(sizes) + 1)
+    signature = bind.signature(a, "int8", "int32", "uint32", "uint32", "int32", "int32", numbers=len(sizes) + 1)
     run = bind.launcher(a.device, "bytes", source, signature, dtypes.float32, rows * columns * inner // 16)
     groups, held, word, number = -(-inner // group), -(-rows // registers.rows) * registers.rows, np.dtype("uint32"), np.dtype("int32")
     scratch = a.device.backend.scratch

@@ -34,7 +34,7 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
     parts = max(1, min(-(-_BUSY // block.tiles(tile, groups, rows, columns)), most))
     inner = -(-inner // parts)
     constants = (parts * groups, rows, columns, inner, *numbers)
-    signature = ", ".join([f"{number}[]"] * 3 + ["int64"] * len(constants))
+    signature = bind.signature(*[number] * 3, numbers=len(constants))
     source = block.source(getattr(block, name)(dict(zip(GEOMETRY, numbers))), tile, number)
     team = block.tiles(tile, parts * groups, rows, columns), tile.threads
     run = bind.launcher(out.device, f"{name}_blocks", source, signature, out.dtype, parts * groups * rows * columns * inner // 4, team=team)

@@ -45,9 +45,9 @@ def launcher(
 
     Kernels whose sums are the tiles' need no more than FAST_POINTWISE: those with an end, and those that share their helpers, which are then compiled once.
     """
-    kinds = [*[f"{each}[]" for each in arrays], *["int64"] * (numbers + len(GEOMETRY)), *(finish.types() if finish else [])]
+    signature = bind.signature(*arrays, numbers=numbers + len(GEOMETRY), others=finish.types() if finish else ())
     source = finish.joined(_source(kernel, constants)) if finish else unfinished(_source(kernel, constants))
-    return bind.launcher(out.device, f"{name}_{kernel.__name__}", source, ", ".join(kinds), out.dtype, work, fastmath)
+    return bind.launcher(out.device, f"{name}_{kernel.__name__}", source, signature, out.dtype, work, fastmath)
 
 
 @cache

@@ -102,8 +102,7 @@ class Ctc(Op):
         x, targets, *_ = arguments
         (steps, batch, classes), longest = x.shape, targets.shape[1]
         results = layout((batch,), x.dtype, x.device), layout((batch, steps, 2 * longest + 1), x.dtype, x.device)
-        real = f"{x.storage.name}[]"
-        signature = f"{real}, int64[], int64[], int64[], {real}, {real}, int64, int64, int64, int64, int64"
+        signature = bind.signature(x, *["int64"] * 3, x, x, numbers=5)
         launch = bind.launcher(x.device, self.name, bind.source_of(ctc_kernel), signature, x.dtype, 32 * batch * steps * longest)
         return Plan(results, launch, (steps, batch, classes, longest, parameters[0]))
 
@@ -117,8 +116,7 @@ class CtcGradient(Op):
         _, x, targets, *_ = arguments
         (steps, batch, classes), longest = x.shape, targets.shape[1]
         out, (blank, forgiving) = layout(x.shape, x.dtype, x.device), parameters
-        real = f"{x.storage.name}[]"
-        signature = f"{real}, {real}, int64[], int64[], int64[], {real}, {real}, {real}, {real}, int64, int64, int64, int64, int64, int64"
+        signature = bind.signature(x, x, *["int64"] * 3, *[x] * 4, numbers=6)
         run = bind.launcher(x.device, self.name, bind.source_of(ctc_gradient_kernel), signature, x.dtype, 32 * batch * steps * longest)
         empty, size, storage = x.device.empty, 2 * batch * (2 * longest + 1), x.storage
 

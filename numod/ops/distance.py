@@ -89,7 +89,7 @@ class CdistGradient(Op):
 def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, run: int = 1) -> Plan:
     if out.size == 0:
         return Plan(out, lambda *_: None)
-    signature = f"{out.storage.name}[], " * (len(given) + 1) + "int64, int64, int64, int64, int64, float64"
+    signature = bind.signature(*[out] * (len(given) + 1), numbers=5, others=["float64"])
     p = -1.0 if p == inf else float(p)
     if p in (-1.0, 0.0, 1.0, 2.0):  # each has a loop of its own, which LLVM can vectorise
         source = source.replace("):\n", f"):\n    p = float64({p})\n", 1)

@@ -170,24 +170,24 @@ def narrow(x: Layout, dim: int) -> bool:
 def _launch(name: str, x: Layout, dim: int, least: bool) -> Callable:
     sizes, steps, n, step = _seen(x, dim)
     (outer, inner), (outer_step, inner_step) = ([1] * (2 - len(sizes)) + sizes, [0] * (2 - len(steps)) + steps)
-    work, array, flat = x.size if outer * inner > 1 else 1, f"{x.storage.name}[]", x.device.backend.FLAT
+    work, flat = x.size if outer * inner > 1 else 1, x.device.backend.FLAT
 
-    def launcher(kernel: Callable, scratch: str, numbers: int, work: int) -> Callable:
-        signature = ", ".join([f"{array}, {array}, int64[]", *([scratch] if scratch else []), *["int64"] * numbers])
+    def launcher(kernel: Callable, scratch: tuple, numbers: int, work: int) -> Callable:
+        signature = bind.signature(x, x, "int64", *scratch, numbers=numbers)
         return bind.launcher(x.device, name, turned(kernel, least), signature, x.dtype, work)
 
     if step == 1 and teams.sharing(x, n):
         return _by_teams(x, name, least, (outer, inner, outer_step, inner_step, n))
     if step == 1 and not flat and n >= extremes.lanes(x.storage.itemsize):
         chunks = min(_CHUNKS, n // _CHUNK) if outer * inner < _CHUNKS and n >= 2 * _CHUNK else 1
-        run = launcher(rows_kernel, f"{array}, int64[]", 6, x.size)
+        run = launcher(rows_kernel, (x, "int64"), 6, x.size)
         return _in_chunks(x, run, outer * inner * chunks, (outer, inner, outer_step, inner_step, n, chunks))
     if inner_step == 1 and not flat and inner >= extremes.least_columns(x.storage.itemsize) and n < 1 << 31:
         places = np.dtype(np.int64 if x.storage.itemsize == 8 else np.int32)
-        run = launcher(columns_kernel, f"{places.name}[]", 7, x.size)
+        run = launcher(columns_kernel, (places,), 7, x.size)
         numbers, empty = (outer, inner, outer_step, n, step, -(-inner // _TILE), _LINES), x.device.empty
         return lambda x_data, values, indices: run(x_data, values, indices, empty(outer * inner, places), *numbers)
-    run, numbers = launcher(lines_kernel, "", 7, work), (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _LINES))
+    run, numbers = launcher(lines_kernel, (), 7, work), (outer, inner, outer_step, inner_step, n, step, inner if flat else -(-inner // _LINES))
     return lambda x_data, values, indices: run(x_data, values, indices, *numbers)
 
 
@@ -198,7 +198,7 @@ def _by_teams(x: Layout, name: str, least: bool, seen: tuple) -> Callable:
     chunk = -(-n // chunks)
     chunks = -(-n // chunk)  # none is empty
     parts, text = outer * inner * chunks, turned(team_kernel, least).replace("NUMBER", x.storage.name)
-    signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64[]" + 8 * ", int64"
+    signature = bind.signature(x, "int64", x, "int64", numbers=8)
     run = teams.launcher(x, name, text, signature, parts, teams.sharing(x, chunk) or 32)
     if chunks == 1:
         return lambda x_data, values, indices: run(x_data, indices, values, indices, *seen, 1, n, 0)

@@ -211,8 +211,8 @@ def _plan(name: str, kernel: Callable, arguments: tuple, out: Layout, shape: tup
     words = {"RUN": run, "COUNT": count, "AXES": axes, "SHAPE": f"{axes}, {taps}, {taps if axes == 3 else 1}, {_PADDINGS[padding]}"}
     words |= zip(("ORDER_D", "ORDER_H", "ORDER_W"), (0, 0, 0, *orders)[-3:])
     text = re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[0]]), bind.source_of(kernel))  # constants: loops over taps are unrolled
-    kept, array, numbers = len(arguments) + 1, f"{out.storage.name}[]", (images, channels, samples, *(1, *sizes)[-3:], int(corners), units, workers)
-    signature = ", ".join([array] * kept + ["int64[]", array] + ["int64"] * len(numbers))
+    kept, numbers = len(arguments) + 1, (images, channels, samples, *(1, *sizes)[-3:], int(corners), units, workers)
+    signature = bind.signature(*[out] * kept, "int64", out, numbers=len(numbers))
     launch = bind.launcher(out.device, name, text, signature, out.dtype, max(images * samples * count * (channels + 4), out.size))
     scratch = (workers * run * count, np.dtype(np.int64)), (workers * run * count * (axes if kernel is slope_kernel else 1), out.storage)
     return Plan(out, lambda *given: launch(*given[:kept], *backend.scratch(scratch), *given[kept:]), numbers)

@@ -162,7 +162,7 @@ class Bounded(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         index, _ = arguments
         out = layout(index.shape, dtypes.int64, index.device)
-        launch = bind.launcher(index.device, self.name, bind.source_of(bounded_kernel), "int64[], int64[], int64[]" + 5 * ", int64", dtypes.float64, index.size)
+        launch = bind.launcher(index.device, self.name, bind.source_of(bounded_kernel), bind.signature(*["int64"] * 3, numbers=5), dtypes.float64, index.size)
         return Plan(out, launch, (index.size, *parameters))
 
 
@@ -188,7 +188,7 @@ class Read(Op):
         kernel = gather_runs_kernel if kernel is gather_kernel and not flat else index_select_elements if kernel is index_select_kernel and flat else kernel
         numbers = (outer, n, inner, m) if flat else (outer, n, inner, m, min(m, -(-_PARTS // outer)))
         source = with_ones(bind.source_of(kernel), x, **dict(zip(("inner", "m", "parts"), numbers[2:])))
-        signature = ", ".join([array := f"{x.storage.name}[]", "int64[]", array, *["int64"] * len(numbers)])
+        signature = bind.signature(x, "int64", x, numbers=len(numbers))
         return Plan(out, bind.launcher(x.device, self.name, source, signature, x.dtype, out.size), numbers)
 
 
@@ -210,10 +210,9 @@ class Write(Op):
         if source.size == 0 or index.size == 0:
             return Plan(into[0], lambda *_: None)
         outer, n, inner = split(x.shape, dim)
-        array = f"{x.storage.name}[]"
         width = columns(x, inner)
         sizes = outer, n, inner, source.shape[dim] if source.ndim else 1, width, -(-inner // width)
-        signature = ", ".join([array, "int64[]", array, *["int64"] * len(sizes)])
+        signature = bind.signature(x, "int64", x, numbers=len(sizes))
         text = with_ones(bind.source_of(self.kernel), x, inner=inner, width=inner, m=sizes[3], blocks=sizes[5])
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, source.size)
         return Plan(into[0], launch, sizes)
@@ -235,11 +234,12 @@ class Bag(Op):
         out = layout((bounds.shape[0] - 1, x.shape[1]), x.dtype, single_device(self.name, tensors))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        text, array = bind.source_of(bag_kernel), f"{x.storage.name}[]"
+        text = bind.source_of(bag_kernel)
         text = text if len(tensors) > 3 else text.replace("share, ", "").replace(" * share[uintp(k)]", "")
-        signature = ", ".join([array, "int64[]", "int64[]", *[array] * (len(tensors) - 2), "int64, int64, int64"])
+        signature = bind.signature(x, "int64", "int64", *[x] * (len(tensors) - 2), numbers=3)
         work = x.shape[1] * (index.size + out.shape[0])
-        return Plan(out, bind.launcher(x.device, self.name, with_ones(text, x, inner=x.shape[1]), signature, x.dtype, work), (out.shape[0], x.shape[1], int(mean)))
+        launch = bind.launcher(x.device, self.name, with_ones(text, x, inner=x.shape[1]), signature, x.dtype, work)
+        return Plan(out, launch, (out.shape[0], x.shape[1], int(mean)))
 
 
 def _of_members(g: object, index: object, bounds: object, mean: bool) -> object:

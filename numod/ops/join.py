@@ -88,8 +88,8 @@ def _join_text() -> str:
 
 def _together(out: Layout, dim: int, sizes: list[int]) -> Callable:
     """The launcher of a join of dense tensors so small that copying each on its own would take longer than its work: several are copied at a time."""
-    array, outer, inner = f"{out.storage.name}[]", prod(out.shape[:dim]), prod(out.shape[dim + 1 :])
-    signature = ", ".join([array] * (_AT_ONCE + 1) + ["int64"] * (_AT_ONCE + 3))
+    outer, inner = prod(out.shape[:dim]), prod(out.shape[dim + 1 :])
+    signature = bind.signature(*[out] * (_AT_ONCE + 1), numbers=_AT_ONCE + 3)
     run = bind.launcher(out.device, "join", _join_text(), signature, out.dtype, out.size)
     turns, lengths = [], [n * inner for n in sizes]
     for first in range(0, len(sizes), _AT_ONCE):

@@ -42,7 +42,7 @@ class LinearGradient(Op):
         g, x, weight = arguments
         (rows, outputs), size, with_x = g.shape, x.shape[1], isinstance(weight, Layout)
         results = (*((x,) if with_x else ()), *[layout(shape, x.dtype, x.device) for shape in ((outputs, size), (outputs,))])
-        signature = ", ".join([f"{x.storage.name}[]"] * 6 + ["int64"] * 4)
+        signature = bind.signature(*[x] * 6, numbers=4)
         run = bind.launcher(x.device, self.name, bind.source_of(linear_gradient_kernel), signature, x.dtype, 1, build.FAST_REDUCTION)
         constants = (rows, outputs, size, int(with_x))
         if with_x:

@@ -78,7 +78,7 @@ def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
     orders = "inner" if a.strides[-1] == 1 else "outer", "inner" if b.strides[-2] == 1 and b.strides[-1] != 1 else "outer"
     tile = block.choose(rows, columns, batches, a.storage.itemsize, a.device.backend.SIMULATED)
     constants = (batches, rows, columns, inner, a_batch, *a.strides[-2:], b_batch, *b.strides[-2:])
-    signature = ", ".join([f"{number}[]"] * 4 + ["int64"] * len(constants))
+    signature = bind.signature(*[number] * 4, numbers=len(constants))
     team = block.tiles(tile, batches, rows, columns), tile.threads
     most = max(batches * a_batch + rows * a.strides[-2] + inner * a.strides[-1], batches * b_batch + inner * b.strides[-2] + columns * b.strides[-1])
     product = block.matrices(*orders, "int32" if most < block.SHORT else "int64")
@@ -103,8 +103,7 @@ def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch:
         function, constants = product_dots, (*constants, b_batch, b_column)
     else:
         function, constants = product_strided, (*constants, a_column, b_batch, b_row, b_column)
-    array = f"{a.storage.name}[]"
-    signature = ", ".join([array] * 4 + ["int64"] * len(constants))
+    signature = bind.signature(*[a] * 4, numbers=len(constants))
     work = batches * rows * columns * inner // 4
     source = bind.source_of(function)
     if little:  # sizes that the compiler knows are loops without turns

@@ -54,7 +54,7 @@ class Nll(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, _, weight = arguments
         results = layout((), x.dtype, x.device), layout((), dtypes.float64, x.device), layout((), dtypes.int64, x.device)
-        signature = f"{x.storage.name}[], int64[], {x.storage.name}[], {x.storage.name}[], float64[], int64[]"
+        signature = bind.signature(x, "int64", x, x, "float64", "int64", numbers=6)
         return Plan(results, *_launch(self.name, nll_kernel, signature, x, x.shape, weight, parameters))
 
 
@@ -67,13 +67,13 @@ class NllGradient(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         given, _, weight, _ = arguments
         out = layout(parameters[2], given.dtype, given.device)
-        signature = f"{given.storage.name}[], int64[], {given.storage.name}[], float64[], {given.storage.name}[]"
+        signature = bind.signature(given, "int64", given, "float64", given, numbers=6)
         return Plan(out, *_launch(self.name, nll_gradient_kernel, signature, given, out.shape, weight, parameters))
 
 
 def _launch(name: str, kernel: Callable, signature: str, first: Layout, shape: tuple, weight: Layout | type, parameters: tuple) -> tuple:
     """A launcher and its constants; where there is no weight, the first array stands for it and is not read."""
-    run = bind.launcher(first.device, name, bind.source_of(kernel), signature + 6 * ", int64", first.dtype, 0)
+    run = bind.launcher(first.device, name, bind.source_of(kernel), signature, first.dtype, 0)
     constants = (*split(shape, 1), parameters[0], int(isinstance(weight, Layout)), int(parameters[1]))
     return (run, constants) if constants[4] else (lambda first, target, *others: run(first, target, first, *others), constants)
 

@@ -297,9 +297,10 @@ class Norm(Op):
 
     def _launch(self, kernel: Callable, x: Layout, arguments: tuple, results: tuple[Layout, ...], numbers: tuple, eps: float | None, rows: int, n: int) -> Plan:
         """A plan whose missing tensors are arrays nobody reads. On a GPU `rows` blocks of threads share n elements each, if those are many."""
-        array, columns = f"{x.storage.name}[]", kernel in _BY_COLUMNS and x.shape[2] == 1 and not x.device.backend.FLAT
+        columns = kernel in _BY_COLUMNS and x.shape[2] == 1 and not x.device.backend.FLAT
         tail = () if eps is None else (float(eps),)
-        signature = ", ".join([array] * (len(arguments) + len(results)) + ["float64[]"] * columns + ["int64"] * len(numbers) + ["float64"] * len(tail))
+        arrays = [x] * (len(arguments) + len(results)) + ["float64"] * columns
+        signature = bind.signature(*arrays, numbers=len(numbers), others=["float64"] * len(tail))
         threads = teams.sharing(x, n, most=512) if n < 1 << 31 else 0
         shared = channel_norm_team.in_parts(x, self.name, kernel is channel_norm_gradient_kernel, numbers[3:], tail[0]) if threads and kernel in _PARTED else None
         if shared:

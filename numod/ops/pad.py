@@ -108,8 +108,9 @@ class Pad(Op):
         end = max([d for d in range(x.ndim) if before[d] or after[d]], default=0) + 1 if mode == "constant" else x.ndim
         sizes = _sizes(x.shape, shape, before, end)
         text = bind.source_of(padded_elements if x.device.backend.FLAT else padded_rows).replace("CONSTANT", str(mode == "constant"))
-        array, number = f"{x.storage.name}[]", "float64" if x.dtype.is_floating_point else "complex128" if x.dtype.is_complex else "int64"
-        return Plan(out, bind.launcher(x.device, f"pad_{mode}", _with_places(text, mode), ", ".join([array, array, number, *["int64"] * len(sizes)]), x.dtype, out.size), sizes)
+        number = "float64" if x.dtype.is_floating_point else "complex128" if x.dtype.is_complex else "int64"
+        signature = bind.signature(x, x, others=[number, *["int64"] * len(sizes)])
+        return Plan(out, bind.launcher(x.device, f"pad_{mode}", _with_places(text, mode), signature, x.dtype, out.size), sizes)
 
 
 class PadBack(Op):
@@ -123,10 +124,12 @@ class PadBack(Op):
         out = layout(tuple(m - a - b for m, a, b in zip(g.shape, before, after)), g.dtype, g.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        array, sizes = f"{g.storage.name}[]", _sizes(out.shape, g.shape, before, g.ndim)
+        sizes = _sizes(out.shape, g.shape, before, g.ndim)
         numbers = (*sizes, 1 if g.device.backend.FLAT else sizes[3])
-        text = re.sub(r"candidate\((.*?), (.*?), (.*?), (.*?)\)", r"(\2 + \4 if \1 == 0 else \1 - 1 if \1 <= \4 else \1 - 1 - max(\4, 0) + max(\3 + \4, 0))", bind.source_of(gathered_back))
-        return Plan(out, bind.launcher(g.device, f"pad_back_{mode}", _with_places(text, mode), ", ".join([array, array, *["int64"] * len(numbers)]), g.dtype, g.size), numbers)
+        chosen = r"(\2 + \4 if \1 == 0 else \1 - 1 if \1 <= \4 else \1 - 1 - max(\4, 0) + max(\3 + \4, 0))"
+        text = re.sub(r"candidate\((.*?), (.*?), (.*?), (.*?)\)", chosen, bind.source_of(gathered_back))
+        signature = bind.signature(g, g, numbers=len(numbers))
+        return Plan(out, bind.launcher(g.device, f"pad_back_{mode}", _with_places(text, mode), signature, g.dtype, g.size), numbers)
 
 
 def _with_places(text: str, mode: str) -> str:

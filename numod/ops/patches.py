@@ -59,10 +59,11 @@ class Patches(Op):
         out = layout(shape, x.dtype, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        line, array = (sizes if back else counts)[1], f"{x.storage.name}[]"
+        line = (sizes if back else counts)[1]
         numbers = (out.size // line, *sizes, *kernel, *counts, *[n for pair in steps for n in pair], 1 if x.device.backend.FLAT else line)
         text = with_ones(bind.source_of(fold_kernel if back else unfold_kernel), x, s1=steps[2][1])
-        return Plan(out, bind.launcher(x.device, "fold" if back else "unfold", text, ", ".join([array, array, *["int64"] * len(numbers)]), x.dtype, max(x.size, out.size)), numbers)
+        signature, work = bind.signature(x, x, numbers=len(numbers)), max(x.size, out.size)
+        return Plan(out, bind.launcher(x.device, "fold" if back else "unfold", text, signature, x.dtype, work), numbers)
 
 
 patches: Patches = Patches("patches")

@@ -245,7 +245,7 @@ class _Pool(Op):
             return Plan(result, lambda *_: None)
         planes, sizes, places = prod(x[:-ndim]), _three(x[-ndim:], 1), _three(out[-ndim:], 1)
         constants = (*numbers, planes, *sizes, *window, *places, *stride, *padding, *dilation)
-        signature = ", ".join([*(f"{each.name}[]" for each in (*arrays, *(kind for _, kind in scratch))), *["int64"] * len(constants)])
+        signature = bind.signature(*arrays, *(kind for _, kind in scratch), numbers=len(constants))
         flags = build.FAST_REDUCTION if kernel is average_planes else build.FAST_POINTWISE
         words = _words(stride[2]) if scratch else (("RUN", 1 if results[0].device.backend.FLAT else "out_w"),)
         work = planes * max(prod(places) * prod(window), prod(sizes))

@@ -162,7 +162,7 @@ def _tile_kernel(
         share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column, deep, panel, widest, int(pack_a), pack_b,
     )  # fmt: skip
     source = _sized(product_tiles, TILE_ROWS=tile_rows, ROW_RUN=_ROW_RUN, LANES=lanes, SIZE=storage.itemsize)
-    signature = ", ".join([f"{storage.name}[]"] * 5 + ["int64"] * (3 + len(constants)) + (finish.types() if finish else []))
+    signature = bind.signature(*[storage] * 5, numbers=3 + len(constants), others=finish.types() if finish else ())
     source = _with_finish(source, finish, has_bias, "FINISH(batch, row, base + row * columns, first, first + width)")
 
     @cache
@@ -182,7 +182,7 @@ def _dot_tile_kernel(
     """As `_tile_kernel`, by `product_dot_tiles`."""
     (rows, inner), columns, storage = a.shape[-2:], b.shape[-1], a.storage
     constants = (batches, rows, columns, inner, a_batch, a.strides[-2], b_batch, b.strides[-1], -(-columns // _COLUMN_RUN))
-    signature = ", ".join([f"{storage.name}[]"] * 4 + ["int64"] * len(constants) + (finish.types() if finish else []))
+    signature = bind.signature(*[storage] * 4, numbers=len(constants), others=finish.types() if finish else ())
     source = _sized(product_dot_tiles, TILE_ROWS=dots.tile_rows(), TILE_COLUMNS=dots.COLUMNS, COLUMN_RUN=_COLUMN_RUN)
     source = _with_finish(source, finish, has_bias, "FINISH(batch, row, base + row * columns, first, last)")
     run = bind.launcher(a.device, f"{name}_dot_tiles", source, signature, a.dtype, batches * rows * columns * inner // 4)
@@ -246,5 +246,5 @@ def panel_packer(b: Layout) -> tuple[Callable, tuple, int]:
     (inner, columns), lanes, number = b.shape, tiles.host().lanes(b.storage.itemsize), b.storage.name
     panel, padded, deep = _panels(inner, columns, lanes)
     constants = (inner, columns, *b.strides, deep, panel, padded)
-    signature = ", ".join([f"{number}[]"] * 2 + ["int64"] * len(constants))
+    signature = bind.signature(number, number, numbers=len(constants))
     return bind.launcher(b.device, "pack_columns", _sized(pack_matrix, LANES=lanes), signature, b.dtype, b.size), constants, inner * padded

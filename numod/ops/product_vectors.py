@@ -79,7 +79,7 @@ def vector_product(name: str, a: Layout, b: Layout, batches: int, a_batch: int, 
         return None
     parts = max(1, min(_PARTS, count * inner // _PART, count // _RUN if function is vector_rows else count))
     constants = (batches, count, inner, *vector, steps[2], step, int(rows == 1))
-    signature = ", ".join([f"{a.storage.name}[]"] * 4 + ["int64"] * (len(constants) + 1))
+    signature = bind.signature(*[a] * 4, numbers=len(constants) + 1)
     source = bind.source_of(function).replace("def kernel(vector, matrix,", f"def kernel({order},")
     run = bind.launcher(a.device, f"{name}_{function.__name__}", source, signature, a.dtype, batches * count * inner // 4, build.FAST_REDUCTION)
     nothing = a.device.empty(0, a.storage)

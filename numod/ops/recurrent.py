@@ -95,7 +95,7 @@ class Cell(Op):
         n, size = named[self.wide].shape[0], named[self.wide].shape[1] // self.gates
         if n * size == 0:
             return Plan(results if self.outputs else results[0], lambda *_: None)
-        signature = ", ".join([f"{dtype.storage.name}[]"] * (len(arguments) + len(results)) + ["int64"] * 2)
+        signature = bind.signature(*arguments, *results, numbers=2)
         launch = bind.launcher(device, self.name, bind.source_of(self.kernel), signature, dtype, 32 * n * size)
         return Plan(results if self.outputs else results[0], launch, (n, size))
 

@@ -79,15 +79,16 @@ class Resample(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         kernel, (outer, n, inner), (m, taps) = resample_back_kernel if back else resample_kernel, split((out if back else x).shape, dim), index.shape
-        flat, array = x.device.backend.FLAT, f"{x.storage.name}[]"
+        flat = x.device.backend.FLAT
         if inner == 1 and not (flat or back):
             text = bind.source_of(resample_last_kernel)
             text = text.replace("):\n", f"):\n    taps = int64({taps})\n", 1) if taps <= 4 else text  # as a constant: the loop over few taps is unrolled
-            return Plan(out, bind.launcher(x.device, self.name, text, f"{array}, int64[], {array}, {array}" + 4 * ", int64", x.dtype, taps * out.size), (outer, n, m, taps))
+            signature = bind.signature(x, "int64", x, x, numbers=4)
+            return Plan(out, bind.launcher(x.device, self.name, text, signature, x.dtype, taps * out.size), (outer, n, m, taps))
         width = inner if not (flat or back) else columns(x, inner)
         numbers = (outer, n, inner, m, taps, *([] if back else [m if flat else min(m, -(-_PARTS // outer))]), width, -(-inner // width))
-        signature = ", ".join([array, "int64[]", array, array, *["int64"] * len(numbers)])
-        launch = bind.launcher(x.device, f"{self.name}{'_back' * back}", with_ones(bind.source_of(kernel), x, inner=inner), signature, x.dtype, taps * max(x.size, out.size))
+        signature, text = bind.signature(x, "int64", x, x, numbers=len(numbers)), with_ones(bind.source_of(kernel), x, inner=inner)
+        launch = bind.launcher(x.device, f"{self.name}{'_back' * back}", text, signature, x.dtype, taps * max(x.size, out.size))
         return Plan(out, launch, numbers)
 
 

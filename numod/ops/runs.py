@@ -83,7 +83,7 @@ class LongestRun(Op):
 def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, ...], work: int) -> Plan:
     if not given[0].size:
         return Plan(out, lambda *_: None)
-    signature = ", ".join(f"{each.storage.name}[]" for each in (*given, out)) + ", int64" * len(sizes)
+    signature = bind.signature(*given, out, numbers=len(sizes))
     return Plan(out, bind.launcher(out.device, name, source, signature, given[0].dtype, work), sizes)
 
 

@@ -92,7 +92,7 @@ class Running(Op):
         if teams.sharing(x, n, inner) and not result.is_complex:
             return Plan(out, scan_team.running(x, self.name, self.join, self.identity, wide.storage, out.storage, n))
         source = bind.source_of(self.kernel).replace("wide(", f"{wide.name}(")
-        launch = bind.launcher(x.device, self.name, source, f"{x.storage.name}[], {out.storage.name}[], int64, int64, int64", x.dtype, _work(x, dim))
+        launch = bind.launcher(x.device, self.name, source, bind.signature(x, out, numbers=3), x.dtype, _work(x, dim))
         return Plan(out, launch, (outer, n, inner))
 
 

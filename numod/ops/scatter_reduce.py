@@ -63,8 +63,7 @@ class ScatterReduce(Op):
         out = layout(tuple(x.shape), x.dtype, single_device(self.name, [x, index, source]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        array = f"{x.storage.name}[]"
-        signature = f"{array}, int64[], {array}, {array}, int64, int64, int64, int64, int64, int64"
+        signature = bind.signature(x, "int64", x, x, numbers=6)
         outer, n, inner = split(x.shape, dim)
         width = columns(x, inner)
         blocks = -(-inner // width)

@@ -35,8 +35,7 @@ class Searchsorted(Op):
         out = layout(values.shape, dtypes.int64, single_device(self.name, [values, edges]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        array = f"{values.storage.name}[]"
-        signature = f"{array}, {array}, int64[], int64[]" + ", int64" * 6
+        signature = bind.signature(values, values, "int64", "int64", numbers=6)
         launch = bind.launcher(out.device, self.name, bind.source_of(searchsorted_kernel), signature, values.dtype, out.size * 8)
         n, m = edges.shape[-1], values.shape[-1] if values.ndim else 1
         return Plan(out, launch, (out.size, m, n, 1 if edges.ndim == 1 else 2, int(right), int(sorted_by)))

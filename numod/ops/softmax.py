@@ -236,7 +236,7 @@ class Softmax(Op):
         if x.size == 0:
             return Plan(out, lambda *_: None)
         outer, n, inner = split(x.shape, dim)
-        signature = f"{x.storage.name}[], {x.storage.name}[], int64, int64, int64"
+        signature = bind.signature(x, x, numbers=3)
         return Plan(out, _launcher(x, self.name, self.kernels, signature, outer, n, inner), (outer, n, inner))
 
 
@@ -259,7 +259,7 @@ class CrossEntropy(Op):
     def _plan(self, x: Layout, out: Layout, constants: tuple) -> Plan:
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        signature = f"{x.storage.name}[], int64[], {x.storage.name}[], int64, int64, int64, int64"
+        signature = bind.signature(x, "int64", x, numbers=4)
         return Plan(out, _launcher(x, self.name, (cross_entropy_kernel, cross_entropy_columns, cross_entropy_team), signature, *constants[:3]), constants)
 
 
@@ -307,7 +307,7 @@ class CrossEntropyGradient(Op):
         out = layout(x.shape, x.dtype, x.device)
         if out.size == 0:
             return Plan(out, lambda *_: None)
-        signature = f"{x.storage.name}[], {x.storage.name}[], int64[], int64[], {x.storage.name}[], int64, int64, int64, int64, int64, int64"
+        signature = bind.signature(x, x, "int64", "int64", x, numbers=6)
         outer, n, inner = split(x.shape, 1)
         kernels = cross_entropy_gradient_kernel, cross_entropy_gradient_columns, cross_entropy_gradient_team
         launch = _launcher(x, self.name, kernels, signature, outer, n, inner)

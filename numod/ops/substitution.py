@@ -72,8 +72,8 @@ class Substitution(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         n, columns = b.shape[-2:]
-        width, array = 1 if b.device.backend.FLAT else min(columns, _COLUMNS), f"{b.storage.name}[]"
-        launch = bind.launcher(b.device, self.name, bind.source_of(substitution_kernel), f"{array}, {array}, {array}" + 7 * ", int64", b.dtype, n * b.size, build.FAST_REDUCTION)
+        width, signature = 1 if b.device.backend.FLAT else min(columns, _COLUMNS), bind.signature(b, b, b, numbers=7)
+        launch = bind.launcher(b.device, self.name, bind.source_of(substitution_kernel), signature, b.dtype, n * b.size, build.FAST_REDUCTION)
         return Plan(out, launch, (b.size // (n * columns), n, columns, *map(int, parameters), width, -(-columns // width)))
 
 

@@ -65,8 +65,8 @@ class Band(Op):
         if out.size == 0:
             return Plan(out, lambda *_: None)
         m, n = x.shape[-2:]
-        array, kernel = f"{x.storage.name}[]", band_elements if x.device.backend.FLAT else band_rows
-        launch = bind.launcher(x.device, self.name, bind.source_of(kernel), f"{array}, {array}" + 5 * ", int64", x.dtype, x.size)
+        kernel = band_elements if x.device.backend.FLAT else band_rows
+        launch = bind.launcher(x.device, self.name, bind.source_of(kernel), bind.signature(x, x, numbers=5), x.dtype, x.size)
         return Plan(out, launch, (x.size // n, m, n, *(min(max(each, -m), n) for each in parameters)))
 
 
@@ -83,7 +83,7 @@ class Triangle(Op):
         out = layout((2, count), dtype, device)
         if count == 0:
             return Plan(out, lambda *_: None)
-        launch = bind.launcher(device, self.name, bind.source_of(triangle_kernel), f"{dtype.storage.name}[]" + 5 * ", int64", dtypes.float64, 2 * count)
+        launch = bind.launcher(device, self.name, bind.source_of(triangle_kernel), bind.signature(dtype, numbers=5), dtypes.float64, 2 * count)
         return Plan(out, launch, (rows, columns, offset, int(upper), count))
 
 
