@@ -159,7 +159,9 @@ def result_type(dimensioned: list[dtype], zero_dimensional: list[dtype], scalars
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether a result of dtype `from_` may be written into a tensor of dtype `to`: the category may not sink."""
+    """Whether a result of dtype `from_` may be written into a tensor of dtype `to`: the category may not sink. Raises TypeError for what is no dtype."""
+    if not (isinstance(from_, dtype) and isinstance(to, dtype)):
+        raise TypeError(f"can_cast(): arguments 'from_' and 'to' must be numod dtypes, not {type(from_).__name__} and {type(to).__name__}")
     return _CATEGORY[to.kind] >= _CATEGORY[from_.kind]
 
 

@@ -24,6 +24,14 @@ def is_autocast_available(device_type: str) -> bool:
     return Device(device_type).type in _defaults
 
 
+def _known(device_type: str) -> str:
+    """The type of a device that has it. Raises RuntimeError for others."""
+    kind = Device(device_type).type
+    if kind not in _defaults:
+        raise RuntimeError(f"User specified an unsupported autocast device_type '{kind}'")
+    return kind
+
+
 def is_autocast_enabled(device_type: str | None = None) -> bool:
     """Whether this thread is inside an autocast for the device, by default "cuda"."""
     return any(device == (device_type or "cuda") for device, _ in state.autocast)
@@ -31,19 +39,21 @@ def is_autocast_enabled(device_type: str | None = None) -> bool:
 
 def get_autocast_dtype(device_type: str) -> DType:
     """The dtype that autocast casts to on the device: bfloat16 on "cpu" and float16 on "cuda", unless a context or `set_autocast_dtype` says otherwise."""
-    return dict(state.autocast).get(device_type, _defaults[device_type])
+    kind = _known(device_type)
+    return dict(state.autocast).get(kind, _defaults[kind])
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
     """Make `dtype` the default of autocasts on the device."""
-    _defaults[device_type] = dtype
+    _defaults[_known(device_type)] = dtype
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Switch autocast on or off for this thread, without a context. Older form: for "cuda", with the flag alone."""
     if enabled is None:
         device_type, enabled = "cuda", bool(device_type)
-    casts.enter(_with(device_type, _defaults[device_type] if enabled else None))
+    kind = _known(device_type)
+    casts.enter(_with(kind, _defaults[kind] if enabled else None))
 
 
 def is_autocast_cache_enabled() -> bool:
@@ -77,9 +87,7 @@ class autocast(contextlib.ContextDecorator):
     def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True, cache_enabled: bool | None = None) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
-        self.device = Device(device_type).type
-        if self.device not in _defaults:
-            raise RuntimeError(f"User specified an unsupported autocast device_type '{self.device}'")
+        self.device = _known(device_type)
         self.fast_dtype = get_autocast_dtype(self.device) if dtype is None else dtype
         self.custom_enabled, self._enabled = enabled, enabled and self._possible()
         self._cache_enabled = casts.caching if cache_enabled is None else cache_enabled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import frexp as frexp_of
 
 from .. import dtypes
 from ..dtypes import dtype as DType
@@ -20,13 +21,28 @@ IN_PLACE = "nextafter"
 OUT = "nextafter ldexp frexp float_power"
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input * 2 ** other."""
-    return t.mul(input, t.exp2(other if other.dtype.differentiable else to(other, dtypes.get_default_dtype())))
+    """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
+    if other.dtype.differentiable:
+        return t.mul(input, t.exp2(other))
+    for each in _powers_of_two(other, input.dtype if input.dtype.differentiable else dtypes.get_default_dtype()):
+        input = t.mul(input, each)
+    return input
 
 
 def ldexp_(self: Tensor, other: Tensor) -> Tensor:
     """In-place ldexp."""
-    return self.mul_(t.exp2(other if other.dtype.differentiable else to(other, self.dtype)))
+    for each in [t.exp2(other)] if other.dtype.differentiable else _powers_of_two(other, self.dtype):
+        self.mul_(each)
+    return self
+
+
+def _powers_of_two(exponent: Tensor, kind: DType) -> Iterable[Tensor]:
+    """Three factors of 2 ** exponent that `kind` holds where it would not hold their product: 0.5 * 2 ** 128 is finite in float32."""
+    bound = 3 * (frexp_of(dtypes.finfo(kind).max)[1] - 1)
+    exponent = t.clamp(to(exponent, dtypes.int64), -bound, bound)
+    third = exponent // 3
+    for each in (third, (exponent - third) // 2, exponent - third - (exponent - third) // 2):
+        yield t.exp2(to(each, kind))
 
 
 def frexp(input: Tensor) -> return_types.frexp:
@@ -49,14 +65,20 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     """input ** exponent in float64, or complex128."""
-    kind = dtypes.complex128 if any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in (input, exponent)) else dtypes.float64
+    kind = _precise(input, exponent)
     return t.pow(*(to(each, kind) if isinstance(each, Tensor) else complex(each) if kind.is_complex else float(each) for each in (input, exponent)))
 
 
+def _precise(*values: Tensor | float) -> DType:
+    """The dtype of `float_power`: complex128 where a value is complex, else float64."""
+    return dtypes.complex128 if any(each.is_complex() if isinstance(each, Tensor) else isinstance(each, complex) for each in values) else dtypes.float64
+
+
 def float_power_(self: Tensor, exponent: Tensor | float) -> Tensor:
-    """In-place float_power, of a float64 tensor."""
-    if self.dtype is not dtypes.float64:
-        raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype.short} but the operation's result requires dtype Double")
+    """In-place float_power, of a tensor that has the result's dtype: float64 or complex128."""
+    wanted = _precise(self, exponent)
+    if self.dtype is not wanted:
+        raise RuntimeError(f"the base given to float_power_ has dtype {self.dtype.short} but the operation's result requires dtype {wanted.short}")
     return self.pow_(exponent)
 
 

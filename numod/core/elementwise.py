@@ -88,7 +88,7 @@ def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> 
 def divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:
     """`other`. Raises RuntimeError for an integer division by zero."""
     integer = all(not each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other))
-    if integer and ((other == 0).any()._observe() if isinstance(other, Tensor) else other == 0):
+    if integer and ((other.device.type != "meta" and (other == 0).any()._observe()) if isinstance(other, Tensor) else other == 0):
         raise RuntimeError("ZeroDivisionError: integer division or remainder by zero")
     return other
 
@@ -164,6 +164,8 @@ def checked_fill(value: Tensor | float, dtype: DType) -> Tensor | float:
     """The fill value. Raises RuntimeError unless it is a single number that the dtype holds."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
+    if isinstance(value, Tensor) and value.dtype.is_complex and not dtype.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name}: it is complex; take a part first, with .real, .imag or .abs()")
     return dtypes.fitting(value, dtype)
 
 

@@ -331,10 +331,14 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -
     tensors = tuple(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
-    own = tensors[0]._layout
+    own, mixed = tensors[0]._layout, False
     for k, each in enumerate(tensors):
         if each._layout is not own and each.shape != own.shape:
             raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(own.shape)} at entry 0 and {list(each.shape)} at entry {k}")
+        mixed |= each._layout.dtype is not own.dtype
+    if mixed:
+        wanted = dtypes.result_type([each.dtype for each in tensors], [], [])
+        tensors = tuple([each.to(wanted) for each in tensors])
     return apply(join.stack, tensors, (normalize_dim(dim, own.ndim + 1),))
 
 

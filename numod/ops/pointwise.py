@@ -101,6 +101,8 @@ class Pointwise(Op, Formula):
             compute = dtypes.result_type(*groups) if values else dtypes.bool_
         if self.result == "float" and not compute.differentiable:
             compute = dtypes.get_default_dtype()
+        elif self.result == "number" and compute.kind == "b":
+            compute = dtypes.int64
         if compute.kind not in self.accepts:
             if compute.kind == "b" and self.name in _OF_BOOLS:
                 raise RuntimeError(_OF_BOOLS[self.name])

@@ -35,7 +35,7 @@ neg = pointwise("neg", "-x", dx=lambda g: -g, accepts=NUMBER, complex=True)
 abs = pointwise("abs", "fabs(x)", integer="x if x >= 0 else -x", dx=lambda g, x: g * sign(x), accepts=NUMBER)
 add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y, complex=True)
 nonnegative = Formula("nonnegative", "x >= 0", {}, result="bool", complex="x.real >= 0")
-square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x, complex=True)
+square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x, result="number", complex=True)
 cube = pointwise("cube", lambda x: x * x * x, dx=lambda g, x: 3.0 * g * x * x, complex=True)
 reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * out * out, result="float", complex=True)
 pow = pointwise(
@@ -232,9 +232,9 @@ class_bounds = pointwise("class_bounds", lambda x, classes, ignored: where(x == 
 
 # ---- random: numbers are a function of (seed, offset, position), on every device, for any number of threads, eager or compiled
 
-random_uniform = pointwise("random_uniform", "random_uniform(x, y, index)", integers=("x", "y"))
-random_normal = pointwise("random_normal", "random_normal(x, y, index)", integers=("x", "y"))
-random_below = pointwise("random_below", "random_below(x, y, index, z)", integers=("x", "y", "z"))
+random_uniform = pointwise("random_uniform", "random_uniform(x, y, index)", dx=zero, dy=zero, integers=("x", "y"))
+random_normal = pointwise("random_normal", "random_normal(x, y, index)", dx=zero, dy=zero, integers=("x", "y"))
+random_below = pointwise("random_below", "random_below(x, y, index, z)", dx=zero, dy=zero, dz=zero, integers=("x", "y", "z"))
 uniform = pointwise("uniform", lambda seed, offset, low, high: low + (high - low) * random_uniform(seed, offset), integers=("seed", "offset"), accepts=FLOAT)
 normal = pointwise("normal", lambda seed, offset, mean, std: mean + std * random_normal(seed, offset), integers=("seed", "offset"), accepts=FLOAT)
 randint = pointwise("randint", lambda seed, offset, low, span: low + random_below(seed, offset, span), integers=("seed", "offset", "span"))

@@ -191,3 +191,9 @@ def test_without_cuda_it_says_so():
     for make in (amp.GradScaler, numod.cuda.amp.GradScaler):
         with pytest.warns(UserWarning, match="CUDA is not available.  Disabling."):
             assert not make().is_enabled()
+
+
+def test_devices_without_autocast_are_refused():
+    for call in (lambda: numod.set_autocast_enabled("mps", True), lambda: numod.get_autocast_dtype("x"), lambda: numod.set_autocast_dtype("meta", numod.float16)):
+        with pytest.raises(RuntimeError, match="device"):
+            call()

@@ -367,3 +367,15 @@ def test_small_meanings() -> None:
     numod._assert(True, "no")
     with pytest.raises(AssertionError, match="this"):
         numod._assert(False, "this")
+
+
+def test_ldexp_holds_what_its_power_of_two_does_not() -> None:
+    for kind, x, exponent in ((numod.float32, 0.5, 128), (numod.float32, 2.0**-149, 276), (numod.float32, 0.0, 1000), (numod.float64, 5e-324, 2000), (numod.float64, 1.0, -1074)):
+        values = numod.tensor([x], dtype=kind)
+        assert numod.ldexp(values, numod.tensor([exponent])).item() == math.ldexp(x, exponent) == values.ldexp_(numod.tensor([exponent])).item()
+    assert numod.ldexp(numod.ones(1, dtype=numod.float16), numod.tensor([3])).dtype is numod.float16
+
+
+def test_complex_values_do_not_fill_real_tensors() -> None:
+    with pytest.raises(RuntimeError, match="cannot be converted to type int64"):
+        numod.ones(2, dtype=numod.int64).masked_fill(numod.tensor(True), numod.tensor(1j))

@@ -202,3 +202,32 @@ def test_in_place_values_are_computed_wide():
 ])  # fmt: skip
 def test_can_cast(from_, to, wanted):
     assert numod.can_cast(dtype(from_), dtype(to)) is wanted
+
+
+def test_can_cast_takes_dtypes():
+    with pytest.raises(TypeError, match="must be numod dtypes, not Tensor"):
+        numod.can_cast(numod.ones(1), numod.ones(1))
+
+
+def test_stacked_tensors_promote():
+    for first, second, wanted in (("float16", "float32", "float32"), ("bfloat16", "float16", "float32"), ("float32", "int64", "float32"), ("float32", "float64", "float64")):
+        x, y = numod.ones(2, dtype=dtype(first)), numod.zeros(2, dtype=dtype(second))
+        assert numod.stack([x, y]).dtype is numod.stack([y, x], 1).dtype is dtype(wanted) and numod.stack([y, x], 1).tolist() == [[0, 1], [0, 1]]
+
+
+def test_squares_of_bools_are_integers():
+    x = numod.tensor([True, False])
+    assert numod.square(x).dtype is numod.int64 and numod.square(x).tolist() == [1, 0]
+    with pytest.raises(RuntimeError, match="can't be cast to the desired output type Bool"):
+        x.square_()
+
+
+def test_integers_on_the_device_meta_are_divided():
+    x = numod.ones(2, dtype=numod.int8, device="meta")
+    assert [each.dtype for each in (x // x, x % 3, numod.fmod(x, x))] == [numod.int8] * 3
+
+
+def test_float_power_in_place_keeps_the_result_dtype():
+    assert numod.tensor([1j, 2.0], dtype=numod.complex128).float_power_(2).tolist() == pytest.approx([-1, 4])
+    with pytest.raises(RuntimeError, match="requires dtype ComplexDouble"):
+        numod.ones(2, dtype=numod.float64).float_power_(2j)

@@ -354,6 +354,13 @@ def test_chances_are_between_0_and_1():
     assert numod.ones(3, 2).bernoulli_(numod.tensor([0.0, 1.0])).tolist() == [[0, 1]] * 3 and numod.bernoulli(numod.ones(0)).shape == (0,)
 
 
+@pytest.mark.parametrize("name", ["uniform_", "normal_", "random_"])
+def test_numbers_drawn_over_a_result_have_no_gradient(name):
+    x, y = numod.ones(3, requires_grad=True), numod.ones(3, requires_grad=True)
+    (getattr(x.clone(), name)() + y).sum().backward()
+    assert x.grad is None and y.grad.tolist() == [1, 1, 1]
+
+
 def test_random_numbers_inside_a_fork_do_not_count() -> None:
     numod.manual_seed(3)
     expected = numod.rand(2)
