@@ -119,8 +119,12 @@ class Compiled:
         self.inner: Compiled | None = None  # the function that takes these tensors as arguments, and returns the next ones
         self.wanted: list[guards.Place] = []  # places to be added to these
         self.rounds = 0  # how often places were added: a structure that grows without end is refused
+        self.within = False  # whether this is another's `inner`
         self._without: frozenset = frozenset()  # places whose tensors this function gets as arguments
-        self.floats: dict[int | str, set[float]] | None = {}  # the values of arguments that are floats; None if programs cannot take them as they come
+        self.floats: dict[Any, set[float]] | None = {}  # the values of floats, by position or name of an argument, or by place; None if programs cannot take them as they come
+        self.spots: dict[tuple[int, Any], guards.Place] = {}  # all places of floats
+        self.which: list[int | str] = []  # positions and names of the arguments that `free` takes as tensors
+        self.loose: list[guards.Place] = []  # the places that it takes
         self.free: Compiled | None = None  # the function that takes some of them as tensors
         self.patient, self.refused = False, False  # whether to give up recording where values are looked at; whether that was so
         self.__call__ = self._call
@@ -129,7 +133,7 @@ class Compiled:
         """The slow path: look up the version by the arguments' properties, or record one."""
         if _recording():
             return self.function(*arguments, **named)  # part of a larger program
-        if self.free is not None and all(type(each) is float for each in self._floats(arguments, named).values()):
+        if self.free is not None and all(type(each) is float for each in self._floats(arguments, named)):
             return self._run_free(arguments, named)
         if self.inner is not None:
             return self._run_with_state(arguments, named)
@@ -150,35 +154,44 @@ class Compiled:
         kind, form = family(key), self._form(key, tensors)
         counts = not (form.dynamic and kind in self.families and reason is None)
         if counts and self.counted >= (config.limit() if self.limit is None else self.limit):
-            return self._run_eagerly(arguments, named, reason or (difference(key, next(reversed(self.versions))) if self.versions else "its limit"))
+            return self._run_eagerly(arguments, named, kind in self.families, reason or (difference(key, next(reversed(self.versions))) if self.versions else "its limit"))
         return self._record(key, kind, form, counts, failed, arguments, named)
 
     def _loosen(self, arguments: tuple, named: dict) -> bool:
-        """Whether, from the third value of an argument that is a float on, programs are given it as a tensor."""
+        """Whether, from the third value of a float on (an argument, or what the function reads of modules, objects and globals), programs are given it as a tensor."""
         if self.floats is None or self.patient:
             return False
-        for name, value in [*enumerate(arguments), *named.items()]:
+        for version in [each for versions in self.versions.values() for each in versions]:
+            self.spots.update(version.picture.floats)
+        for name, value in [*enumerate(arguments), *named.items(), *((key, kept.read(*place)) for key, place in self.spots.items())]:
             if type(value) is float:
                 self.floats.setdefault(name, set()).add(value)
-        self.which = [name for name, values in self.floats.items() if len(values) > 2]
-        if self.which:
-            self.free = Compiled(kept.freed(self.function, self.which), *self.settings)
-            self.free.name, self.free.patient = self.name, True
-        return bool(self.which)
+        changing = [name for name, values in self.floats.items() if len(values) > 2]
+        if len(changing) == len(self.which) + len(self.loose):
+            return False
+        self.which, self.loose = [name for name in changing if name not in self.spots], [self.spots[name] for name in changing if name in self.spots]
+        self.free = Compiled(kept.freed(self.function, self.which, self.loose), *self.settings)
+        self.free.name, self.free.patient = self.name, True
+        self.free._without = self._without | {(id(holder), key) for holder, key in self.loose}
+        return True
 
-    def _floats(self, arguments: tuple, named: dict) -> dict:
-        """The arguments that `free` takes as tensors."""
-        return {name: named.get(name) if isinstance(name, str) else arguments[name] if name < len(arguments) else None for name in self.which}
+    def _floats(self, arguments: tuple, named: dict) -> list:
+        """The floats that `free` takes as tensors."""
+        given = [named.get(name) if isinstance(name, str) else arguments[name] if name < len(arguments) else None for name in self.which]
+        return given + [kept.read(*place) for place in self.loose]
 
     def _run_free(self, arguments: tuple, named: dict) -> Any:
         """Call the function that takes floats as they come. If it looks at one of them, it is not tried again."""
         free, floats, others = self.free, self._floats(arguments, named), dict(named)
-        rest = tuple(kept.put_floats(self.which, [None] * len(floats), arguments, others))
-        outputs = free([kept.Count(tensor(each, dtype=float64)) for each in floats.values()], rest, others)
+        rest = tuple(kept.put_floats(self.which, [None] * len(self.which), arguments, others))
+        before = free.recorded
+        outputs = free([kept.Count(tensor(each, dtype=float64)) for each in floats], rest, others)
         if free.refused:
             self.free = self.floats = None
         else:
             self.recorded, self.versions = free.recorded, free.versions
+            if free.recorded > before:  # another float may have begun to change
+                self._loosen(arguments, named)
         return outputs
 
     def _form(self, key: tuple, tensors: tuple[Tensor, ...]) -> Form:
@@ -189,11 +202,12 @@ class Compiled:
             dynamic = changing or any(getattr(each, "_dynamic", False) for each in tensors)
         return Form(self.options.get("linked"), dynamic, self.options.get("freezing", False))
 
-    def _run_eagerly(self, arguments: tuple, named: dict, reason: str) -> Any:
+    def _run_eagerly(self, arguments: tuple, named: dict, sizes: bool, reason: str) -> Any:
+        """Run without a program, for this `reason`. `sizes`: whether the same call with other sizes was recorded."""
         if not self.complained:
             self.complained = True
             number = "" if "(" in reason or " at 0x" in reason else "; a number that keeps changing is better given as a tensor"
-            hint = number or ("" if self.dynamic else "; dynamic=True compiles once for all sizes")
+            hint = number or ("" if self.dynamic or not sizes else "; dynamic=True compiles once for all sizes")
             told = f"compile: {self.name} was recorded {self.recorded} times, the last time because of {reason}; it runs eagerly from here{hint}"
             warnings.warn(told, stacklevel=4)
         return self.function(*arguments, **named)
@@ -236,13 +250,14 @@ class Compiled:
 
     def _want(self, places: list[guards.Place]) -> None:
         """From now on the tensors at these places are arguments, and their new values are among the results."""
-        if self._without:
+        if self.within:
             self.wanted = places  # the function that passes the others handles it
             return
         self.places, former = [*self.places, *places], self.inner
         self.inner = Compiled(kept.given(self.function, self.places), *self.settings)
         self.rounds = self.inner.rounds = self.rounds + 1
-        self.inner.name, self.inner._without = self.name, frozenset((id(holder), name) for holder, name in self.places)
+        self.inner.name, self.inner.within = self.name, True
+        self.inner._without = self._without | {(id(holder), name) for holder, name in self.places}
         self.inner.recorded, self.versions = former.recorded if former else self.recorded, self.inner.versions
 
     def _run_with_state(self, arguments: tuple, named: dict) -> Any:

@@ -33,7 +33,9 @@ class Picture:
 
     def __init__(self, function: Callable, roots: Sequence = (), guards: Sequence[Guard] = (), without: frozenset = frozenset()) -> None:
         self.function, self.roots, self.without, self.guards = function, roots, without, guards
-        self.entries = Look(function, roots, without).entries
+        look = Look(function, roots, without)
+        self.entries = look.entries
+        self.floats: dict[tuple[int, Any], Place] = {(id(holder), key): (holder, key) for holder, key, value in look.places if type(value) is float}
         self.count = changes.count
         for _, kind, thing in self.entries:
             if kind == "is" and isinstance(thing, Tensor):

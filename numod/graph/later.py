@@ -28,7 +28,7 @@ _TRUSTED = apply.__code__.co_filename, operators.__file__, __file__  # whose cod
 METHODS = ("item", "tolist", "numpy")  # of a tensor
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "round")
 _FLOATS = {dtypes.float32, dtypes.float64}
-_ON_TENSORS = ("add", "sub", "mul", "neg", "pos", "abs")  # of numbers, which are the same for tensors of float64
+_ON_TENSORS = ("add", "sub", "mul", "truediv", "neg", "pos", "abs")  # of numbers, which are the same for tensors of float64
 _LOOKS = (
     "__bool__", "__int__", "__float__", "__complex__", "__index__", "__hash__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__str__", "__repr__", "__format__",
     "__len__", "__iter__", "__getitem__", "__contains__", "__getattr__", "__array__", "__reduce_ex__", "__trunc__", "__floor__", "__ceil__", "__divmod__", "__rdivmod__",
@@ -112,7 +112,11 @@ def _exact(reading: Any) -> Tensor | float | None:
         (tensor,) = reading.operands
         return tensor.double().reshape(()) if tensor.dtype in _FLOATS else None
     operands = [_exact(each) for each in reading.operands] if reading.operation in _ON_TENSORS else [None]
-    return None if any(each is None for each in operands) else compute(reading.operation, operands)
+    if any(each is None for each in operands):
+        return None
+    if reading.operation == "truediv" and (operands[1] == 0 if type(operands[1]) is float else (operands[1] == 0)._observe()):
+        return None  # Python raises ZeroDivisionError, and so does a run in which a divisor becomes zero: its check fails
+    return compute(reading.operation, operands)
 
 
 def _arithmetic(operation: str, reflected: bool) -> Callable:

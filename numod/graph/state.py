@@ -68,15 +68,36 @@ def given(function: Callable, places: list[Place]) -> Callable:
     return run
 
 
-def freed(function: Callable, which: Sequence[int | str]) -> Callable:
-    """A function of (floats, its arguments, those with names) that calls `function` with the floats at these positions and names."""
+def freed(function: Callable, which: Sequence[int | str], places: Sequence[Place]) -> Callable:
+    """A function of (floats, its arguments, those with names) that calls `function` with the floats at these positions and names, and then at these places."""
+    call = _with_floats(which, places)
 
     @wraps(function)
     def run(floats: list[Count], arguments: tuple, named: dict) -> Any:
-        own = dict(named)
-        return function(*put_floats(which, [each.value.item() for each in floats], arguments, own), **own)
+        return call(function, floats, arguments, named)
 
     return run
+
+
+def _with_floats(which: Sequence[int | str], places: Sequence[Place]) -> Callable:
+    """A function of this library, which guards do not look into."""
+
+    def call(function: Callable, floats: list[Count], arguments: tuple, named: dict) -> Any:
+        numbers, own = [each.value.item() for each in floats], dict(named)
+        given = put_floats(which, numbers, arguments, own)
+        laid = [(*place, read(*place), number) for place, number in zip(places, numbers[len(which) :])]
+        for holder, key, _, number in laid:
+            lay(holder, key, number)
+        try:
+            return function(*given, **own)
+        finally:
+            for holder, key, former, number in laid:
+                if read(holder, key) is number:
+                    lay(holder, key, former)
+                elif type(number) is Later:
+                    float(number)  # the function writes there: its next value depends on this one's
+
+    return call
 
 
 def put_floats(which: Sequence[int | str], floats: Sequence, arguments: tuple, named: dict) -> list:

@@ -198,6 +198,10 @@ def test_the_warning_names_the_shape_or_the_guard_that_failed() -> None:
     with pytest.warns(UserWarning, match=r"argument 0: numod.float32 \(9, 4\) was recorded, numod.float32 \(10, 4\) came.*dynamic=True compiles once"):
         for n in range(2, 12):
             compiled(batch(1, n)[0])
+    compiled = compile(lambda x: x[:0] * 1, recompile_limit=1)
+    with pytest.warns(UserWarning, match=r"eagerly from here(?!; dynamic)"):
+        for dtype in (numod.float32, numod.float64):
+            compiled(numod.ones(2, dtype=dtype))
     GLOBAL["factor"] = 0
     compiled = compile(lambda x: x[:0] * GLOBAL["factor"])
     with pytest.warns(UserWarning, match="because of GLOBAL\\['factor'\\]"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -98,7 +100,7 @@ def test_a_value_that_is_looked_at_or_kept_is_refused_at_its_line(name: str) -> 
 ARITHMETIC: dict[str, Callable] = {
     "mul": lambda v, x: x * v + v * x, "sub": lambda v, x: (x - v) - (2 - v), "div": lambda v, x: x / v + (v - 0.5) / (x + 9), "pow": lambda v, x: (x + 9) ** v + v**x,
     "double": lambda v, x: x.double() * v, "compared": lambda v, x: (x > v) * x, "in place": lambda v, x: (x * 2).mul_(v).add_(v),
-    "negative": lambda v, x: x * (-v * 2) + abs(v - 3) * x, "without dimensions": lambda v, x: x[0] * v,
+    "negative": lambda v, x: x * (-v * 2) + abs(v - 3) * x, "divided": lambda v, x: x * (1 / v) + x * (v / (v - 9)), "without dimensions": lambda v, x: x[0] * v,
 }
 
 
@@ -115,6 +117,56 @@ def test_floats_in_arithmetic_with_tensors_are_those_of_each_call(name: str, giv
         slopes = [numod.autograd.grad(each.sum(), scale)[0] for each in found]
         assert equal(*found) and found[0].dtype is found[1].dtype and equal(*slopes)
     assert compiled.recorded == 1 and (given == "read" or compiled.free is not None)
+
+
+def test_a_divisor_that_becomes_zero_raises_as_in_eager() -> None:
+    compiled = compile(lambda x, y: x * (x.sum().item() / y.item()))
+    for value in (2.0, 4.0, 0.0, 5.0):
+        if value:
+            assert equal(compiled(numod.ones(2), numod.tensor(value)), numod.ones(2) * (2 / value))
+        else:
+            with pytest.raises(ZeroDivisionError):
+                compiled(numod.ones(2), numod.tensor(value))
+
+
+def test_floats_of_modules_and_globals_that_change_outside() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.scale, self.shift, self.calls = nn.Linear(3, 3), 1.0, {"by": 0.5}, 0
+
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            self.calls += 1
+            return self.layer(x) / self.scale + self.shift["by"] * (1 - self.scale)
+
+    model = Model()
+    other, x = copy.deepcopy(model), numod.randn(2, 3)
+    compiled = numod.compile(model)
+    for k in range(12):
+        for each in (model, other):
+            each.scale, each.shift["by"] = 1 + k / 8, 0.5 - k // 2
+        assert equal(compiled(x), other(x)) and (model.scale, model.calls) == (1 + k / 8, k + 1)
+    assert type(compiled).compiled.recorded <= 3
+
+
+def test_floats_that_change_inside_and_outside_or_are_looked_at() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale, self.bound = 1.0, 0.5
+
+        def forward(self, x: numod.Tensor) -> numod.Tensor:
+            self.scale = self.scale * 2
+            return x * self.scale if self.bound > 3 else -x * self.scale
+
+    models, x = [Model(), Model()], numod.randn(2)
+    compiled = numod.compile(models[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k in range(10):
+            for each in models:
+                each.scale, each.bound = each.scale + k, k / 1.0
+            assert equal(compiled(x), models[1](x)) and models[0].scale == models[1].scale
 
 
 @pytest.mark.parametrize("name", sorted(LOOKS.keys() - {"array", "set", "generator"}))
