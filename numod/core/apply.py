@@ -65,7 +65,7 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
     if plan is None:
         if (known := _known(op, inputs, parameters)) is not None:
             return apply(op, *known)
-        if op.widens and _narrow(op, key[1:]):
+        if op.widens and _narrow(op, key[1:]) and not op.reads_halves(key[1:], parameters):
             return _apply_wide(op, inputs, parameters)
         if _holds_complex(key[1:]) and op.complex_form is not None:
             return op.complex_form(inputs, parameters)
@@ -122,7 +122,7 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     if plan is None:
         if (known := _known(op, given, parameters)) is not None:
             return apply_into(op, known[0], targets, known[1])
-        if op.widens and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)]):
+        if op.widens and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)]) and not op.reads_halves(tuple(layouts), parameters):
             return _apply_into_wide(op, given, targets, parameters)
         if _holds_complex((*layouts, targets[0]._layout)) and isinstance(op.complex_form, Op):
             return apply_into(op.complex_form, given, targets, parameters)

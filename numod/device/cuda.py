@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from .. import config
-from . import cuda_driver, cuda_memory, cuda_reports, cuda_vectors
+from . import cuda_driver, cuda_memory, cuda_reports, cuda_tensor_cores, cuda_vectors
 from .signature import numba_types
 from .storage import address
 
@@ -224,6 +224,11 @@ def capability() -> tuple[int, int]:
     return driver().capability
 
 
+def tensor_cores() -> bool:
+    """Whether kernels can multiply 16-bit floats by the device's tensor cores."""
+    return not config.cuda_simulator() and capability() >= cuda_tensor_cores.LEAST
+
+
 def namespace() -> dict[str, object]:
     """Names a kernel's source may use: types that cast, views of a float's bits, `cuda`, and the decorators of helper functions."""
     from numba import cuda
@@ -271,7 +276,7 @@ def _rounded_product() -> Callable:
 
 @functools.cache
 def _fours() -> dict[str, Callable]:
-    return cuda_vectors.simulated() if config.cuda_simulator() else cuda_vectors.intrinsics()
+    return cuda_vectors.simulated() if config.cuda_simulator() else {**cuda_vectors.intrinsics(), **cuda_tensor_cores.intrinsics()}
 
 
 def _bit_views() -> dict[str, Callable]:

@@ -54,6 +54,56 @@ class Tile:
         """Neighbouring columns of a thread, which it reads at once."""
         return min(self.columns, 4)
 
+    @property
+    def results(self) -> int:
+        """Results of a thread."""
+        return self.rows * self.columns
+
+    @property
+    def thread_columns(self) -> int:
+        """Columns of a thread."""
+        return self.columns
+
+    def sums(self, number: str) -> str:
+        """The type that products of elements are summed in."""
+        return number
+
+    def read(self, element: str) -> str:
+        """The text of an element as it is summed."""
+        return element
+
+    def stored(self, value: str) -> str:
+        """The text of a result as it is kept."""
+        return value
+
+    def side(self, name: str, operand: Operand, number: str) -> Side:
+        """How a slice of one matrix comes into shared memory."""
+        return Side(name, operand, self, number)
+
+    def declare(self, left: Side, right: Side, number: str) -> list[str]:
+        """Shared memory, registers, and what depends on the thread."""
+        return [
+            f"left = shared_array({2 * self.depth * left.line}, {number}, SHARED)",
+            f"right = shared_array({2 * self.depth * right.line}, {number}, SHARED)",
+            f"a, b = cuda.local.array({self.rows}, {number}), cuda.local.array({self.columns}, {number})",
+            f"row, column = thread // {self.across} * {self.rows}, thread % {self.across} * {self.vector}",
+        ]
+
+    def multiply(self, left: Side, right: Side) -> list[str]:
+        """A slice's steps, written out: in a loop, a quarter of the instructions would be its own."""
+        runs = [f"uintp({j // self.vector * self.vector * self.across + j % self.vector})" for j in range(self.columns)]
+        lines = [f"{side.name}_from = uintp((turn - 1 & 1) * {self.depth * side.line} + {first})" for side, first in ((left, "row"), (right, "column"))]
+        for step in range(self.depth):
+            lines += [f"for i in range({self.rows}):", f"    a[i] = left[left_from + uintp({step * left.line} + i)]"]
+            lines += [f"b[{j}] = right[right_from + uintp({step * right.line}) + {run}]" for j, run in enumerate(runs)]
+            lines += [f"for i in range({self.rows}):", f"    for j in range({self.columns}):", f"        totals[i * {self.columns} + j] += a[i] * b[j]"]
+        return lines
+
+    def places(self) -> tuple[str, str, str]:
+        """Where the j-th column of a thread is, where its s-th row, and their result."""
+        column = f"column + j // {self.vector} * {self.vector * self.across} + j % {self.vector}"
+        return column, "row + s", f"s * {self.columns} + j"
+
 
 LARGE, BROAD, SMALL = Tile(16, 16, 8, 8, 8), Tile(8, 32, 8, 8, 8), Tile(16, 16, 4, 4, 8)  # 128 x 128, 64 x 256 and 64 x 64, 256 threads
 TINY = Tile(2, 2, 2, 2, 2)  # for the simulator, where every thread is one of Python's
@@ -84,17 +134,18 @@ class Operand:
 class Product:
     """A batch of products of (rows, inner) and (inner, columns) matrices.
 
-    `lines` are first in the kernel, `batch` in a batch's turn. Element (i, o) of the result, `value`, goes where `store` says; `column` names what
-    depends on its column o alone.
+    `lines` are first in the kernel, `batch` in a batch's turn. Element (i, o) of the result becomes `value`, of its sum `value`, and goes to `target`; `column`
+    names what depends on its column o alone.
     """
 
     arguments: tuple[str, ...]  # arrays, then numbers, among them batches, rows, columns and inner
     left: Operand
     right: Operand
-    store: str
+    target: str
     column: dict[str, str]
     batch: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
+    value: str = "value"
 
 
 def tiles(tile: Tile, batches: int, rows: int, columns: int) -> int:
@@ -110,60 +161,53 @@ def choose(rows: int, columns: int, batches: int, itemsize: int, simulated: bool
     return least if itemsize <= 4 and tiles(least, batches, rows, columns) >= 64 else SMALL
 
 
-def source(each: Product, tile: Tile, number: str) -> str:
-    """The kernel's text, for elements of type `number`. `SHARED` ends a shared array's declaration as the target says."""
-    left, right = _Side("left", each.left, tile, number, tile.height, "rows", "top"), _Side("right", each.right, tile, number, tile.width, "columns", "first")
-    bounds = f"RESIDENT = {tile.threads}, 2" if tile.rows == 8 else ""  # 128 registers a thread
+def source(each: Product, tile: Tile, number: str, rounded: bool = True) -> str:
+    """The kernel's text, for elements of type `number`; results are of that type, unless they are to be sums that are not `rounded`.
+
+    `SHARED` ends a shared array's declaration as the target says.
+    """
+    left, right = tile.side("left", each.left, number), tile.side("right", each.right, number)
+    bounds = f"RESIDENT = {tile.threads}, 2" if tile.height * tile.width >= LARGE.height * LARGE.width else ""  # 128 registers a thread
     return f"""
 {bounds}
 def kernel({", ".join(each.arguments)}):
-    left = shared_array({2 * tile.depth * left.line}, {number}, SHARED)
-    right = shared_array({2 * tile.depth * right.line}, {number}, SHARED)
-    totals = cuda.local.array({tile.rows * tile.columns}, {number})
-    a, b = cuda.local.array({tile.rows}, {number}), cuda.local.array({tile.columns}, {number})
-    zero, thread = {number}(0), int64(cuda.threadIdx.x)
-    row, column = thread // {tile.across} * {tile.rows}, thread % {tile.across} * {tile.vector}
+    zero, thread = {tile.sums(number)}(0), int64(cuda.threadIdx.x)
+    totals = cuda.local.array({tile.results}, {tile.sums(number)}){_block(tile.declare(left, right, number), 1)}
     tiles_down, tiles_across = (rows + {tile.height - 1}) // {tile.height}, (columns + {tile.width - 1}) // {tile.width}
     slices = (inner + {tile.depth - 1}) // {tile.depth}{_block(each.lines, 1)}{_block(left.declare() + right.declare(), 1)}
     for task in range(int64(cuda.blockIdx.x), batches * tiles_down * tiles_across, int64(cuda.gridDim.x)):
         batch, place = task // (tiles_down * tiles_across), task % (tiles_down * tiles_across)
         top, first = place // tiles_across * {tile.height}, place % tiles_across * {tile.width}{_block(each.batch, 2)}
-        for s in range({tile.rows * tile.columns}):
+        for s in range({tile.results}):
             totals[s] = zero{_block(left.prepare() + right.prepare(), 2)}
         for turn in range(int32(slices + 1)):  # a slice is read while the one before is multiplied
             if turn < slices:
                 steps = int32(min(inner - turn * {tile.depth}, {tile.depth})){_block(left.fetch() + right.fetch(), 4)}
-            if turn > 0:
-                left_from = uintp((turn - 1 & 1) * {tile.depth * left.line} + row)
-                right_from = uintp((turn - 1 & 1) * {tile.depth * right.line} + column){_block(_multiply(tile, left.line, right.line), 4)}
+            if turn > 0:{_block(tile.multiply(left, right), 4)}
             if turn < slices:{_block(left.put() + right.put(), 4)}
             cuda.syncthreads()
-        for j in range({tile.columns}):
-            o = first + column + j // {tile.vector} * {tile.vector * tile.across} + j % {tile.vector}
-            if o < columns:{_block(_named(each.column), 4)}
-                for s in range({tile.rows}):
-                    i, value = top + row + s, totals[s * {tile.columns} + j]
+{_finish(each, tile, rounded)}"""[1:]
+
+
+def _finish(each: Product, tile: Tile, rounded: bool) -> str:
+    """Write a thread's results to their places."""
+    column, row, place = tile.places()
+    return f"""        for j in range({tile.thread_columns}):
+            o = first + {column}
+            if o < columns:{_block(named(each.column), 4)}
+                for s in range({tile.results // tile.thread_columns}):
+                    i, value = top + {row}, totals[{place}]
                     if i < rows:
-                        {each.store}
-"""[1:]
+                        {each.target} = {tile.stored(each.value) if rounded else each.value}
+"""
 
 
-def _multiply(tile: Tile, left: int, right: int) -> list[str]:
-    """A slice's steps, written out: in a loop, a quarter of the instructions would be its own."""
-    runs = [f"uintp({j // tile.vector * tile.vector * tile.across + j % tile.vector})" for j in range(tile.columns)]
-    lines = []
-    for step in range(tile.depth):
-        lines += [f"for i in range({tile.rows}):", f"    a[i] = left[left_from + uintp({step * left} + i)]"]
-        lines += [f"b[{j}] = right[right_from + uintp({step * right}) + {run}]" for j, run in enumerate(runs)]
-        lines += [f"for i in range({tile.rows}):", f"    for j in range({tile.columns}):", f"        totals[i * {tile.columns} + j] += a[i] * b[j]"]
-    return lines
-
-
-class _Side:
+class Side:
     """How the threads of a block bring a slice of one matrix into shared memory: each has `slots` of its elements, `step` apart."""
 
-    def __init__(self, name: str, operand: Operand, tile: Tile, number: str, size: int, limit: str, origin: str) -> None:
-        self.name, self.operand, self.number, self.depth, self.limit, self.origin = name, operand, number, tile.depth, limit, origin
+    def __init__(self, name: str, operand: Operand, tile: Tile, number: str) -> None:
+        self.name, self.operand, self.number, self.depth = name, operand, number, tile.depth
+        size, self.limit, self.origin = (tile.height, "rows", "top") if name == "left" else (tile.width, "columns", "first")
         self.line, self.along_inner, self.size = size + PAD, operand.order == "inner", size
         self.fast = tile.depth if self.along_inner else size  # threads beside each other take these
         self.step, self.slots = tile.threads // self.fast, size * tile.depth // tile.threads
@@ -183,8 +227,8 @@ class _Side:
         """What does not change along the inner dimension."""
         kept = [f"{self.name}_{each}[slot] = {each}" for each in self.operand.outer]
         begin = f" + ({self.deep.replace('slot', '0')}) * {self.added}" if self.added else ""
-        found = [f"o = {self.origin} + {self.near}", *_named(self.operand.outer), f"{self.name}_at[slot] = {self.operand.at}{begin}", *kept]
-        return [f"{self.name}_near = int32(min({self.limit} - {self.origin}, {self.size}))", f"for slot in range({self.kept}):", *_indented(found)]
+        found = [f"o = {self.origin} + {self.near}", *named(self.operand.outer), f"{self.name}_at[slot] = {self.operand.at}{begin}", *kept]
+        return [f"{self.name}_near = int32(min({self.limit} - {self.origin}, {self.size}))", f"for slot in range({self.kept}):", *indented(found)]
 
     def fetch(self) -> list[str]:
         """Read the slice into registers, 0 where it leaves the matrix."""
@@ -195,9 +239,9 @@ class _Side:
         inside = f"(int32({self.near}) < {self.name}_near) & (int32({self.deep}) < steps)" + (f" & {self.operand.inside}" if self.operand.inside else "")
         place = f"uintp({self.operand.places}({' + '.join(terms)}))"
         read = [*kept, f"{self.name}_held[slot] = {self.operand.array}[{place}] if {inside} else zero"]
-        step = [] if self.added else [f"k = turn * {self.depth} + {self.deep}", *_named(self.operand.inner), f"moved = {self.operand.shift}"]
+        step = [] if self.added else [f"k = turn * {self.depth} + {self.deep}", *named(self.operand.inner), f"moved = {self.operand.shift}"]
         loop = f"for slot in range({self.slots}):"
-        lines = [*step, loop, *_indented(read)] if self.along_inner else [loop, *_indented(step + read)]
+        lines = [*step, loop, *indented(read)] if self.along_inner else [loop, *indented(step + read)]
         return lines + ([f"for slot in range({self.kept}):", f"    {self.name}_at[slot] += {self.depth} * {self.added}"] if self.added else [])
 
     def put(self) -> list[str]:
@@ -206,11 +250,11 @@ class _Side:
         return [f"for slot in range({self.slots}):", f"    {self.name}[uintp({place})] = {self.name}_held[slot]"]
 
 
-def _named(values: dict[str, str]) -> list[str]:
+def named(values: dict[str, str]) -> list[str]:
     return [f"{name} = {value}" for name, value in values.items()]
 
 
-def _indented(lines: list[str]) -> list[str]:
+def indented(lines: list[str]) -> list[str]:
     return ["    " + line for line in lines]
 
 
@@ -221,15 +265,16 @@ def _block(lines: tuple[str, ...] | list[str], levels: int) -> str:
 # ---- which products there are
 
 _SHAPE = ("batches", "rows", "columns", "inner")
+_IN_ORDER = "out[uintp((batch * rows + i) * columns + o)]"
 
 
-def matrices(a_order: str, b_order: str, places: str) -> Product:
+def matrices(a_order: str, b_order: str, places: str, tile: Tile) -> Product:
     """out (batches, rows, columns) = bias (columns, or none) + a @ b, with any steps. `a_order` and `b_order`: where their memory runs on."""
     steps = ("a_batch", "a_row", "a_column", "b_batch", "b_row", "b_column")
     left = Operand(a_order, "x", "batch * a_batch + o * a_row", jumps=("a_row", "a_column"), places=places)
     right = Operand(b_order, "y", "batch * b_batch + o * b_column", jumps=("b_column", "b_row"), places=places)
-    store = "out[uintp((batch * rows + i) * columns + o)] = value + added"
-    return Product(("x", "y", "out", "bias", *_SHAPE, *steps), left, right, store, {"added": "bias[uintp(o)] if bias.size > 0 else zero"})
+    added = {"added": f"{tile.read('bias[uintp(o)]')} if bias.size > 0 else zero"}
+    return Product(("x", "y", "out", "bias", *_SHAPE, *steps), left, right, _IN_ORDER, added, value="value + added")
 
 
 class _Geometry:
@@ -294,7 +339,7 @@ def convolution(sizes: dict[str, int]) -> Product:
     else:
         right = Operand("outer", "x", at, jumps=("", "places"), outer=of.patch("o"))
     column = {"image": "quotient32(o, positions)", "target": "(image * groups + group) * features * positions + o - image * positions"}
-    return Product(("x", "weight", "out", *of.names), left, right, "out[uintp(target + i * positions)] = value", column, ("group = batch",), of.lines)
+    return Product(("x", "weight", "out", *of.names), left, right, "out[uintp(target + i * positions)]", column, ("group = batch",), of.lines)
 
 
 def convolution_input(sizes: dict[str, int]) -> Product:
@@ -313,7 +358,7 @@ def convolution_input(sizes: dict[str, int]) -> Product:
     joint = of.output(found) if found else ""
     right = Operand("outer", "g", at, shift, outer=places, inner=of.tap("k", "feature"), inside=" & ".join(inside), joint=joint)
     column = {"image": "quotient32(o, places)", "target": "(image * groups + group) * channels * places + o - image * places"}
-    return Product(("g", "weight", "out", *of.names), left, right, "out[uintp(target + i * places)] = value", column, ("group = batch",), of.lines)
+    return Product(("g", "weight", "out", *of.names), left, right, "out[uintp(target + i * places)]", column, ("group = batch",), of.lines)
 
 
 def convolution_weight(sizes: dict[str, int]) -> Product:
@@ -324,6 +369,5 @@ def convolution_weight(sizes: dict[str, int]) -> Product:
     shift = f"(image * groups + group) * channels * places + {of.input('at', of.spans)}"
     inside = " & ".join(each for each in (valid, of.within()) if each)
     right = Operand("inner", "x", f"channel * places + {of.input('tap', of.moves)}", shift, outer=of.tap("o", "channel"), inner={"here": f"int32({here})", **of.patch("here")}, inside=inside)
-    store = "out[uintp((batch * rows + i) * columns + o)] = value"
     lines = (*of.lines, "by_positions = reciprocal32(positions)")
-    return Product(("g", "x", "out", *of.names), left, right, store, {}, ("part, group = batch // groups, batch % groups",), lines)
+    return Product(("g", "x", "out", *of.names), left, right, _IN_ORDER, {}, ("part, group = batch // groups, batch % groups",), lines)

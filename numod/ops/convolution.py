@@ -19,7 +19,7 @@ from .convolution_grid import grid_launcher, turned_launcher
 from .convolution_planes import planes_launcher, suits
 from .convolution_winograd import fits as fits_winograd, weight_spreader, winograd_launcher
 from .finish import Finish
-from .op import Op, Packing, Plan, single_device
+from .op import Op, Packing, Plan, on_tensor_cores, single_device
 from .pointwise import broadcast_strides
 
 
@@ -34,6 +34,11 @@ class Convolution(Op):
     def __init__(self, name: str, inputs: tuple[str, ...], direct: Callable) -> None:
         super().__init__(name)
         self.inputs, self.direct = inputs, direct
+
+    def reads_halves(self, arguments: tuple, parameters: tuple) -> bool:
+        """As `Op.reads_halves`."""
+        x, _, result = self.shapes(*arguments[:2], parameters)
+        return on_tensor_cores(arguments) and fits(x, result)
 
     def shapes(self, first: Layout, second: Layout, parameters: tuple) -> tuple[tuple, tuple, tuple]:
         """Shapes of x, weight and the convolution's result, one of which is this op's."""

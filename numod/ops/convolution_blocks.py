@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from ..device import Layout
-from ..kernel import bind, block
+from ..kernel import bind, block, emit, tensor_cores
 from .convolution_direct import GEOMETRY
 
 _BUSY, _RUN = 264, 512  # blocks that keep a GPU's multiprocessors at work (an H200 has 132), and positions that a block sums at least
@@ -28,14 +28,14 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
         "convolution": (features, images * positions, channels * taps), "convolution_input": (channels, images * places, features * taps),
         "convolution_weight": (features, channels * taps, images * positions),
     }[name]  # fmt: skip
-    number, simulated = out.storage.name, out.device.backend.SIMULATED
-    most = -(-inner // (8 if simulated else _RUN)) if name == "convolution_weight" else 1
-    tile = block.choose(rows, columns, groups * most, out.storage.itemsize, simulated)
+    most = -(-inner // (8 if out.device.backend.SIMULATED else _RUN)) if name == "convolution_weight" else 1
+    tile = tensor_cores.choose(out, rows, columns, groups * most)
     parts = max(1, min(-(-_BUSY // block.tiles(tile, groups, rows, columns)), most))
     inner = -(-inner // parts)
     constants = (parts * groups, rows, columns, inner, *numbers)
-    signature = bind.signature(*[number] * 3, numbers=len(constants))
-    source = block.source(getattr(block, name)(dict(zip(GEOMETRY, numbers))), tile, number)
+    number, summed = out.storage.name, out.storage if parts == 1 else out.dtype.compute.storage
+    signature = bind.signature(number, number, summed.name, numbers=len(constants))
+    source = block.source(getattr(block, name)(dict(zip(GEOMETRY, numbers))), tile, number, rounded=parts == 1)
     team = block.tiles(tile, parts * groups, rows, columns), tile.threads
     run = bind.launcher(out.device, f"{name}_blocks", source, signature, out.dtype, parts * groups * rows * columns * inner // 4, team=team)
     return (run, constants) if parts == 1 else (_in_parts(run, constants, out, parts), ())
@@ -43,11 +43,12 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
 
 def _in_parts(run: Callable, constants: tuple, out: Layout, parts: int) -> Callable:
     """A launch that computes the parts and sums them."""
-    array, empty = f"{out.storage.name}[]", out.device.empty
-    add = bind.launcher(out.device, "add_parts", bind.source_of(add_parts), f"{array}, {array}, int64, int64", out.dtype, out.size * parts)
+    summed, empty = out.dtype.compute.storage, out.device.empty
+    text = bind.source_of(add_parts).replace("= total", f"= {emit.stored('total', out.dtype, out.dtype.compute)}")
+    add = bind.launcher(out.device, "add_parts", text, f"{summed.name}[], {out.storage.name}[], int64, int64", out.dtype, out.size * parts)
 
     def launch(first: object, second: object, result: object) -> None:
-        partial = empty(parts * out.size, out.storage)
+        partial = empty(parts * out.size, summed)
         run(first, second, partial, *constants)
         add(partial, result, out.size, parts)
 

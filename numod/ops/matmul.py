@@ -13,9 +13,9 @@ import numpy as np
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
-from ..kernel import bind, block, build, emit
+from ..kernel import bind, block, build, emit, tensor_cores
 from .linear_gradient import joined
-from .op import Op, Packing, Plan, single_device
+from .op import Op, Packing, Plan, on_tensor_cores, single_device
 from .pointwise import broadcast_shapes
 from .product_tiles import finished, panel_packer, takes_panels, tiled
 from .product_vectors import vector_product
@@ -76,12 +76,12 @@ def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
     """Launcher and constants of the GPU's product, by blocks of threads."""
     (rows, inner), columns, number = a.shape[-2:], b.shape[-1], a.storage.name
     orders = "inner" if a.strides[-1] == 1 else "outer", "inner" if b.strides[-2] == 1 and b.strides[-1] != 1 else "outer"
-    tile = block.choose(rows, columns, batches, a.storage.itemsize, a.device.backend.SIMULATED)
+    tile = tensor_cores.choose(a, rows, columns, batches)
     constants = (batches, rows, columns, inner, a_batch, *a.strides[-2:], b_batch, *b.strides[-2:])
     signature = bind.signature(*[number] * 4, numbers=len(constants))
     team = block.tiles(tile, batches, rows, columns), tile.threads
     most = max(batches * a_batch + rows * a.strides[-2] + inner * a.strides[-1], batches * b_batch + inner * b.strides[-2] + columns * b.strides[-1])
-    product = block.matrices(*orders, "int32" if most < block.SHORT else "int64")
+    product = block.matrices(*orders, "int32" if most < block.SHORT else "int64", tile)
     run = bind.launcher(a.device, f"{name}_blocks", block.source(product, tile, number), signature, a.dtype, batches * rows * columns * inner // 4, team=team)
     return run, (a.device.empty(0, a.storage), *constants)
 
@@ -134,6 +134,10 @@ class Matmul(Op):
 
     inputs, parameters = ("a", "b"), ("transpose_a", "transpose_b")
     gradients = {"a": _gradient_a, "b": _gradient_b}
+
+    def reads_halves(self, arguments: tuple, parameters: tuple) -> bool:
+        """As `Op.reads_halves`."""
+        return on_tensor_cores(arguments)
 
     def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, None]:
         """The matrices as they are multiplied, and no bias."""
@@ -195,7 +199,7 @@ class Linear(Op):
         "bias": lambda g: g.sum(0),
     }
     joint = joined(gradients)
-    finished = Matmul.finished
+    reads_halves, finished = Matmul.reads_halves, Matmul.finished
 
     def factors(self, arguments: tuple, parameters: tuple) -> tuple[Layout, Layout, Layout | None]:
         """The matrices as they are multiplied, and the bias."""

@@ -110,6 +110,10 @@ class Op:
         _ops.add(self)
         self.recipes: dict[tuple[int, int], Recipe] = {}
 
+    def reads_halves(self, arguments: tuple, parameters: tuple) -> bool:
+        """Whether the op's kernels read these 16-bit floats, though it widens others."""
+        return False
+
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         """The plan for inputs described by `arguments`: a Layout for a tensor, a type for a number."""
         raise TypeError(f"{self.name} writes over tensors; it has no results of its own")
@@ -181,6 +185,11 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+def on_tensor_cores(arguments: tuple) -> bool:
+    """Whether products of these 16-bit floats are made by a GPU's tensor cores."""
+    return arguments[0].device.type == "cuda" and arguments[0].device.backend.tensor_cores()
 
 
 def single_device(name: str, layouts: list[Layout]) -> object:

@@ -283,6 +283,42 @@ def carried(parts: list[str], x: np.ndarray, y: np.ndarray, z: np.ndarray, carry
     return value & 0xFFFFFFFF, (value >> 32) & 1
 
 
+def numbers(words: np.ndarray, kind: str) -> np.ndarray:
+    """Words (..., registers) of a fragment as its elements (..., elements), the lowest first."""
+    if kind == "tf32":
+        if (words & 0x1FFF).any():
+            raise Fault("a register is taken for tf32 that has more bits than that, which a GPU may drop or not")
+        return words.view("f4")
+    halves = words.view("u2")
+    return halves.view("f2") if kind == "f16" else (halves.astype("u4") << np.uint32(16)).view("f4")
+
+
+# Rows and columns of the elements that thread `lane` of a warp holds, as formulas of g = lane >> 2, t = lane % 4 and the element's number i
+# (PTX ISA 9.7.14.5.7 and .8, "Matrix Fragments for mma.m16n8k8" and "... mma.m16n8k16 with floating point type").
+FRAGMENTS = {
+    ("m16n8k16", "a"): (8, lambda g, t, i: np.where((i < 2) | ((i >= 4) & (i < 6)), g, g + 8), lambda g, t, i: t * 2 + (i & 1) + np.where(i >= 4, 8, 0)),
+    ("m16n8k16", "b"): (4, lambda g, t, i: t * 2 + (i & 1) + np.where(i >= 2, 8, 0), lambda g, t, i: g + 0 * i),
+    ("m16n8k8", "a"): (4, lambda g, t, i: np.where((i == 0) | (i == 2), g, g + 8), lambda g, t, i: np.where(i < 2, t, t + 4)),
+    ("m16n8k8", "b"): (2, lambda g, t, i: np.where(i == 0, t, t + 4), lambda g, t, i: g + 0 * i),
+    "c": (4, lambda g, t, i: np.where(i < 2, g, g + 8), lambda g, t, i: t * 2 + (i & 1)),
+}
+
+
+def matrices(shape: str, kind: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """`mma`: the registers (warps, 32, 4) of a @ b + c, of those (warps, 32, registers) of a, b and c. Products and their sums are exact, and rounded once."""
+    inner = int(shape.partition("k")[2])
+    lane = np.arange(32)[:, None]
+    wholes = []
+    for key, size, values in (((shape, "a"), (16, inner), numbers(a, kind)), ((shape, "b"), (inner, 8), numbers(b, kind)), ("c", (16, 8), c.view("f4"))):
+        count, row, column = FRAGMENTS[key]
+        i = np.arange(count)[None, :]
+        place = row(lane >> 2, lane % 4, i), column(lane >> 2, lane % 4, i)
+        whole = np.full((len(values), *size), np.nan)
+        whole[:, place[0], place[1]] = values
+        wholes.append(whole)
+    return (wholes[0] @ wholes[1] + wholes[2])[:, place[0], place[1]].astype("f4")
+
+
 COMPARED = {"eq": "{0} == {1}", "ne": "{0} != {1}", "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}", "lo": "{0} < {1}", "hi": "{0} > {1}"}
 UNORDERED = {"equ": "eq", "neu": "ne", "ltu": "lt", "leu": "le", "gtu": "gt", "geu": "ge"}
 SPECIAL = {"%tid.x": "thread", "%ctaid.x": "block", "%ntid.x": "threads", "%nctaid.x": "blocks"}
@@ -485,9 +521,27 @@ class Writer:
 
     def _cvt(self, place: int, each: Instruction) -> list[str]:
         to, source = each.parts[-2:]
+        if to == "tf32":  # to nearest, halves away from zero
+            if each.parts != ["cvt", "rna", "tf32", "f32"]:
+                raise unknown(each)
+            bits = self.read(each.operands[1], "u32")
+            return [self.put(each.operands[0], "u32", f"np.where(({bits} & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FFFE000), ({bits} + np.uint32(0x1000)) & np.uint32(0xFFFFE000))")]
+        if to == "bf16":  # to nearest, halves to even
+            if each.parts != ["cvt", "rn", "bf16", "f32"]:
+                raise unknown(each)
+            bits = self.read(each.operands[1], "u32")
+            return [self.put(each.operands[0], "u16", f"np.where(({bits} & 0x7FFFFFFF) > 0x7F800000, np.uint32(0x7FFF), ({bits} + np.uint32(0x7FFF) + ({bits} >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype('u2')")]
         how = next((part for part in each.parts if part in ("rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi")), "")
         value = f"converted(np.asarray({self.read(each.operands[1], source)}), TYPES['{to}'], '{how}', {'sat' in each.parts})"
         return [self.put(each.operands[0], to, f"flushed({value})" if "ftz" in each.parts and to[0] == "f" else value)]
+
+    def _mma(self, place: int, each: Instruction) -> list[str]:
+        _, *how, shape, first, second, result, a_kind, b_kind, c_kind = each.parts
+        if how != ["sync", "aligned"] or (first, second, result, c_kind) != ("row", "col", "f32", "f32") or a_kind != b_kind or (shape, a_kind) not in (("m16n8k16", "f16"), ("m16n8k16", "bf16"), ("m16n8k8", "tf32")):
+            raise unknown(each)
+        target, *given = ([part.strip() for part in operand.strip("{}").split(",")] for operand in each.operands)
+        texts = ["[" + ", ".join(self.read(part, kind) for part in parts) + "]" for parts, kind in zip(given, ("u32", "u32", "f32"))]
+        return [f"found = multiply({place}, m, '{shape}', '{a_kind}', {', '.join(texts)})", *[self.put(part, "f32", f"found[:, {k}]") for k, part in enumerate(target)]]
 
     def _clz(self, place: int, each: Instruction) -> list[str]:
         bits = int(each.parts[-1][1:])
@@ -795,7 +849,7 @@ class Run:
         stores = {name: np.zeros(n, bool if kind == "pred" else f"u{SIZES[kind]}") for name, kind in program.registers.items() if name in {register for register, _ in writer.used.values()}}
         names = {name: stores[register] if kind == "pred" else stores[register].view(TYPES[kind]) for name, (register, kind) in writer.used.items()}
         grid = {"thread": self.thread.astype("u4"), "block": self.block.astype("u4"), "threads": np.full(n, threads, "u4"), "blocks": np.full(n, blocks, "u4")}
-        self.names = {**globals(), **names, **grid, **writer.constants, "pc": self.pc, "carry": np.zeros(n, "i8"), "those": self.those, "place": self.place, "load": self.load, "store": self.store, "parameter": self.parameter, "address": kernel.places.__getitem__}
+        self.names = {**globals(), **names, **grid, **writer.constants, "pc": self.pc, "carry": np.zeros(n, "i8"), "those": self.those, "place": self.place, "load": self.load, "store": self.store, "multiply": self.multiply, "parameter": self.parameter, "address": kernel.places.__getitem__}
         exec(kernel.compiled, self.names)  # the kernel, written by Writer
         self.steps = [self.names[f"step{k}"] for k in range(len(writer.lengths))]
 
@@ -876,6 +930,14 @@ class Run:
             for key, several in zip(*banks):
                 most[int(key) >> 32] = max(most[int(key) >> 32], int(several))
             counts[f"{name} passes"] += sum(most.values())
+
+    def multiply(self, number: int, m: object, shape: str, kind: str, *fragments: list[np.ndarray]) -> np.ndarray:
+        """`mma` by the warps of m, all of whose threads must be there."""
+        lanes, instruction = np.arange(len(self.pc))[m], self.kernel.program.code[number].text[:160]
+        if len(lanes) % WARP or (self.warp[lanes].reshape(-1, WARP) != self.warp[lanes[::WARP], None]).any():
+            raise Fault(f"{instruction}: some threads of a warp are not there")
+        words = [np.stack([np.broadcast_to(each, lanes.shape) for each in registers], -1).reshape(-1, WARP, len(registers)) for registers in fragments]
+        return matrices(shape, kind, *words).reshape(len(lanes), -1)
 
     def load(self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, part: int) -> np.ndarray:
         """The elements at places of a space, the part-th after each."""

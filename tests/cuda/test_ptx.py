@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -128,6 +129,29 @@ def test_large_matrix_products_and_convolutions(compiled: list[str]) -> None:
     assert len(large) >= 4 and all(".minnctapersm 2" in text for text in large)
     if shutil.which("ptxas"):
         assert all(spilled(text) <= 256 and used(text) <= 128 for text in products)  # some words that a slice needs once; two blocks of 256 threads on a multiprocessor
+
+
+@pytest.mark.parametrize("kind", [dtypes.float16, dtypes.bfloat16], ids=str)
+def test_tensor_cores(kind: dtypes.dtype, compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from numod.device import cuda
+
+    assert not cuda.tensor_cores()  # of 7.5 these shapes are not
+    monkeypatch.setattr(cuda, "capability", lambda: (8, 0))
+    monkeypatch.setattr(sys.modules[__name__], "CAPABILITIES", [(8, 0), (9, 0)])
+    assert cuda.tensor_cores()
+    matmul.matmul.prepare((on_gpu(900, 700, dtype=kind), on_gpu(700, 1000, dtype=kind)), (False, False))
+    matmul.linear.prepare((on_gpu(2000, 700, dtype=kind), on_gpu(700, 700, dtype=kind), on_gpu(700, dtype=kind)), ())
+    x, weight, g = on_gpu(8, 64, 56, 56, dtype=kind), on_gpu(128, 64, 3, 3, dtype=kind), on_gpu(8, 128, 28, 28, dtype=kind)
+    settings = (2, 2), (1, 1), (1, 1), 1
+    convolution.convolution.prepare((x, weight), (*settings, None))
+    convolution.convolution_input.prepare((g, weight), (*settings, tuple(x.shape)))
+    convolution.convolution_weight.prepare((g, x), (*settings, tuple(weight.shape)))
+    check(compiled)
+    products = [text for text in compiled if "bar.sync" in text]
+    assert len(products) == 5 * 2 and all("mma.sync" in text and "ld.local" not in text and "ld.shared.v4" in text for text in products)
+    assert sum(".minnctapersm 2" in text for text in products) >= 6
+    if shutil.which("ptxas"):
+        assert all(used(text) <= 128 and spilled(text) <= 320 for text in products)
 
 
 def test_rows_that_blocks_share(compiled: list[str]) -> None:

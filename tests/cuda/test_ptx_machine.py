@@ -14,14 +14,14 @@ import pytest
 
 import numod
 from numod import config, nn
-from numod.kernel import block
+from numod.kernel import block, tensor_cores
 from numod.nn import functional as F
 from numod.ops import pointwise
 from rows import NAMES, arguments
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 sys.path.insert(0, str(Path(__file__).parent))
-from ptx_machine import Fault, Machine, converted, directed, fused, odd_sum, quotient
+from ptx_machine import FRAGMENTS, Fault, Machine, converted, directed, fused, matrices, numbers, odd_sum, quotient
 
 pytestmark = [
     pytest.mark.ptx,
@@ -149,6 +149,42 @@ def test_products_of_transposed_and_sliced_matrices() -> None:
     check(lambda a, b: a[3:, 1:].t() @ b[:, :67].t(), a, b, tolerance=1e-4)
     check(lambda a, w, c: F.linear(a, w, c), made(130, 33), made(66, 33), made(66), tolerance=1e-4)
     check(lambda a, b: numod.addmm(a, a, b, beta=0.5, alpha=2.0), made(17, 17), made(17, 17), tolerance=1e-4)
+
+
+def on_tensor_cores(machine: Machine, function: Callable, *tensors: numod.Tensor, tolerance: float = 0, gradients: bool = False) -> None:
+    """As `check`, and the kernels that were built for it multiply by tensor cores."""
+    before = len(machine.kernels)
+    check(function, *tensors, tolerance=tolerance, gradients=gradients)
+    assert all("mma" in {each.parts[0] for each in kernel.program.code} for kernel in machine.kernels[before:] if "_blocks_" in kernel.name)
+
+
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_tensor_cores(dtype: numod.dtype, machine: Machine) -> None:
+    """Of small whole numbers, whose sums are exact in any order, so that an element in a wrong place is found."""
+    a, b, c = (numod.randint(-3, 4, shape).to(dtype) for shape in ((65, 75), (75, 70), (70,)))
+    on_tensor_cores(machine, lambda a, b: (a @ b, a[:, 3:40] @ b[3:40], a[1:3, :9] @ b[:9, 5:6]), a, b)
+    on_tensor_cores(machine, lambda a, b: (b.t() @ a.t(), numod.stack((a, a))[:, :, :16] @ b[:16]), a, b)
+    if dtype is numod.float16:
+        on_tensor_cores(machine, lambda a, b, c: F.linear(a, b.t().contiguous(), c), a, b, c)
+        large = made(3, 20, dtype=dtype) * 200
+        on_tensor_cores(machine, lambda x: (x @ x.t(), (x * float("nan")) @ x.t()), large)  # beyond float16
+    else:
+        on_tensor_cores(machine, lambda a, b: numod.compile(lambda a, b: (a @ b).relu() * 2)(a, b), a, b)
+
+
+def test_gradients_on_tensor_cores(machine: Machine) -> None:
+    x, weight = made(2, 5, 9, 7, dtype=numod.float16), made(6, 5, 3, 3, dtype=numod.float16)
+    on_tensor_cores(machine, lambda x, w: F.conv2d(x, w, padding=1, stride=2), x, weight, tolerance=3e-2, gradients=True)
+
+
+def test_great_tile_of_tensor_cores(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of products too large for this machine. No thread waits for another's bank: 4 passes are what 512 bytes take."""
+    monkeypatch.setattr(tensor_cores, "_MANY", 1)
+    a, b = numod.randint(-3, 4, (129, 72)).half(), numod.randint(-3, 4, (72, 136)).half()
+    on_tensor_cores(machine, lambda a, b: a @ b, a, b)
+    moved = a.cuda(), b.cuda()
+    found = counted(machine, lambda: moved[0] @ moved[1])
+    assert found["shared loads passes"] == 4 * found["shared loads"] and found["shared stores passes"] == 4 * found["shared stores"]
 
 
 CONVOLUTIONS = [  # shapes of x and weight, and settings
@@ -361,14 +397,36 @@ def test_the_machine_runs_branches_barriers_and_shared_memory() -> None:
     ("ld.global.v2.u32 {%r5, %r6}, [%rd1+4];", "misaligned"),
     ("ld.shared.u32 %r5, [%r4];", "shared memory is read that nobody wrote"),
     ("st.shared.u32 [%r4+4], %r1;", "write outside of shared memory, by 1 threads"),
+    ("setp.lt.u32 %p2, %r1, 40;\n@%p2 mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f1, %f1, %f1}, {%r1, %r1, %r1, %r1}, {%r1, %r1}, {%f1, %f1, %f1, %f1};", "some threads of a warp are not there"),
     ("@%p1 bra $L;\nbar.sync 0;\n$L:", "a barrier is reached by 32 of 64"),
     ("st.shared.u32 [%r4], %r1;\nsub.s32 %r5, 252, %r3;\nadd.s32 %r5, %r5, %r2;\nld.shared.u32 %r6, [%r5];", "race: shared memory is read that another thread wrote"),
     ("st.shared.u32 [%r4], %r1;\nbar.sync 0;\nld.shared.u32 %r6, [%r2];\nst.shared.u32 [%r4], %r1;", "race: shared memory is written that another thread read"),
     ("st.global.u32 [%rd1], %r1;", "race: global memory is written by several threads at once"),
-], ids=range(9))  # fmt: skip
+], ids=range(10))  # fmt: skip
 def test_the_machine_finds_what_is_wrong(body: str, told: str) -> None:
     with pytest.raises(Fault, match=told):
         run(body)
+
+
+def test_the_machine_multiplies_matrices() -> None:
+    rng = np.random.default_rng(0)
+    for shape, kind, inner, dtype in (("m16n8k16", "f16", 16, "f2"), ("m16n8k16", "bf16", 16, "u2"), ("m16n8k8", "tf32", 8, "f4")):
+        a, b, c = (rng.integers(-4, 5, size).astype("f4") for size in ((16, inner), (inner, 8), (16, 8)))
+        lanes = [np.zeros((32, count), dtype if k < 2 else "f4") for k, count in enumerate((FRAGMENTS[shape, "a"][0], FRAGMENTS[shape, "b"][0], 4))]
+        kept = [(each.view("u4") >> 16).astype("u2") if kind == "bf16" else each for each in (a, b)] + [c]
+        for lane in range(32):
+            g, t = lane // 4, lane % 4
+            near = [(g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)]  # words of a, in units of registers
+            width = 1 if kind == "tf32" else 2
+            for register, (row, place) in enumerate(near):
+                lanes[0][lane, register * width : (register + 1) * width] = kept[0][row, place * width : (place + 1) * width]
+            for register, place in enumerate((t, t + 4)):
+                lanes[1][lane, register * width : (register + 1) * width] = kept[1][place * width : (place + 1) * width, g]
+            lanes[2][lane] = [c[g, 2 * t], c[g, 2 * t + 1], c[g + 8, 2 * t], c[g + 8, 2 * t + 1]]
+        found, expected = matrices(shape, kind, lanes[0].view("u4")[None], lanes[1].view("u4")[None], lanes[2][None])[0], a @ b + c
+        assert all(found[lane].tolist() == [expected[lane // 4 + 8 * h, lane % 4 * 2 + e] for h in (0, 1) for e in (0, 1)] for lane in range(32))
+    with pytest.raises(Fault, match="more bits"):
+        numbers(np.array([1], "u4"), "tf32")
 
 
 def test_the_machine_finds_blocks_that_write_one_place() -> None:
