@@ -20,7 +20,7 @@ class _MatrixProducts:
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether the precision asked for is less than "highest"."""
+        """Whether products of float32 may round their factors to tf32: the precision asked for is less than "highest"."""
         return switches.get_float32_matmul_precision() != "highest"
 
     @allow_tf32.setter

@@ -1,26 +1,32 @@
-"""Switches of the top namespace that trade accuracy or repeatability for speed. They are remembered; numod has no kernel that makes the trade."""
+"""Switches of the top namespace that trade accuracy or repeatability for speed. They are remembered; only the precision of products has kernels that make the trade."""
 
 from __future__ import annotations
 
 import warnings
 
+from .. import dtypes
+from ..kernel import tensor_cores
+
 _PRECISIONS = ("highest", "high", "medium")
 _MODES = {"default": 0, "warn": 1, "error": 2}
-_precision = "highest"
 _mode = 0
 _together = 1
 
 
 def get_float32_matmul_precision() -> str:
     """What `set_float32_matmul_precision` was given; "highest" at the start."""
-    return _precision
+    return tensor_cores.precision
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allow less than float32 in float32 products: "highest", "high" or "medium". They are computed in float32 in any case."""
-    global _precision
+    """The precision of matrix products of float32: "highest", or "high" or "medium", with which GPUs from 8.0 on round factors to tf32, of 10 bits behind the first.
+
+    Sums are in float32. Convolutions and other devices compute in float32 in any case.
+    """
     if precision in _PRECISIONS:
-        _precision = precision
+        tensor_cores.precision = precision
+        for forget in dtypes.on_default_change:
+            forget()
     else:
         warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no effect.", stacklevel=2)
 

@@ -107,11 +107,13 @@ def upload_pinned(host: np.ndarray, wait: bool) -> object:
     if wait:
         mark.synchronize()
     else:  # the memory must stay until it was read
-        _flying[:] = [each for each in _flying if not each[0].query()] + [(mark, host)]
+        with _landing:
+            _flying[:] = [each for each in _flying if not each[0].query()] + [(mark, host)]
     return buffer
 
 
 _flying: list[tuple] = []  # (event, host array): copies under way
+_landing = threading.Lock()  # while one thread asks which have ended, another would add its own to a list that is replaced
 
 
 def download(buffer: object) -> np.ndarray:

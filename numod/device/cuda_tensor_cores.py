@@ -21,7 +21,7 @@ _SHAPES = {"float16": ("m16n8k16", "f16"), "bfloat16": ("m16n8k16", "bf16"), "tf
 
 def intrinsics() -> dict[str, Callable]:
     """The functions for kernels. `load_run(x, k)` gives 16 bytes from x[k] on as four words; `load_words(near, k)` and `store_words(near, k, ...)` access the k-th
-    16 bytes of an array whose elements are as long. `rounded_tf32(x)` gives a float32's bits, rounded to the nearest tf32, `rounded_float16(x)` and `rounded_bfloat16(x)` those of the nearest such number."""  # fmt: skip
+    16 bytes of an array whose elements are as long. `tf32_bits(bits)` gives those of the nearest tf32 to a float32, `rounded_float16(x)` and `rounded_bfloat16(x)` those of the nearest such number."""  # fmt: skip
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
@@ -80,11 +80,11 @@ def intrinsics() -> dict[str, Callable]:
         return types.void(near, types.uintp, *[types.uint32] * 4), generate
 
     @extending.intrinsic
-    def rounded_tf32(context: object, x: object) -> tuple:
+    def tf32_bits(context: object, bits: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
-            return builder.call(ir.InlineAsm(ir.FunctionType(word, [number]), "cvt.rna.tf32.f32 $0, $1;", "=r,f"), values)
+            return builder.call(ir.InlineAsm(ir.FunctionType(word, [number]), "cvt.rna.tf32.f32 $0, $1;", "=r,f"), [builder.bitcast(values[0], number)])
 
-        return types.uint32(types.float32), generate
+        return types.uint32(types.uint32), generate
 
     def rounding(kind: str) -> Callable:
         @extending.intrinsic
@@ -115,5 +115,5 @@ def intrinsics() -> dict[str, Callable]:
 
         return multiply
 
-    found = {"load_run": load_run, "load_words": load_words, "store_words": store_words, "rounded_tf32": rounded_tf32, "rounded_float16": rounding("f16"), "rounded_bfloat16": rounding("bf16")}
+    found = {"load_run": load_run, "load_words": load_words, "store_words": store_words, "tf32_bits": tf32_bits, "rounded_float16": rounding("f16"), "rounded_bfloat16": rounding("bf16")}
     return {**found, **{f"multiply_{name}": multiplication(*shape) for name, shape in _SHAPES.items()}}

@@ -17,6 +17,7 @@ from .. import dtypes
 from ..core import changes
 from ..core.random import Generator
 from ..core.tensor import Tensor
+from ..kernel import tensor_cores
 from .later import Later
 from .reach import SIMPLE, Guard, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, names_of, size, step_hooks, worded
 
@@ -136,6 +137,7 @@ class Look:
 
     def _everything(self, function: Callable, roots: Sequence) -> Iterator[Entry]:
         yield "default dtype", "is", dtypes.get_default_dtype()
+        yield "precision of float32 products", "equal", tensor_cores.precision
         for hooks in changes.everywhere:
             yield from ((f"the hooks of all modules[{number}]", "is", hook) for number, hook in hooks.items())
         yield from self._names("", function, _DEPTH)

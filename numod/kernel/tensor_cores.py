@@ -16,11 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..device import Layout
+from ..dtypes import float32
 from . import block
 from .block import Operand, Side, Tile, indented, named
 
 _LINE = 64  # bytes of a row or column in shared memory: four runs of 16
 _MANY = 64  # tiles that are worth being great
+precision = "highest"  # of products of float32; whoever changes it has plans forgotten, as `numod.set_float32_matmul_precision` does
 
 
 @dataclass(frozen=True)
@@ -130,15 +132,20 @@ class RunSide(Side):
     def put(self) -> list[str]:
         """Write the registers to this slice's half of the shared memory."""
         held = [f"{self.name}_held[slot * 4 + {w}]" for w in range(4)]
-        values = [f"rounded_tf32({each})" for each in held] if self.run == 4 else held
+        values = [f"tf32_bits({each})" for each in held] if self.run == 4 else held
         line, place = f"({self.near})", f"({self.place})"
         where = f"((turn & 1) * {self.size} + {line}) * 4 + ({place} ^ {line} // 2 % 4)"
         return [f"for slot in range({self.slots}):", f"    store_words({self.name}, uintp({where}), {', '.join(values)})"]
 
 
-def choose(numbers: Layout, rows: int, columns: int, batches: int) -> Tile:
-    """The tile for a product of matrices like `numbers`: of 16-bit floats one of tensor cores, the great one where there is enough work for it."""
-    if numbers.dtype.compute is numbers.dtype:
-        return block.choose(rows, columns, batches, numbers.storage.itemsize, numbers.device.backend.SIMULATED)
-    great, small = (WarpTile(*sizes, _LINE // numbers.storage.itemsize, numbers.dtype.name) for sizes in ((2, 4, 64, 32), (2, 2, 32, 32)))  # 128 x 128 by 256 threads, 64 x 64 by 128
+def choose(numbers: Layout, rows: int, columns: int, batches: int, exact: bool = True) -> Tile:
+    """The tile for a product of matrices like `numbers`: of 16-bit floats one of tensor cores, the great one where there is enough work for it.
+
+    So of float32, rounded to tf32, where the product need not be `exact` and the user wants less precision.
+    """
+    backend, dtype = numbers.device.backend, numbers.dtype
+    rounded = dtype is float32 and not exact and precision != "highest" and backend.tensor_cores()
+    if dtype.compute is dtype and not rounded:
+        return block.choose(rows, columns, batches, numbers.storage.itemsize, backend.SIMULATED)
+    great, small = (WarpTile(*sizes, _LINE // numbers.storage.itemsize, "tf32" if rounded else dtype.name) for sizes in ((2, 4, 64, 32), (2, 2, 32, 32)))  # 128 x 128 by 256 threads, 64 x 64 by 128
     return great if block.tiles(great, batches, rows, columns) >= _MANY else small

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from ..device import Layout
-from ..kernel import bind, block, emit, tensor_cores
+from ..kernel import bind, block, tensor_cores, writer
 from .convolution_direct import GEOMETRY
 
 _BUSY, _RUN = 264, 512  # blocks that keep a GPU's multiprocessors at work (an H200 has 132), and positions that a block sums at least
@@ -44,8 +44,8 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
 def _in_parts(run: Callable, constants: tuple, out: Layout, parts: int) -> Callable:
     """A launch that computes the parts and sums them."""
     summed, empty = out.dtype.compute.storage, out.device.empty
-    text = bind.source_of(add_parts).replace("= total", f"= {emit.stored('total', out.dtype, out.dtype.compute)}")
-    add = bind.launcher(out.device, "add_parts", text, f"{summed.name}[], {out.storage.name}[], int64, int64", out.dtype, out.size * parts)
+    text = bind.source_of(add_parts).replace("= total", f"= {writer.stored('total', out.dtype, out.dtype.compute)}")
+    add = bind.launcher(out.device, "add_parts", text, bind.signature(summed, out, numbers=2), out.dtype, out.size * parts)
 
     def launch(first: object, second: object, result: object) -> None:
         partial = empty(parts * out.size, summed)

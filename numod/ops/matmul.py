@@ -76,7 +76,7 @@ def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
     """Launcher and constants of the GPU's product, by blocks of threads."""
     (rows, inner), columns, number = a.shape[-2:], b.shape[-1], a.storage.name
     orders = "inner" if a.strides[-1] == 1 else "outer", "inner" if b.strides[-2] == 1 and b.strides[-1] != 1 else "outer"
-    tile = tensor_cores.choose(a, rows, columns, batches)
+    tile = tensor_cores.choose(a, rows, columns, batches, exact=False)
     constants = (batches, rows, columns, inner, a_batch, *a.strides[-2:], b_batch, *b.strides[-2:])
     signature = bind.signature(*[number] * 4, numbers=len(constants))
     team = block.tiles(tile, batches, rows, columns), tile.threads

@@ -1,7 +1,7 @@
 """Running totals and extremes of rows that blocks of GPU threads share: the kernels of `scan` for elements that lie together. No single thread walks a row.
 
-A block takes a tile of a row: every thread four neighbouring elements, whose totals it keeps; then the threads' totals are joined in shared memory,
-each with that of the thread 1, 2, 4 ... before it; what came before the tile is added to all. Of few long rows blocks take parts: first they only
+A block takes a tile of a row: every thread four neighbouring elements, read and written at once, whose totals it keeps; then the threads' totals are joined in
+shared memory, each with that of the thread 1, 2, 4 ... before it; what came before the tile is added to all. Of few long rows blocks take parts: first they only
 tell the parts' totals, then each begins with those of the parts before its own. All in an order that depends on the sizes alone, so every run gives the same bits.
 """
 
@@ -41,8 +41,8 @@ def join_exponentials(a, b):
 
 def running_team(x, totals, out, rows, n, chunk, chunks, writing):
     """out (rows, n) = the running total of x (rows, n). Unless `writing`, only totals (rows, chunks) are told: those of `chunk` elements each."""
-    shared = shared_array(TEAM, WIDE, SHARED)
-    held = cuda.local.array(4, WIDE)
+    shared = shared_array(2 * TEAM, WIDE, SHARED)
+    given, held, told = cuda.local.array(4, NUMBER), cuda.local.array(4, WIDE), cuda.local.array(4, RESULT)
     thread = int64(cuda.threadIdx.x)
     for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
         row, part = task // chunks, task % chunks
@@ -51,24 +51,32 @@ def running_team(x, totals, out, rows, n, chunk, chunks, writing):
             total = JOIN(total, totals[uintp(row * chunks + k)])
         for low in range(part * chunk, stop, 4 * TEAM):
             first, own = low + 4 * thread, IDENTITY
+            if first + 4 <= stop:
+                hold_4(given, 0, x, uintp(row * n + first))
             for k in range(4):
                 if first + k < stop:
-                    own = JOIN(own, WIDE(x[uintp(row * n + first + k)]))
+                    if first + 4 > stop:
+                        given[k] = x[uintp(row * n + first + k)]
+                    own = JOIN(own, WIDE(given[k]))
                 held[k] = own
+            half = 0  # of the shared memory: while one is read the other is written
             shared[uintp(thread)] = own
             cuda.syncthreads()
             width = 1
             while width < TEAM:
-                own = JOIN(shared[uintp(thread - width)], own) if thread >= width else own
-                cuda.syncthreads()
-                shared[uintp(thread)] = own
+                own = JOIN(shared[uintp(half + thread - width)], own) if thread >= width else own
+                half = TEAM - half
+                shared[uintp(half + thread)] = own
                 cuda.syncthreads()
                 width = width * 2
-            before = JOIN(total, shared[uintp(thread - 1)]) if thread != 0 else total
-            total = JOIN(total, shared[TEAM - 1])
+            before = JOIN(total, shared[uintp(half + thread - 1)]) if thread != 0 else total
+            total = JOIN(total, shared[uintp(half + TEAM - 1)])
             for k in range(4):
-                if (writing != 0) & (first + k < stop):
-                    out[uintp(row * n + first + k)] = JOIN(before, held[k])
+                told[k] = JOIN(before, held[k])
+                if (writing != 0) & (first + k < stop) & (first + 4 > stop):
+                    out[uintp(row * n + first + k)] = told[k]
+            if (writing != 0) & (first + 4 <= stop):
+                give_4(out, uintp(row * n + first), told, 0)
             cuda.syncthreads()
         if (thread == 0) & (writing == 0):
             totals[uintp(task)] = total
@@ -76,8 +84,8 @@ def running_team(x, totals, out, rows, n, chunk, chunks, writing):
 
 def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, writing):
     """values, indices (rows, n) = the greatest so far of x (rows, n) and its last place; highs, places (rows, chunks) as `totals` above. Once NaN, always NaN."""
-    shared = shared_array(TEAM, NUMBER, SHARED)
-    shared_places = shared_array(TEAM, int64, SHARED)
+    shared = shared_array(2 * TEAM, NUMBER, SHARED)
+    shared_places = shared_array(2 * TEAM, int64, SHARED)
     held = cuda.local.array(4, NUMBER)
     held_places = cuda.local.array(4, int64)
     thread = int64(cuda.threadIdx.x)
@@ -90,27 +98,36 @@ def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, wri
         for low in range(part * chunk, stop, 4 * TEAM):
             first = low + 4 * thread
             own, place = x[uintp(row * n)], int64(-1)
+            if first + 4 <= stop:
+                hold_4(held, 0, x, uintp(row * n + first))
             for k in range(4):
                 if first + k < stop:
-                    own, place = later(own, place, x[uintp(row * n + first + k)], first + k)
+                    if first + 4 > stop:
+                        held[k] = x[uintp(row * n + first + k)]
+                    own, place = later(own, place, held[k], first + k)
                 held[k], held_places[k] = own, place
+            half = 0
             shared[uintp(thread)], shared_places[uintp(thread)] = own, place
             cuda.syncthreads()
             width = 1
             while width < TEAM:
                 if thread >= width:
-                    own, place = later(shared[uintp(thread - width)], shared_places[uintp(thread - width)], own, place)
-                cuda.syncthreads()
-                shared[uintp(thread)], shared_places[uintp(thread)] = own, place
+                    own, place = later(shared[uintp(half + thread - width)], shared_places[uintp(half + thread - width)], own, place)
+                half = TEAM - half
+                shared[uintp(half + thread)], shared_places[uintp(half + thread)] = own, place
                 cuda.syncthreads()
                 width = width * 2
             before, before_place = total, where
             if thread != 0:
-                before, before_place = later(total, where, shared[uintp(thread - 1)], shared_places[uintp(thread - 1)])
-            total, where = later(total, where, shared[TEAM - 1], shared_places[TEAM - 1])
+                before, before_place = later(total, where, shared[uintp(half + thread - 1)], shared_places[uintp(half + thread - 1)])
+            total, where = later(total, where, shared[uintp(half + TEAM - 1)], shared_places[uintp(half + TEAM - 1)])
             for k in range(4):
-                if (writing != 0) & (first + k < stop):
-                    values[uintp(row * n + first + k)], indices[uintp(row * n + first + k)] = later(before, before_place, held[k], held_places[k])
+                held[k], held_places[k] = later(before, before_place, held[k], held_places[k])
+                if (writing != 0) & (first + k < stop) & (first + 4 > stop):
+                    values[uintp(row * n + first + k)], indices[uintp(row * n + first + k)] = held[k], held_places[k]
+            if (writing != 0) & (first + 4 <= stop):
+                give_4(values, uintp(row * n + first), held, 0)
+                give_4(indices, uintp(row * n + first), held_places, 0)
             cuda.syncthreads()
         if (thread == 0) & (writing == 0):
             highs[uintp(task)], places[uintp(task)] = total, where
@@ -132,7 +149,8 @@ def later_of_least(a, a_place, b, b_place):
 
 def running(x: Layout, name: str, join: Callable, identity: str, wide: np.dtype, result: np.dtype, n: int) -> Callable:
     """The launch of a running total of rows of n elements, joined by a function of `kernel.library` from `identity` on in the type `wide`."""
-    text = bind.source_of(running_team).replace("JOIN", join.__name__).replace("IDENTITY", f"{wide.name}({identity})").replace("WIDE", wide.name)
+    text = bind.source_of(running_team).replace("JOIN", join.__name__).replace("IDENTITY", f"{wide.name}({identity})")
+    text = text.replace("WIDE", wide.name).replace("NUMBER", x.storage.name).replace("RESULT", result.name)
     return _in_parts(x, name, text, (wide,), f"{wide.name}[], {result.name}[]", n)
 
 

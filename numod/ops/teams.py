@@ -7,6 +7,8 @@ from collections.abc import Callable
 from ..device import Layout
 from ..kernel import bind, build
 
+_ANY = 256  # threads of a block that there are registers for, whatever a kernel takes: 65536 of a multiprocessor, at most 255 of a thread
+
 
 def sharing(x: Layout, n: int, step: int = 1, most: int = 256) -> int:
     """The number of threads to share a row of n elements on x's device; 0 if one thread per row is better (short rows, or adjacent columns)."""
@@ -20,4 +22,6 @@ def sharing(x: Layout, n: int, step: int = 1, most: int = 256) -> int:
 def launcher(x: Layout, name: str, kernel: Callable | str, signature: str, rows: int, threads: int) -> Callable:
     """The launcher of a kernel for a block of so many threads, TEAM in its text, for each of `rows` rows."""
     source = (kernel if isinstance(kernel, str) else bind.source_of(kernel)).replace("TEAM", str(threads))
+    if threads > _ANY:
+        source = f"RESIDENT = {threads}, 1\n{source}"
     return bind.launcher(x.device, name, source, signature, x.dtype, x.size, build.FAST_REDUCTION, (rows, threads))

@@ -172,6 +172,21 @@ def test_tensor_cores(dtype: numod.dtype, machine: Machine) -> None:
         on_tensor_cores(machine, lambda a, b: numod.compile(lambda a, b: (a @ b).relu() * 2)(a, b), a, b)
 
 
+def test_products_of_less_precision(machine: Machine) -> None:
+    a, b, c = (numod.randint(-3, 4, shape).float() for shape in ((65, 75), (75, 70), (70,)))
+    product = numod.compile(lambda a, b: a @ b + 1)
+    third = (numod.full((16, 16), 1 / 3).cuda(), numod.eye(16).cuda())
+    before = product(*third).cpu()[0, 0].item(), (third[0] @ third[1]).cpu()[0, 0].item()
+    try:
+        numod.backends.cuda.matmul.allow_tf32 = True
+        on_tensor_cores(machine, lambda a, b, c: (a @ b, F.linear(b.t(), a[1:], c[:64]), b.t() @ a.t(), a[:, 1:] @ b[1:]), a, b, c)
+        rounded = round(2**12 / 3) / 2**12
+        assert product(*third).cpu()[0, 0].item() == 1 + rounded and (third[0] @ third[1]).cpu()[0, 0].item() == rounded != before[1]
+    finally:
+        numod.set_float32_matmul_precision("highest")
+    assert (product(*third).cpu()[0, 0].item(), (third[0] @ third[1]).cpu()[0, 0].item()) == before
+
+
 def test_gradients_on_tensor_cores(machine: Machine) -> None:
     x, weight = made(2, 5, 9, 7, dtype=numod.float16), made(6, 5, 3, 3, dtype=numod.float16)
     on_tensor_cores(machine, lambda x, w: F.conv2d(x, w, padding=1, stride=2), x, weight, tolerance=3e-2, gradients=True)
