@@ -223,15 +223,41 @@ def _takes_place(asked: Callable) -> Callable:
     return found
 
 
-def without_code(reduced: tuple) -> tuple:
-    """What Numba caches of a compiled function, without its LLVM bitcode: that serves inlining elsewhere, and takes longer to read than the machine code.
+def codegen() -> object:
+    """Numba's code generator for this processor."""
+    from numba.core import registry
 
-    Definitions keep their names, which Numba and profilers look up.
-    """
-    import llvmlite.binding as llvm
+    return registry.cpu_target.target_context.codegen()
 
-    (name, kind, (machine_code, code)), *others = reduced
-    module = llvm.parse_bitcode(code)
-    names = [f'define void @"{each.name}"() {{ ret void }}' for each in module.functions if not each.is_declaration]
-    names += [f'@"{each.name}" = global i8 0' for each in module.global_variables if not each.is_declaration]
-    return (name, kind, (machine_code, llvm.parse_assembly("\n".join(names)).as_bitcode())), *others
+
+def machine_code(result: object) -> tuple[bytes, tuple[str, ...], str, str]:
+    """What is kept of a function that Numba compiled: its object file, the functions in it, which of them Python calls, and the variable for its environment."""
+    names = tuple(each.name for each in result.library._final_module.functions if not each.is_declaration)
+    return result.library._get_compiled_object(), names, result.fndesc.llvm_cpython_wrapper_name, result.fndesc.env_name
+
+
+def rebuilt(name: str, module: object, code: bytes, wrapper: str, variable: str) -> Callable:
+    """The function that Python calls, of machine code that was kept. Numba's own way makes a module, a library and a dispatcher of it, in twice the time."""
+    from llvmlite.binding import ObjectFileRef
+    from numba import _dynfunc
+    from numba.core import compiler_lock
+
+    with compiler_lock.global_compiler_lock:
+        engine = codegen()._engine
+        engine._ee.add_object_file(ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        codegen().set_env(variable, _environment())
+        return _dynfunc.make_function(module, name, "", engine.get_function_address(wrapper), _environment(), ())
+
+
+@functools.cache
+def _environment() -> object:
+    """Numba's environment of functions that use no Python objects."""
+    from numba.core.environment import Environment
+
+    return Environment({})
+
+
+def address(name: str) -> int:
+    """The address of a compiled function, by its name in the machine code."""
+    return codegen()._engine.get_function_address(name)

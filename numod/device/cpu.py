@@ -174,8 +174,8 @@ def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: b
     return threads.Gated(lambda: make(True), serial) if divisible and work >= threads.THRESHOLD else serial()
 
 
-def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> Callable:
-    """A native function of flat arrays and numbers, for one signature such as `float32[], int64`.
+def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> Callable:
+    """The native function of flat arrays and numbers for what `make` returns, for one signature such as `float32[], int64`. What the cache has is not made.
 
     The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher. It releases the
     GIL while it runs, unless it must be `alone`. With `lines` its machine code has line numbers of the source.
@@ -183,6 +183,10 @@ def compile(function: Callable, signature: str, parallel: bool, fastmath: frozen
     _prepare()
     if parallel:
         chunks.install()
+    found = cache.load(compiler.rebuilt)
+    if found is not None:
+        return found
+    function = make()
     parts = division.prepare(function.__globals__)
     from numba import config, njit
 
@@ -230,7 +234,7 @@ def _helpers_unfinished(name: str) -> Iterator[None]:
     from numba.core import compiler_lock
 
     with compiler_lock.global_compiler_lock:
-        codegen = _codegen()
+        codegen = compiler.codegen()
         usual = codegen.set_env
         codegen._library_class = _helper_library(name)
         codegen.set_env = lambda key, environment: codegen._engine.get_global_value_address(key) and usual(key, environment)
@@ -240,16 +244,9 @@ def _helpers_unfinished(name: str) -> Iterator[None]:
             _forget_helpers()
 
 
-def _codegen() -> object:
-    """Numba's code generator for this processor."""
-    from numba.core import registry
-
-    return registry.cpu_target.target_context.codegen()
-
-
 def _forget_helpers() -> None:
     """Let Numba finalize every function's library again."""
-    own = vars(_codegen())
+    own = vars(compiler.codegen())
     own.pop("_library_class", None)
     own.pop("set_env", None)
 

@@ -306,14 +306,14 @@ def _bitcast(cuda: object, view: Callable, kind: object) -> Callable:
     return cast
 
 
-def compile(function: Callable, signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> object:
-    """A kernel for `launch_on`. Its PTX is kept in the cache; the driver makes machine code of it, and keeps that in a cache of its own."""
+def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> object:
+    """The kernel that `make` returns as a function, for `launch_on`. Its PTX is kept in the cache; the driver makes machine code of it, and keeps that in a cache of its own."""
     if config.cuda_simulator():
         from numba import cuda
 
-        kernel = cuda.jit(function)
+        kernel = cuda.jit(make())
     else:
-        text = cache.text(lambda: ptx(function, signature, capability()))
+        text = cache.text(lambda: ptx(make(), signature, capability()))
         kernel = cuda_driver.Function(driver(), text, re.search(r"\.entry\s+(\w+)", text)[1], signature)
     cache.keep(kernel)
     return kernel

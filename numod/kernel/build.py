@@ -13,17 +13,19 @@ import linecache
 import os
 import pickle
 import stat
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from .. import config
 from ..device import compiler, signals
 
-VERSION = "4"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
+VERSION = "5"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
@@ -58,7 +60,8 @@ class Kernel:
     cached: bool = False
     why: str = ""  # it was compiled, or not
     seconds: float = 0.0
-    dispatcher: object = field(default=None, repr=False)
+    dispatcher: object = field(default=None, repr=False)  # Numba's, where it was compiled
+    symbols: tuple[str, ...] = ()  # the names of its functions in the machine code
     compile_again: Callable | None = field(default=None, repr=False)  # (cache, lines=False): as it was compiled, keeping to a cache of its own
 
 
@@ -91,12 +94,8 @@ def kernels() -> list[Kernel]:
 def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> Kernel:
     start = time.perf_counter()
     cache = _Cache(kernel, _folder())
-    namespace = {**backend.namespace(), "__name__": __name__}
-    text = kernel.source.replace("def kernel(", f"def {kernel.name}(", 1)
-    filename = f"<numod {kernel.name}>"
-    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)  # tracebacks and profilers can show the source
-    exec(compile(text, filename, "exec"), namespace)  # this is the compiler
-    kernel.compile_again = lambda cache, **options: backend.compile(namespace[kernel.name], kernel.signature, kernel.parallel, fastmath, cache, alone, **options)
+    function = partial(_function, backend, kernel)
+    kernel.compile_again = lambda cache, **options: backend.compile(function, kernel.signature, kernel.parallel, fastmath, cache, alone, **options)
     with nullcontext() if _built else unforked:
         kernel.launch = kernel.compile_again(cache)
     kernel.cached, kernel.seconds = cache.hit, time.perf_counter() - start
@@ -111,35 +110,46 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
     return kernel
 
 
+def _function(backend: object, kernel: Kernel) -> Callable:
+    """The kernel as a Python function, to be compiled."""
+    namespace = {**backend.namespace(), "__name__": __name__}
+    text = kernel.source.replace("def kernel(", f"def {kernel.name}(", 1)
+    filename = f"<numod {kernel.name}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(True), filename)  # tracebacks and profilers can show the source
+    exec(compile(text, filename, "exec"), namespace)  # this is the compiler
+    return namespace[kernel.name]
+
+
 class _Cache:
-    """Numba's cache interface over one file per kernel. Any failure to read or write is a miss, never an error."""
+    """One file per kernel. Any failure to read or write is a miss, never an error. It is Numba's cache, too, which finds nothing: `load` was asked before."""
 
     def __init__(self, kernel: Kernel, folder: str | None) -> None:
         self.kernel = kernel
         self.path = folder and os.path.join(folder, f"{kernel.name}_{kernel.key[16:]}.kernel")
         self.hit = False
 
-    def load_overload(self, signature: object, target: object) -> object:
-        from numba.core.compiler import CompileResult
-
-        target.refresh()
+    def load(self, rebuild: Callable[..., Callable]) -> Callable | None:
+        """The entry point that `rebuild(name, module, *entry)` makes of what was saved, if anything was."""
         payload = _read(self.path, self.kernel.key) if self.path else None
         if payload is None:
             self.kernel.why = "no cache folder" if not self.path else "damaged entry" if os.path.exists(self.path) else "no entry"
             return None
         try:
-            result = CompileResult._rebuild(target, *pickle.loads(payload))  # our own digest, our own folder
+            code, self.kernel.symbols, *symbols = pickle.loads(payload)  # our own digest, our own folder
+            entry = rebuild(self.kernel.name, sys.modules[__name__], code, *symbols)
         except Exception as error:  # an entry that does not load is compiled again, whatever is wrong with it
             self.kernel.why = f"entry does not load: {type(error).__name__}"
             return None
         self.hit, self.kernel.why = True, "found on the disk"
-        return result
+        return entry
+
+    def load_overload(self, *_: object) -> None:
+        """A miss."""
 
     def save_overload(self, signature: object, result: object) -> None:
-        from numba.core.serialize import dumps
-
+        code, self.kernel.symbols, *symbols = compiler.machine_code(result)
         if self.path and not result.library.has_dynamic_globals:
-            _write(self.path, self.kernel.key, dumps(compiler.without_code(result._reduce())))
+            _write(self.path, self.kernel.key, pickle.dumps((code, self.kernel.symbols, *symbols)))
 
     def text(self, make: Callable[[], str]) -> str:
         """The text that `make` returns, or its cached copy: for targets whose driver compiles it further (PTX)."""

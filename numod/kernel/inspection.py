@@ -107,12 +107,14 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
 
 
 class _Holder:
-    """A Numba cache that stores nothing but the dispatcher."""
+    """A cache that stores nothing but Numba's dispatcher."""
 
     dispatcher = None
 
-    def load_overload(self, *_: object) -> None:
+    def load(self, *_: object) -> None:
         """Always a miss."""
+
+    load_overload = load
 
     def save_overload(self, *_: object) -> None:
         """Store nothing."""

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 
+from ..device import compiler
 from ..device.division import MARK
 from ..kernel import build
 
@@ -33,13 +34,7 @@ def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
 
 
 def _named(kernel: build.Kernel) -> list[tuple[int, str]]:
-    found = []
-    for result in getattr(kernel.dispatcher, "overloads", {}).values():
-        library = getattr(result, "library", None)
-        module = getattr(library, "_shared_module", None) or getattr(library, "_final_module", None)  # the first one, if it was loaded from disk
-        for each in module.functions if module is not None else ():
-            if not each.is_declaration:
-                found.append((library.get_pointer_to_function(each.name), f"numod::{kernel.name}{_role(each.name, kernel.name)}"))
+    found = [(compiler.address(each), f"numod::{kernel.name}{_role(each, kernel.name)}") for each in kernel.symbols]
     return [(address, name) for address, name in found if address]
 
 
