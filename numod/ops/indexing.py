@@ -68,31 +68,6 @@ def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
                 x[uintp(target + j)] += source[uintp(base + j)]
 
 
-def index_copy_kernel(x, index, source, outer, n, inner, m, width, blocks):
-    """x (outer, n, inner) = source (outer, m, inner) at index (m) along n; the last of equal indices stays. Each task has one of `blocks` runs of `width` columns."""
-    for task in parallel_range(outer * blocks):
-        row = int64(task) // blocks
-        first = (int64(task) % blocks) * width
-        last = min(first + width, inner)
-        for k in range(m):
-            target = (row * n + index[uintp(k)]) * inner
-            base = (row * m + k) * inner
-            for j in range(first, last):
-                x[uintp(target + j)] = source[uintp(base + j)]
-
-
-def scatter_kernel(x, index, source, outer, n, inner, m, width, blocks):
-    """x (outer, n, inner) = source (outer, m, inner) at index (outer, m, inner) along n; each task has one of `blocks` runs of `width` columns."""
-    for task in parallel_range(outer * blocks):
-        row = int64(task) // blocks
-        first = (int64(task) % blocks) * width
-        last = min(first + width, inner)
-        for k in range(m):
-            base = (row * m + k) * inner
-            for j in range(base + first, base + last):
-                x[uintp((row * n + index[uintp(j)]) * inner + j - base)] = source[uintp(j)]
-
-
 def scatter_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
     """x (outer, n, inner) += source (outer, m, inner) at index (outer, m, inner) along n; each task has one of `blocks` runs of `width` columns."""
     for task in parallel_range(outer * blocks):
@@ -193,13 +168,14 @@ class Read(Op):
 
 
 class Write(Op):
-    """Write source into a dense x in place, at int64 indices along parameter `dim`. x and source have one dtype."""
+    """Write source into a dense x in place, or add it, at int64 indices along parameter `dim`. x and source have one dtype."""
 
     inputs, parameters = ("x", "index", "source"), ("dim",)
 
-    def __init__(self, name: str, kernel: Callable, x_gradient: Callable, source_gradient: Callable) -> None:
+    def __init__(self, name: str, adding: Callable, adds: bool, x_gradient: Callable, source_gradient: Callable) -> None:
+        """`adding` is the kernel that adds the source's elements; without `adds` they are put in their places: the last one of an element's stays."""
         super().__init__(name)
-        self.kernel, self.gradients = kernel, {"x": x_gradient, "source": source_gradient}
+        self.adding, self.adds, self.gradients = adding, adds, {"x": x_gradient, "source": source_gradient}
 
     def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
         (x, index, source), (dim,) = arguments, parameters
@@ -213,7 +189,8 @@ class Write(Op):
         width = columns(x, inner)
         sizes = outer, n, inner, source.shape[dim] if source.ndim else 1, width, -(-inner // width)
         signature = bind.signature(x, "int64", x, numbers=len(sizes))
-        text = with_ones(bind.source_of(self.kernel), x, inner=inner, width=inner, m=sizes[3], blocks=sizes[5])
+        text = bind.source_of(self.adding) if self.adds else bind.source_of(self.adding).replace(" += ", " = ")
+        text = with_ones(text, x, inner=inner, width=inner, m=sizes[3], blocks=sizes[5])
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, source.size)
         return Plan(into[0], launch, sizes)
 
@@ -290,10 +267,10 @@ def _added_at(g: object, whole: Layout, index: object, dim: int) -> object:
 
 gather = Read("gather", gather_kernel, lambda g, layout, index, dim: g.new_zeros(layout.shape).scatter_add_(dim, index, g))
 index_select = Read("index_select", index_select_kernel, lambda g, layout, index, dim: _added_at(g, layout, index, dim))
-index_add = Write("index_add", index_add_kernel, lambda g: g, lambda g, index, dim: g.index_select(dim, index))
-index_copy = Write("index_copy", index_copy_kernel, lambda g, index, dim: g.index_fill(dim, index, 0), lambda g, index, dim: g.index_select(dim, index))
-scatter = Write("scatter", scatter_kernel, lambda g, index, dim: g.scatter(dim, index, 0), lambda g, index, dim: g.gather(dim, index))
-scatter_add = Write("scatter_add", scatter_add_kernel, lambda g: g, lambda g, index, dim: g.gather(dim, index))
+index_add = Write("index_add", index_add_kernel, True, lambda g: g, lambda g, index, dim: g.index_select(dim, index))
+index_copy = Write("index_copy", index_add_kernel, False, lambda g, index, dim: g.index_fill(dim, index, 0), lambda g, index, dim: g.index_select(dim, index))
+scatter = Write("scatter", scatter_add_kernel, False, lambda g, index, dim: g.scatter(dim, index, 0), lambda g, index, dim: g.gather(dim, index))
+scatter_add = Write("scatter_add", scatter_add_kernel, True, lambda g: g, lambda g, index, dim: g.gather(dim, index))
 nonzero = Nonzero("nonzero")
 bounded = Bounded("bounded")
 bag = Bag("bag")
