@@ -222,7 +222,8 @@ def once_differentiable(backward: Callable) -> Callable:
             found = backward(ctx, *gradients)
         if not state.grad_enabled or not any(isinstance(each, Tensor) and each.requires_grad for each in gradients):
             return found
-        guarded = [_Refusal.apply(each.detach().requires_grad_()) if isinstance(each, Tensor) else each for each in (found if isinstance(found, tuple) else (found,))]
+        every = found if isinstance(found, tuple) else (found,)
+        guarded = [_Refusal.apply(each.detach().requires_grad_()) if isinstance(each, Tensor) else each for each in every]
         return tuple(guarded) if isinstance(found, tuple) else guarded[0]
 
     return once

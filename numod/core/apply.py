@@ -292,11 +292,14 @@ def _maker(kinds: str, results: int, constants: int, several: bool, into: tuple[
     lines += [f"data{k} = empty{k}(size{k}, kind{k})" for k in range(results)]
     lines.append(f"launch({', '.join([*buffers, *data, *[x for x, kind in zip(inputs, kinds) if kind == 'n'], *fixed])})")
     for k in range(results):
-        lines += [f"result{k} = new(Tensor)", f"result{k}._layout = layout{k}", f"memory = result{k}._storage = new(Storage)", f"memory.data, memory.version = data{k}, 0"]
+        lines += [f"result{k} = new(Tensor)", f"result{k}._layout = layout{k}"]
+        lines += [f"memory = result{k}._storage = new(Storage)", f"memory.data, memory.version = data{k}, 0"]
     lines.append(f"return {''.join(f'{each}, ' for each in made) if several else ''.join(made)}")
-    given = ["launch", *fixed, *(["new", "Tensor", "Storage"] if results else []), *[f"{name}{k}" for k in range(results) for name in ("layout", "empty", "size", "kind")]]
+    given = ["launch", *fixed, *(["new", "Tensor", "Storage"] if results else [])]
+    given += [f"{name}{k}" for k in range(results) for name in ("layout", "empty", "size", "kind")]
     space: dict[str, Callable] = {}
-    exec(f"def make({', '.join(given)}):\n    def run({'inputs' if into is None else 'inputs, targets'}):\n        " + "\n        ".join(lines) + "\n    return run", space)
+    head = f"def make({', '.join(given)}):\n    def run({'inputs' if into is None else 'inputs, targets'}):\n"
+    exec(head + "".join(f"        {line}\n" for line in lines) + "    return run", space)
     return space["make"]
 
 

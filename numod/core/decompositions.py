@@ -196,7 +196,8 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     if tuple(pivots.shape) != tuple(a.shape[:-1]) or b.shape[-2] != a.shape[-1]:
         raise RuntimeError(f"linalg.ldl_solve: LD {tuple(a.shape)}, pivots {tuple(pivots.shape)} and B {tuple(b.shape)} do not fit together")
     batch = broadcast_shapes("linalg.ldl_solve", [a.shape[:-2], b.shape[:-2]])
-    return op.ldl_solve.apply(tuple(contiguous(expand(each, (*batch, *tail))) for each, tail in ((a, a.shape[-2:]), (pivots, pivots.shape[-1:]), (b, b.shape[-2:]))))
+    given = (a, a.shape[-2:]), (pivots, pivots.shape[-1:]), (b, b.shape[-2:])
+    return op.ldl_solve.apply(tuple(contiguous(expand(each, (*batch, *tail))) for each, tail in given))
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:

@@ -112,7 +112,8 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
     if self.dtype.numpy is None:
         raise TypeError(f"__cuda_array_interface__ has no {self.dtype}; convert with .float() first, or use DLPack")
     steps = None if self._layout.dense else tuple(step * self.dtype.itemsize for step in self._layout.strides)
-    return {"shape": tuple(self.shape), "typestr": self.dtype.numpy.str, "strides": steps, "data": (self.data_ptr() if self.numel() else 0, False), "version": 2}
+    address = self.data_ptr() if self.numel() else 0
+    return {"shape": tuple(self.shape), "typestr": self.dtype.numpy.str, "strides": steps, "data": (address, False), "version": 2}
 
 
 # ---- in

@@ -26,4 +26,5 @@ def _constructor(kind: DType) -> _Constructor:
     return _Constructor(f"{kind.short}Tensor", (), {"dtype": kind, "__module__": "numod", "__doc__": f"Tensors of numod.{kind.name}."})
 
 
-BoolTensor, ByteTensor, CharTensor, ShortTensor, IntTensor, LongTensor, HalfTensor, BFloat16Tensor, FloatTensor, DoubleTensor = (_constructor(each) for each in dtypes.ALL.values() if not each.is_complex)
+_of_kinds = (_constructor(each) for each in dtypes.ALL.values() if not each.is_complex)
+BoolTensor, ByteTensor, CharTensor, ShortTensor, IntTensor, LongTensor, HalfTensor, BFloat16Tensor, FloatTensor, DoubleTensor = _of_kinds

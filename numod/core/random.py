@@ -340,7 +340,8 @@ def _drawn_again(weights: Tensor, count: int, generator: Generator | None) -> Te
     sums = weights.to(dtypes.float64).cumsum(-1)
     places = rand((*weights.shape[:-1], count), generator=generator, dtype=dtypes.float64, device=weights.device) * sums[..., -1:]
     found = searchsorted(sums, places, right=True)
-    last = weights.shape[-1] - 1 - (weights != 0).flip(-1).to(dtypes.int64).argmax(-1, keepdim=True)  # rounding must not select an index past the last positive weight
+    # Rounding must not select an index past the last positive weight.
+    last = weights.shape[-1] - 1 - (weights != 0).flip(-1).to(dtypes.int64).argmax(-1, keepdim=True)
     return t.minimum(found, last)
 
 

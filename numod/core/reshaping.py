@@ -120,7 +120,10 @@ def set_(self: Tensor, source: Tensor | None = None, storage_offset: int = 0, si
         source = tensor([], dtype=self.dtype, device=self.device)
     if source.dtype is not self.dtype:
         raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
-    self.data = source if size is None else shapes.as_strided(source.detach(), size, stride or layout(tuple(size), self.dtype, self.device).strides, storage_offset)
+    if size is not None:
+        stride = stride or layout(tuple(size), self.dtype, self.device).strides
+        source = shapes.as_strided(source.detach(), size, stride, storage_offset)
+    self.data = source
     return self
 
 

@@ -43,7 +43,10 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     line = _line(index, dim)
     check_bounds("scatter_reduce()", index if line is None else line, input.shape[dim], dim, error=RuntimeError)
-    index = to(index, dtypes.int64) if line is None else expand(reshape(to(line, dtypes.int64), [-1 if d == dim else 1 for d in range(index.ndim)]), index.shape)
+    if line is None:
+        index = to(index, dtypes.int64)
+    else:
+        index = expand(reshape(to(line, dtypes.int64), [-1 if d == dim else 1 for d in range(index.ndim)]), index.shape)
     for d, n in enumerate(index.shape):
         src = src if src.shape[d] == n else narrow(src, d, 0, n)
     target = _like_index("scatter_reduce", input, index, dim)

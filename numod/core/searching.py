@@ -63,7 +63,8 @@ def bucketize(input: Tensor | float, boundaries: Tensor, *, out_int32: bool = Fa
 
 def isin(elements: Tensor | float, test_elements: Tensor | float, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is among `test_elements`."""
-    if not any(isinstance(each, Tensor) for each in (elements, test_elements)) or not all(isinstance(each, (Tensor, int, float)) for each in (elements, test_elements)):
+    given = elements, test_elements
+    if not any(isinstance(each, Tensor) for each in given) or not all(isinstance(each, (Tensor, int, float)) for each in given):
         raise TypeError(f"isin() takes tensors or numbers, one of them a tensor; got {type(elements).__name__} and {type(test_elements).__name__}")
     if not isinstance(test_elements, Tensor):
         found = elements == test_elements

@@ -84,7 +84,8 @@ def _sizes(name: str, n_fft: int, hop: int | None, width: int | None, window: Te
 
 def _frame(window: Tensor | None, width: int, n_fft: int, like: Tensor) -> Tensor:
     """The window in the middle of n_fft samples."""
-    window = ones(width, dtype=like.dtype.to_real() if like.dtype.differentiable else dtypes.get_default_dtype(), device=like.device) if window is None else window
+    if window is None:
+        window = ones(width, dtype=like.dtype.to_real() if like.dtype.differentiable else dtypes.get_default_dtype(), device=like.device)
     left = (n_fft - width) // 2
     return window if width == n_fft else pad_constant(window, (left, n_fft - width - left))
 
@@ -99,7 +100,10 @@ def _padded(signal: Tensor, by: int, mode: str) -> Tensor:
     if mode == "reflect" and by >= n:
         raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding ({by}, {by}) at dimension 2 of input {list(signal.shape)}")
     places = arange(-by, n + by, device=signal.device)
-    places = {"reflect": lambda: (n - 1) - (n - 1 - places.abs()).abs(), "replicate": lambda: places.clamp(0, n - 1), "circular": lambda: t.remainder(places, n)}[mode]()
+    if mode == "reflect":
+        places = (n - 1) - (n - 1 - places.abs()).abs()
+    else:
+        places = places.clamp(0, n - 1) if mode == "replicate" else t.remainder(places, n)
     return index_select(signal, -1, places)
 
 

@@ -46,7 +46,8 @@ def _registered(function: Callable, options: dict) -> Callable:
 def _key(function: Callable, options: dict) -> tuple | None:
     """The identity of a helper function: its code and the values of its globals. None if a global is not defined yet."""
     code, space = function.__code__, function.__globals__
-    if any(name not in space and not hasattr(builtins, name) and name in _asked(code) for name in code.co_names) or any(isinstance(each, types.CodeType) for each in code.co_consts):
+    undefined = any(name not in space and not hasattr(builtins, name) and name in _asked(code) for name in code.co_names)
+    if undefined or any(isinstance(each, types.CodeType) for each in code.co_consts):
         return None
     things = tuple((name, id(space[name])) for name in code.co_names if name in space)
     return function.__name__, code.co_code, repr(code.co_consts), code.co_names, code.co_varnames, things, repr(options)

@@ -83,7 +83,8 @@ def namespace() -> dict[str, object]:
     """Names a kernel's source may use: types that cast, views of a float's bits, `divide`, and the decorators of helper functions."""
     from numba import types
 
-    names = {name: getattr(types, name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp", "float32", "float64", "complex64", "complex128")}
+    kinds = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 uintp float32 float64 complex64 complex128"
+    names = {name: getattr(types, name) for name in kinds.split()}
     return {
         **names, **_bit_views(), **_views(),
         **{name: function for home in (tiles, byte_tiles, dots, extremes, lines, weighing, winograd) for name, function in home.functions().items()},

@@ -79,7 +79,8 @@ class Writer:
             return []
         if isinstance(each, (list, tuple, dict)):
             keys = list(each) if isinstance(each, dict) else list(range(len(each)))
-            same = f"type({name}) is {self._name(type(each), 'kind')} and " + (f"list({name}) == {self._name(keys, 'keys')}" if isinstance(each, dict) else f"len({name}) == {len(keys)}")
+            same = f"type({name}) is {self._name(type(each), 'kind')} and "
+            same += f"list({name}) == {self._name(keys, 'keys')}" if isinstance(each, dict) else f"len({name}) == {len(keys)}"
             names = [f"{name}_{k}" for k in range(len(keys))]
             lines = [line for part, key in zip(names, keys) for line in (f"{part} = {name}[{self._name(key, 'key')}]", *self._take(part, each[key]))]
             return [f"if not ({same}):", f"    {self.back}", *lines]
@@ -100,7 +101,8 @@ class Writer:
         for owner, value in self.executable.gradients:
             if value is not None and lowered.places[value].buffer.kind == "gradient":
                 leaves.setdefault(lowered.places[value].buffer, []).append((owner, value))
-        own = {buffer: pairs[0] for buffer, pairs in leaves.items() if len(pairs) == 1 and isinstance(pairs[0][0], Tensor) and lowered.places[pairs[0][1]].offset == 0}
+        single = {buffer: pairs[0] for buffer, pairs in leaves.items() if len(pairs) == 1}
+        own = {buffer: pair for buffer, pair in single.items() if isinstance(pair[0], Tensor) and lowered.places[pair[1]].offset == 0}
         made = [each for each in self.section.arrays if each.kind != "input"]
         self.gradients = {buffer: f"gradient{k}" for k, buffer in enumerate(each for each in made if each in own)}
         self.results = {buffer: f"m{k}" for k, buffer in enumerate(each for each in made if each not in own)}
@@ -188,7 +190,8 @@ class Writer:
             ours = " or ".join(f"{owner}._grad is not {each} or {each}._layout is not {self._layout(each)}" for each, owner in self.owners.items())
             lines += [f"if {ours}:", "    formers = memory.settle()"]
         lines += self._all_numbers()
-        launch = f"failed = launch({', '.join(['place', *map(self._input, self.section.inputs), *(f'n{source}_{index}' for source, index in self.section.numbers)])})"
+        numbers = [f"n{source}_{index}" for source, index in self.section.numbers]
+        launch = f"failed = launch({', '.join(['place', *map(self._input, self.section.inputs), *numbers])})"
         lines += [launch, "if failed < 0:", "    pack, formers = memory.renew(failed, pack, formers)", f"    {self.pack} = pack"]
         lines += [f"    {each}" for each in [*addresses, launch, "memory.watch(pack)", "packs = memory.packs"]]
         lines.append("packs.append(pack)")

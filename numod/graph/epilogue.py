@@ -99,7 +99,8 @@ def _same(program: Program, value: Value, place: int, loop: Step) -> bool:
     """Whether the loop reads the product's elements and writes its results row by row in the product's order."""
     out, seen = program.layouts[value], program.layouts[loop.inputs[place]]
     rows = seen.shape == out.shape or (out.ndim == 2 and seen.ndim > 0 and seen.shape[-1] == out.shape[-1])
-    dense = out.dense and seen.dense and seen.size == out.size and loop.op.shape == seen.shape and all(each.dense and each.shape == seen.shape for each in loop.op.layouts)
+    dense = out.dense and seen.dense and seen.size == out.size and loop.op.shape == seen.shape
+    dense = dense and all(each.dense and each.shape == seen.shape for each in loop.op.layouts)
     return rows and dense and loop.op.loop.dtype is out.dtype
 
 

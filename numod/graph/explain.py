@@ -86,7 +86,8 @@ def _rows(step: Step) -> list[str]:
     """The rows of a fused loop, each with its arguments: inputs of the step, earlier rows (r0, r1 ...), constants."""
     lines = []
     for number, (op, arguments, _) in enumerate(step.op.rows):
-        given = ", ".join(name(step.inputs[k]) if kind == "in" else f"r{k}" if kind == "row" else "the product" if kind == "product" else repr(k) for kind, k in arguments)
+        told = {"in": lambda k: name(step.inputs[k]), "row": "r{}".format, "product": lambda _: "the product"}
+        given = ", ".join(told.get(kind, repr)(k) for kind, k in arguments)
         lines.append(f"{'':24}   | r{number} = {op.name}({given})")
     if isinstance(step.op, FusedReduction):
         lines.append(f"{'':24}   | {step.op.row.name} of r{len(lines) - 1}")

@@ -49,7 +49,9 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False) 
     names = _geometry_names(kept, reduced) + (["x_n"] if inner == "s" else [])
     step = {"0": "base", "1": "base + inner", "s": "base + inner * x_n"}[inner]
     lines = [f"def kernel(x, out, {', '.join(names)}):", "    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
-    part, output, place = ("task // outs", "task % outs", "out[uintp(output * chunks + task // outs)]") if across else ("task % chunks", "task // chunks", "out[task]")
+    part, output, place = "task % chunks", "task // chunks", "out[task]"
+    if across:
+        part, output, place = "task // outs", "task % outs", "out[uintp(output * chunks + task // outs)]"
     lines += [f"        start = ({part}) * chunk", "        stop = min(start + chunk, n)", f"        output = {output}"]
     lines += _walk(fold, kept, reduced)
     lines += [f"            for low in range(start, stop, {fold.block}):"]

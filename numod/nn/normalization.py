@@ -172,7 +172,8 @@ class _InstanceNorm(_Norm):
             warnings.warn(f"input's size at dim={at} does not match num_features ({self.num_features}), which is not used because affine=False.", stacklevel=2)
         own = self.training or not self.track_running_stats
         result = F.instance_norm(
-            input if batched else input.unsqueeze(0), self.running_mean, self.running_var, self.weight, self.bias, own, self.momentum if self.momentum is not None else 0.0, self.eps
+            input if batched else input.unsqueeze(0), self.running_mean, self.running_var, self.weight, self.bias, own,
+            self.momentum if self.momentum is not None else 0.0, self.eps,
         )
         return result if batched else result.squeeze(0)
 

@@ -44,8 +44,9 @@ class _ConstantPad(_Pad):
 
 
 def _of(name: str, ndim: int, base: type = _Pad, mode: str = "constant") -> type:
-    text = {"constant": "constant borders", "reflect": "borders that mirror the input", "replicate": "borders that repeat the edge", "circular": "borders from the other side"}[mode]
-    return type(f"{name}{ndim}d", (base,), {"ndim": ndim, "mode": mode, "__module__": __name__, "__doc__": f"Adds {text} to the last {ndim} dimension{'s' if ndim > 1 else ''}."})
+    borders = {"constant": "constant borders", "reflect": "borders that mirror the input", "replicate": "borders that repeat the edge", "circular": "borders from the other side"}
+    text = f"Adds {borders[mode]} to the last {ndim} dimension{'s' if ndim > 1 else ''}."
+    return type(f"{name}{ndim}d", (base,), {"ndim": ndim, "mode": mode, "__module__": __name__, "__doc__": text})
 
 
 ConstantPad1d, ConstantPad2d, ConstantPad3d = (_of("ConstantPad", ndim, _ConstantPad) for ndim in (1, 2, 3))

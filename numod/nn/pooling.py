@@ -42,7 +42,8 @@ class _MaxUnpool(_Pool):
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         super().__init__()
-        self.kernel_size, self.stride, self.padding = (per_dimension(each, self.ndim) for each in (kernel_size, stride if stride is not None else kernel_size, padding))
+        stride = kernel_size if stride is None else stride
+        self.kernel_size, self.stride, self.padding = (per_dimension(each, self.ndim) for each in (kernel_size, stride, padding))
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         return getattr(F, f"max_unpool{self.ndim}d")(input, indices, self.kernel_size, self.stride, self.padding, output_size)

@@ -55,7 +55,8 @@ class Convolution(Op):
         if first.dtype is dtypes.bool_:
             raise NotImplementedError(f'"{self.name}" not implemented for \'Bool\'; convert first, for example with .to(numod.float32)')
         x, weight, result = self.shapes(first, second, parameters)
-        out = layout({"convolution": result, "convolution_input": x, "convolution_weight": weight}.get(self.name, result), first.dtype, single_device(self.name, [first, second]))
+        shape = {"convolution_input": x, "convolution_weight": weight}.get(self.name, result)
+        out = layout(shape, first.dtype, single_device(self.name, [first, second]))
         if out.size == 0:
             return Plan(out, lambda *_: None)
         if out.device.type == "cpu" and out.dtype.is_floating_point and 0 not in (*x, *weight, *result):

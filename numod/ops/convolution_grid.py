@@ -399,9 +399,12 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
         return (((counts[0] - 1) * (counts[1] + spans[1]) + counts[1] - 1) * stack + stack - 1) * (counts[2] + spans[2]) + counts[2]
 
     if on_weight:
-        alone = groups == 1 and outer > _FEW and prod(numbers[2:4]) * named["kernel_d"] * named["kernel_h"] * named["kernel_w"] >= _LARGE and images * image <= _WHOLE
+        weights = prod(numbers[2:4]) * named["kernel_d"] * named["kernel_h"] * named["kernel_w"]
+        alone = groups == 1 and outer > _FEW and weights >= _LARGE and images * image <= _WHOLE
     else:
-        alone = groups == 1 and outer >= _MANY and (images < _TASKS and images * image <= most or backward and prod(numbers[2:4]) >= _HUGE and images * image <= 2 * most)
+        few = images < _TASKS and images * image <= most
+        wide = backward and prod(numbers[2:4]) >= _HUGE and images * image <= 2 * most
+        alone = groups == 1 and outer >= _MANY and (few or wide)
     stack = images
     if not alone:
         stack = max(1, min(most // image, images * groups // _TASKS, images))

@@ -47,7 +47,9 @@ class Finish:
         index = {each.name: f"uintp({each.name}_line + j{f' * {each.name}_column' if step[2] > 1 else ''})" for each, step in steps.items() if step[2]}
         index |= dict.fromkeys(["out", *self.loop.written()], "uintp(line + j)")
         lines = [f"line = {line}", *(f"{each.name}_line = ({batch}) * {each.name}_batch + ({row}) * {each.name}_row" for each in steps)]
-        lines += [f"{each.name} = {writer.load(self.loop.dtype, replace(each, name=_array(each, step)), f'uintp({each.name}_line)')}" for each, step in steps.items() if not step[2]]
+        for each, step in steps.items():
+            if not step[2]:
+                lines.append(f"{each.name} = {writer.load(self.loop.dtype, replace(each, name=_array(each, step)), f'uintp({each.name}_line)')}")
         lines += [f"for j in range({low}, {high}):", f"    {self.product} = out[uintp(line + j)]{bias}"]
         if bias and not any(each.over for each in self.loop.outputs):  # the product is a result too
             lines.append(f"    out[uintp(line + j)] = {self.product}")

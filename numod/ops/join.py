@@ -69,7 +69,8 @@ class Stack(Cat):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (dim,) = parameters
-        return super().prepare(tuple(layout((*x.shape[:dim], 1, *x.shape[dim:]), x.dtype, x.device, (*x.strides[:dim], 1, *x.strides[dim:])) for x in arguments), parameters)
+        line = lambda sizes: (*sizes[:dim], 1, *sizes[dim:])  # noqa: E731
+        return super().prepare(tuple(layout(line(x.shape), x.dtype, x.device, line(x.strides)) for x in arguments), parameters)
 
     def _parts(self, wanted: list[int]) -> Callable:
         """The gradient of the inputs at these positions: their slices of g."""

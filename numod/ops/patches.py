@@ -50,7 +50,10 @@ class Patches(Op):
     """Images (N, C, h, w) to columns (N, C * taps, patches), or where `back` the reverse. Parameters: pairs, vertical and horizontal; the caller checks them."""
 
     inputs, parameters = ("x",), ("sizes", "kernel", "counts", "dilation", "padding", "stride", "back")
-    gradients = {"x": lambda g, sizes, kernel, counts, dilation, padding, stride, back: patches.apply((g.contiguous(),), (sizes, kernel, counts, dilation, padding, stride, not back))}
+    gradients = {
+        "x": lambda g, sizes, kernel, counts, dilation, padding, stride, back:
+            patches.apply((g.contiguous(),), (sizes, kernel, counts, dilation, padding, stride, not back)),
+    }  # fmt: skip
 
     def prepare(self, arguments: tuple[Layout], parameters: tuple) -> Plan:
         (x,), (sizes, kernel, counts, *steps, back) = arguments, parameters

@@ -368,7 +368,8 @@ class Average(_Pool):
         flat = x.device.backend.FLAT
         kernel = average_kernel if not self.backward else average_gradient_elements if flat else average_gradient_kernel
         ndim = len(parameters[4])
-        if not (flat and self.backward) and prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2]) and not parameters[6] and x.dtype.is_floating_point:
+        whole = prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2])  # one window of all elements
+        if whole and not (flat and self.backward) and not parameters[6] and x.dtype.is_floating_point:
             kernel = spread_planes if self.backward else average_planes
         elif not self.backward and _in_lines(x, parameters):
             own, scratch = self._lines(x, parameters)

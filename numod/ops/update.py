@@ -42,7 +42,8 @@ class Update(Op):
         for member in members:
             self._check(member)
         device = single_device(self.name, tensors)
-        loops = [self._loop(tuple((each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False) for each in (*member, *numbers))) for member in members]
+        kind = lambda each: (each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False)  # noqa: E731
+        loops = [self._loop(tuple(map(kind, (*member, *numbers)))) for member in members]
         small = all(each.packed and each.strides == member[0].strides and 0 < each.size <= _SMALL for member in members for each in member)
         if count > 1 and small and len(set(loops)) == 1 and not device.backend.FLAT:
             source, signature = emit.several(loops[0], count)

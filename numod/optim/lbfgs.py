@@ -78,7 +78,7 @@ class LBFGS(Optimizer):
                 change, moved = gradient - old_gradient, direction * step
                 curvature = float(change @ moved)
                 if curvature > 1e-10:
-                    pairs = [*pairs[-(group["history_size"] - 1) :], (change, moved, 1.0 / curvature)] if group["history_size"] > 1 else [(change, moved, 1.0 / curvature)]
+                    pairs = [*pairs, (change, moved, 1.0 / curvature)][-group["history_size"] :]
                     scale = curvature / float(change @ change)
                 direction = _two_loops(gradient, pairs, scale)
             old_gradient, old_loss = gradient.clone(), loss

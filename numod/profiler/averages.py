@@ -153,10 +153,11 @@ def _laid_out(rows: list, texts: list, columns: list, header: str | None, footer
     shares = _share(left, [min(limit, max([len(title), *(len(text(each)) for each in rows)])) for title, limit, text in texts])
     line = "  ".join([*(_cut(title, share).ljust(share) for (title, *_), share in zip(texts, shares)), *(title.rjust(width) for title, width, _ in columns)])
     rule = "-" * len(line)
-    body = [
-        "  ".join([*(_cut(text(each), share).ljust(share) for (_, _, text), share in zip(texts, shares)), *(value(each).rjust(width) for _, width, value in columns)])
-        for each in rows
-    ]
+    body = []
+    for each in rows:
+        words = [_cut(text(each), share).ljust(share) for (_, _, text), share in zip(texts, shares)]
+        body.append("  ".join([*words, *(value(each).rjust(width) for _, width, value in columns)]))
+
     return "\n".join([*([header] if header else []), rule, line, rule, *body, rule, footer, ""])
 
 

@@ -222,4 +222,7 @@ def _variant(report: KernelReport) -> str:
 def _compilation(event: Event, begin: int) -> dict[str, Any]:
     """A kernel's compilation: start, duration, and its outermost passes."""
     passes = [[each.name, (each.start - event.start) / 1e3, each.cpu_time_total] for each in event.cpu_children if each.duration > event.duration / 500]
-    return {"name": event.subject.name, "category": event.category, "start": (event.start - begin) / 1e3, "time": event.cpu_time_total, "why": event.subject.why, "passes": passes}
+    return {
+        "name": event.subject.name, "category": event.category, "start": (event.start - begin) / 1e3, "time": event.cpu_time_total, "why": event.subject.why,
+        "passes": passes,
+    }  # fmt: skip

@@ -172,7 +172,8 @@ class Measurement:
         if n == 1:
             lines.append(f"  {self.median / scale:.2f} {unit}")
         else:
-            lines += [f"  Median: {self.median / scale:.2f} {unit}", f"  IQR:    {self.iqr / scale:.2f} {unit} ({min(self.times) / scale:.2f} to {max(self.times) / scale:.2f})"]
+            lines.append(f"  Median: {self.median / scale:.2f} {unit}")
+            lines.append(f"  IQR:    {self.iqr / scale:.2f} {unit} ({min(self.times) / scale:.2f} to {max(self.times) / scale:.2f})")
         runs = f"{self.number_per_run} runs {'per measurement' if n > 1 else ''}"
         lines.append(f"  {n} measurement{'s' if n > 1 else ''}, {runs}, {threads} thread{'s' if threads > 1 else ''}")
         if n > 1 and self.has_warnings:

@@ -107,7 +107,8 @@ def summary(
 
     `input_size` is a shape or a list of shapes (`batch_dim` puts a batch of one into each), for uniform random inputs of `dtypes`; `input_data` is the input
     itself, one tensor or a tuple, or a dict of keywords; `kwargs` go to the model. Columns: output_size, input_size, num_params, mult_adds, memory (of the
-    output), time (of a second pass, as the first may compile), trainable. Shared modules are counted once. Raises ValueError for unknown columns and modes, and where neither size nor data is given for a model that needs them.
+    output), time (of a second pass, as the first may compile), trainable. Shared modules are counted once. Raises ValueError for unknown columns and modes,
+    and where neither size nor data is given for a model that needs them.
     """
     columns = tuple(col_names) if col_names is not None else ("output_size", "num_params", "mult_adds")
     unknown = [each for each in columns if each not in _COLUMNS]

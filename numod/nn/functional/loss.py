@@ -150,7 +150,9 @@ def cross_entropy(
             return _total_cross_entropy(input, _checked_classes(input, target, None), ignore_index, reduction)
         if _in_one_pass(input, weight, reduction):
             return _total_nll(log_softmax(input, 1), target, weight, ignore_index, reduction)
-        return _class_loss(input, target, weight, ignore_index, reduction, lambda x, safe: apply(sm.cross_entropy, (f.contiguous(x), f.contiguous(safe)), (-(1 << 62),)))
+        none = -(1 << 62)  # no target is ignored by the op: `_class_loss` has replaced them
+        each = lambda x, safe: apply(sm.cross_entropy, (f.contiguous(x), f.contiguous(safe)), (none,))  # noqa: E731
+        return _class_loss(input, target, weight, ignore_index, reduction, each)
     logits = log_softmax(input, 1 if input.ndim > 1 else 0)
     classes = logits.shape[1 if input.ndim > 1 else 0]
     exact = nll_loss(logits, target, weight, ignore_index=ignore_index, reduction=reduction)

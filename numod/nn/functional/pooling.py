@@ -48,7 +48,8 @@ def _short(values: tuple[int, ...]) -> int | tuple[int, ...]:
 
 def _windows(name: str, x: Tensor, kernel: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool, ndim: int) -> tuple:
     """The op's parameters, after checks."""
-    return _checked(name, tuple(x.shape), *[each if isinstance(each, int) or each is None else tuple(each) for each in (kernel, stride, padding, dilation)], ceil_mode, ndim)
+    numbers = [each if isinstance(each, int) or each is None else tuple(each) for each in (kernel, stride, padding, dilation)]
+    return _checked(name, tuple(x.shape), *numbers, ceil_mode, ndim)
 
 
 @lru_cache(1024)

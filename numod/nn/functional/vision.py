@@ -128,9 +128,11 @@ def interpolate(
     if weighted and input.dtype is not dtypes.uint8:
         raise NotImplementedError(f'"interpolate" with mode {mode} not implemented for \'{input.dtype.short}\'; convert first, for example with .float()')
     result = input.float() if weighted else input
-    for k in reversed(range(ndim)) if weighted or sizes[-1] > input.shape[-1] else range(ndim):  # the last dimension is the slowest: while there are few lines of it
+    last_first = weighted or sizes[-1] > input.shape[-1]  # the last dimension is the slowest: while there are few lines of it
+    for k in reversed(range(ndim)) if last_first else range(ndim):
         result = _resized(result, 2 + k, sizes[k], scales[k], mode, bool(align_corners), antialias)
-        result = (result + 0.5).floor().clamp(0, 255) if weighted else result  # PyTorch's bytes (and Pillow's) are rounded after every dimension, the rows first
+        if weighted:  # PyTorch's bytes (and Pillow's) are rounded after every dimension, the rows first
+            result = (result + 0.5).floor().clamp(0, 255)
     if weighted:
         return result.to(dtypes.uint8)
     return result if result is not input else f.clone(input)
