@@ -18,7 +18,7 @@ from ..ops import table
 from ..ops.op import Op, Plan
 from ..ops.pointwise import OverComplex, Pointwise
 from ..ops.update import ACTION, Update
-from .tensor import Tensor, wrap
+from .tensor import Tensor
 
 new = object.__new__
 
@@ -56,9 +56,12 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
             key, wanted = (parameters, first, y._layout), wanted or y._requires_grad or (y._base is not None and y.requires_grad)
         else:
             key = parameters, first, y.__class__
-    elif len(inputs) == 1 and isinstance(inputs[0], Tensor):
-        x = inputs[0]
-        key, wanted = (parameters, x._layout), x._requires_grad or (x._base is not None and x.requires_grad)
+    elif len(inputs) == 1:
+        (x,) = inputs
+        if isinstance(x, Tensor):
+            key, wanted = (parameters, x._layout), x._requires_grad or (x._base is not None and x.requires_grad)
+        else:
+            key, wanted = (parameters, x.__class__), False
     else:
         key, wanted = (parameters, *[each._layout if isinstance(each, Tensor) else each.__class__ for each in inputs]), None
     plan = op.plans.get(key)
@@ -256,12 +259,15 @@ def _viewer(plan: Plan) -> Callable:
     layout, offset = plan.layout, plan.offset
 
     def run(inputs: tuple) -> Tensor:
-        source = inputs[0]
-        result = wrap(source._storage, layout, source._offset + offset)
-        result._base = source if source._base is None else source._base
-        result._seen = (source._own or source._storage).version
-        if source._own is not None:
-            result._own = source._own
+        (source,) = inputs
+        result = new(Tensor)
+        result._storage, result._layout, result._offset = source._storage, layout, source._offset + offset
+        base, own = source._base, source._own
+        result._base = source if base is None else base
+        if own is None:
+            result._seen = source._storage.version
+        else:
+            result._own, result._seen = own, own.version
         if not state.grad_enabled:
             result._unrecorded = True
         return result

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 from .. import dtypes
-from ..ops import indexing as ix, search, table as t
+from ..ops import indexing as ix, reduction as r, search, table as t
 from . import return_types
 from .apply import apply, apply_into
 from .creation import full, linspace, ones, scalar_tensor, tensor, zeros
 from .elementwise import contiguous, to
-from .selection import check_bounds
+from .selection import check_bounds, observed_total
 from .shapes import reshape
 from .sorting import sort
 from .tensor import Tensor
@@ -86,14 +86,14 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise RuntimeError("minlength should be >= 0")
     if input.dtype.kind not in "iu":
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.short}'; convert first, for example with .long()")
-    if input.ndim != 1 or (input.numel() and input.min()._observe() < 0):
+    if input.ndim != 1 or (input.numel() and observed_total(r.amin, input) < 0):
         raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs, got {f'{input.ndim} dimensions' if input.ndim != 1 else input.min()._observe()}")
     if weights is not None and weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     if not input.numel():
         return zeros(minlength, dtype=dtypes.int64, device=input.device)
     kind = dtypes.int64 if weights is None else dtypes.float32 if weights.dtype is dtypes.float32 else dtypes.float64
-    size = max(int(input.max()._observe()) + 1, minlength)
+    size = max(int(observed_total(r.amax, input)) + 1, minlength)
     values = ones(input.shape, dtype=kind, device=input.device) if weights is None else to(weights.detach(), kind)
     return _counted(to(input, dtypes.int64), values, size)
 
@@ -109,7 +109,7 @@ def _counted(places: Tensor, weights: Tensor, size: int) -> Tensor:
 def _limits(name: str, input: Tensor, low: float, high: float, around: float, given: bool = False) -> tuple[float, float]:
     """The range of a histogram: as given (equal ends, unless `given`, are none), else that of the data; widened by `around` on both sides where it is a single point."""
     if low == high and not given and input.numel():
-        low, high = input.min()._observe(), input.max()._observe()
+        low, high = observed_total(r.amin, input), observed_total(r.amax, input)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
     if low > high:

@@ -13,7 +13,7 @@ from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, observed
 from .creation import full, zeros
 from .elementwise import contiguous, copy_, to
-from .shapes import cat, expand, narrow, reshape, select, stack
+from .shapes import cat, expand, narrow, reshape, select, stack, unsqueeze
 from .tensor import Tensor, wrap
 
 BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"
@@ -37,6 +37,11 @@ def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool =
         low, high = index.min()._observe(), index.max()._observe()
         raise error(f"{name}: index {high if high >= size else low} is out of bounds for dimension {dim} with size {size}")
     return t.where(index < 0, index + size, index) if found else index
+
+
+def observed_total(op: r.Reduction, input: Tensor) -> float | int:
+    """A reduction of all elements, as a number, for checks before a launch."""
+    return observed(op, (input,), (tuple(range(input.ndim)), False, None))
 
 
 def bounded(index: Tensor, low: int, size: int, error: type, text: str, ignored: int = NEVER) -> Tensor:
@@ -216,7 +221,7 @@ def _places_of(mask: Tensor) -> Tensor:
     """Flat indices of the true elements."""
     flat = mask if mask.ndim == 1 and mask._layout.dense else reshape(contiguous(mask), -1)
     before = apply(scan.cumsum, (flat,), (0,)) if flat.device.backend.FLAT else None
-    total = 0 if not flat._layout.size else observed(r.sum, (flat,), ((0,), False, None)) if before is None else before[-1]._observe()
+    total = 0 if not flat._layout.size else observed_total(r.sum, flat) if before is None else before[-1]._observe()
     return apply(ix.nonzero, (flat, before), (total,))
 
 
@@ -225,12 +230,13 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
     places = _places_of(input if input.dtype is dtypes.bool_ else input != 0)
     columns = []
     for n in reversed(input.shape[1:]):
-        rows = t.floor_divide(places, n or 1)  # nothing is found in an empty tensor
-        columns.append(places - rows * n)
-        places = rows
+        columns.append(t.remainder(places, n or 1))  # nothing is found in an empty tensor
+        places = t.floor_divide(places, n or 1)
     columns = [places, *reversed(columns)] if input.ndim or as_tuple else []
     if as_tuple:
         return tuple(columns)
+    if len(columns) == 1:
+        return unsqueeze(places, 1)
     return stack(columns, 1) if columns else zeros(places.shape[0], 0, dtype=dtypes.int64)
 
 

@@ -17,7 +17,7 @@ from .op import Op, Plan, Recipe, single_device
 from .pointwise import plan_loop
 
 
-_SMALL, _AT_ONCE = 1 << 16, 8  # elements of a join that several tensors are copied to by one kernel, and how many
+_SMALL, _AT_ONCE = 1 << 16, 8  # elements of a join that several tensors are copied to by one kernel, and how many: so many, or two
 
 
 class Cat(Op):
@@ -40,7 +40,7 @@ class Cat(Op):
         shape = (*first.shape[:dim], sum(sizes), *first.shape[dim + 1 :])
         out = layout(shape, result, single_device("cat", list(arguments)))
         if len(arguments) > 1 and out.size <= _SMALL and not out.device.backend.FLAT and all(each.dense and each.dtype is result for each in arguments):
-            return Plan(out, _together(out, dim, sizes))
+            return _together(out, dim, sizes)
         strides = dense_strides(shape)
         parts, start = [], 0
         for each in arguments:
@@ -78,30 +78,32 @@ class Stack(Cat):
 
 
 @cache
-def _join_text() -> str:
-    """The kernel that copies a line of each tensor, row after row of the result."""
-    names = [f"x{k}" for k in range(_AT_ONCE)]
-    lines = [f"def kernel({', '.join(names)}, out, outer, line, first, {', '.join(f'n{k}' for k in range(_AT_ONCE))}):", "    for row in range(outer):", "        at = row * line + first"]
-    for k in range(_AT_ONCE):
+def _join_text(count: int) -> str:
+    """The kernel that copies a line of each of `count` tensors, row after row of the result."""
+    names = [f"x{k}" for k in range(count)]
+    lines = [f"def kernel({', '.join(names)}, out, outer, line, first, {', '.join(f'n{k}' for k in range(count))}):", "    for row in range(outer):", "        at = row * line + first"]
+    for k in range(count):
         lines += [f"        for j in range(n{k}):", f"            out[uintp(at + j)] = x{k}[uintp(row * n{k} + j)]", f"        at += n{k}"]
     return "\n".join(lines) + "\n"
 
 
-def _together(out: Layout, dim: int, sizes: list[int]) -> Callable:
-    """The launcher of a join of dense tensors so small that copying each on its own would take longer than its work: several are copied at a time."""
-    outer, inner = prod(out.shape[:dim]), prod(out.shape[dim + 1 :])
-    signature = bind.signature(*[out] * (_AT_ONCE + 1), numbers=_AT_ONCE + 3)
-    run = bind.launcher(out.device, "join", _join_text(), signature, out.dtype, out.size)
+def _together(out: Layout, dim: int, sizes: list[int]) -> Plan:
+    """The plan of a join of dense tensors so small that copying each on its own would take longer than its work: several are copied at a time."""
+    outer, inner, at_once = prod(out.shape[:dim]), prod(out.shape[dim + 1 :]), 2 if len(sizes) == 2 else _AT_ONCE
+    signature = bind.signature(*[out] * (at_once + 1), numbers=at_once + 3)
+    run = bind.launcher(out.device, "join", _join_text(at_once), signature, out.dtype, out.size)
     turns, lengths = [], [n * inner for n in sizes]
-    for first in range(0, len(sizes), _AT_ONCE):
-        count = len(lengths[first : first + _AT_ONCE])
-        turns.append((first, _AT_ONCE - count, (outer, sum(lengths), sum(lengths[:first]), *lengths[first : first + count], *[0] * (_AT_ONCE - count))))
+    for first in range(0, len(sizes), at_once):
+        count = len(lengths[first : first + at_once])
+        turns.append((first, at_once - count, (outer, sum(lengths), sum(lengths[:first]), *lengths[first : first + count], *[0] * (at_once - count))))
+    if len(turns) == 1 and not turns[0][1]:
+        return Plan(out, run, turns[0][2])
 
     def launch(*buffers: object) -> None:
         for first, missing, numbers in turns:
-            run(*buffers[first : first + _AT_ONCE - missing], *buffers[:1] * missing, buffers[-1], *numbers)
+            run(*buffers[first : first + at_once - missing], *buffers[:1] * missing, buffers[-1], *numbers)
 
-    return launch
+    return Plan(out, launch)
 
 
 def _copy(source: Layout, part: Layout) -> tuple[Callable, tuple]:

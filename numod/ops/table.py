@@ -43,9 +43,9 @@ pow = pointwise(
     dx=lambda g, x, y: where(y == 0.0, 0.0, g * y * pow(x, y - 1.0)),
     dy=lambda g, x, y, out: where((x == 0.0) & nonnegative.express(y), 0.0, g * out * log(x)), complex="complex_power(x, y)",
 )
-floor_divide = pointwise("floor_divide", "floor_quotient(x, y)", integer="x // y", dx=zero, dy=zero, accepts=NUMBER)
+floor_divide = pointwise("floor_divide", "floor_quotient(x, y)", integer="whole_quotient(x, y)", dx=zero, dy=zero, accepts=NUMBER)
 trunc_divide = pointwise("trunc_divide", "trunc(x / y)", integer="truncated(x, y)", dx=zero, dy=zero, accepts=NUMBER)
-remainder = pointwise("remainder", "modulus(x, y)", integer="x % y", dx=lambda g: g, dy=lambda g, x, y: -g * floor_divide(x, y), accepts=NUMBER)
+remainder = pointwise("remainder", "modulus(x, y)", integer="x - whole_quotient(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * floor_divide(x, y), accepts=NUMBER)
 fmod = pointwise("fmod", "float_remainder(x, y)", integer="x - truncated(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * trunc(x / y), accepts=NUMBER)
 maximum = pointwise(
     "maximum", "x if (x > y) | (x != x) else y",

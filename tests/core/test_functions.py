@@ -54,6 +54,16 @@ def test_floor_division_and_modulo_are_pythons(x, y, kind):
     assert (a % kind(y)).item() == x % y
 
 
+def test_integers_are_divided_exactly():
+    """Quotients are guessed in floats, which do not hold these numbers."""
+    ends = [2**63 - 1, -(2**63), 2**62 + 1, 2**55 - 1, 2**53 + 1, 3, -7]
+    pairs = [(x, y) for x in [*ends, *(a * b + c for a in (3, -7, 2**20 + 1) for b in (3, 2**40 + 1, -(2**41) + 1) for c in (-1, 0, 1))] for y in (*ends, 1, 2**40 + 1, 1 - 2**41)]
+    x, y = numod.tensor(pairs).unbind(1)
+    assert (x // y).tolist() == [a // b for a, b in pairs]
+    assert (x % y).tolist() == [a % b for a, b in pairs]
+    assert numod.fmod(x, y).tolist() == [abs(a) % abs(b) * (1 if a > 0 else -1) for a, b in pairs]
+
+
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
 @pytest.mark.parametrize("divisor", [0, numod.tensor([1, 0])])
 def test_integer_division_by_zero(name, divisor):

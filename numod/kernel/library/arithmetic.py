@@ -81,12 +81,33 @@ def modulus(x, y):
 
 
 @scalar
+def whole_quotient(x, y):
+    """Quotient of integers rounded towards minus infinity; 0 where the divisor is 0 (the caller refuses that first).
+
+    Without branches and integer divisions, so that vector registers do it: the quotient of floats is off by at most 2^12, that of the rest, which wraps to the
+    right one, by two, or by one the other way.
+    """
+    x, y = int64(x), int64(y)
+    divisor = y if y != 0 else int64(1)
+    inverse = 1.0 / float64(divisor)
+    guess = float64(x) * inverse
+    limit = float64(9223372036854774784.0)  # the greatest float64 that int64 holds
+    quotient = int64(guess if (guess < limit) & (guess > -limit) else copysign(limit, guess))
+    rest = x - quotient * divisor
+    more = int64(float64(rest) * inverse)
+    quotient, rest = quotient + more, rest - more * divisor
+    for _ in range(2):
+        low = (rest != 0) & ((rest < 0) != (divisor < 0))
+        quotient, rest = quotient - int64(low), rest + (divisor if low else int64(0))
+    high = (rest >= divisor) if divisor > 0 else (rest <= divisor)
+    return quotient + int64(high) if y != 0 else int64(0)
+
+
+@scalar
 def truncated(x, y):
     """Integer quotient rounded towards zero; 0 where the divisor is 0 (the caller refuses that first)."""
-    if y == 0:
-        return 0 * x
-    quotient = x // y
-    return quotient + 1 if quotient < 0 and quotient * y != x else quotient
+    quotient = whole_quotient(x, y)
+    return quotient + int64((quotient < 0) & (quotient * y != x))
 
 
 @scalar

@@ -6,7 +6,7 @@ from ... import dtypes
 from ...autograd import no_grad
 from ...core import creation, functions as f
 from ...core.tensor import Tensor
-from ...ops import table as t
+from ...ops import reduction as r, table as t
 from ...ops.indexing import bag, index_select
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -155,10 +155,11 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if not tensor.numel():
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    elif (tensor.min() < 0)._observe():
-        raise RuntimeError("Class values must be non-negative.")
-    elif num_classes == -1:
-        num_classes = tensor.max()._observe() + 1
-    elif (tensor.max() >= num_classes)._observe():
-        raise RuntimeError(f"Class values must be smaller than num_classes. The largest is {tensor.max()._observe()}, num_classes is {num_classes}.")
-    return tensor.new_zeros((*tensor.shape, num_classes)).scatter_(-1, tensor.unsqueeze(-1), 1)
+    else:
+        low, high = f.observed_total(r.amin, tensor), f.observed_total(r.amax, tensor)
+        if low < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        num_classes = high + 1 if num_classes == -1 else num_classes
+        if high >= num_classes:
+            raise RuntimeError(f"Class values must be smaller than num_classes. The largest is {high}, num_classes is {num_classes}.")
+    return (tensor.unsqueeze(-1) == creation.arange(num_classes, device=tensor.device)).to(dtypes.int64)
