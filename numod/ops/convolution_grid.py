@@ -23,6 +23,7 @@ _LARGE = 1 << 15  # elements of a weight of which not every worker gets sums of 
 _HUGE = 1 << 17  # features times channels of a weight that is packed a tile at a time, not whole: memory is slow
 _WHOLE = 1 << 22  # a grid of all images has no more elements: it stays in the cache that cores share
 _NARROW, _MANY = 32, 64  # columns of an output up to which, and rows that meet a grid from which a variant for each column of the kernel pays
+_GAPS = 32  # unused positions for each used one, times rows, from which it pays too
 _FEWEST = 16  # such rows for each worker that shares a grid
 _ROWS = 4  # output rows a grid holds at least: fewer would copy its borders too often
 _FEW = 2  # rows of a product up to which they are done one by one
@@ -387,7 +388,8 @@ def _cut(numbers: tuple, backward: bool, on_weight: bool, outer: int) -> tuple[d
         spans.append(high - low)
         counts.append(-(-named[axis] // stride) if backward else named[f"out_{letter}"])
         phases.append(1 if backward else stride)
-    apart = named["kernel_w"] == 1 or (counts[2] <= _NARROW and outer >= _MANY)
+    gaps = spans[2] > 2 * counts[2] and spans[2] * outer > _GAPS * counts[2]  # windows that nearly cover the width leave most of a grid's positions unused
+    apart = named["kernel_w"] == 1 or (counts[2] <= _NARROW and outer >= _MANY) or gaps
     if apart:
         spans[2], phases[2] = 0, named["kernel_w"]
     planes, most = prod(phases) * named["features" if backward else "channels"], _GRID * (2 if apart else 1)

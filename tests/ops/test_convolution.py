@@ -31,6 +31,10 @@ CASES = [  # x, weight, stride, padding, dilation, groups
     ((2, 3, 4, 5, 3), (4, 3, 4, 2, 3), (1, 2, 1), (0, 1, 0), (1, 1, 1), 1),
     ((2, 3, 40), (4, 3, 5), (3,), (2,), (1,), 1),
     ((2, 3, 5, 6, 7), (4, 3, 2, 3, 3), (1, 2, 1), (1, 1, 0), (1, 1, 2), 1),
+    ((2, 3, 9, 20), (40, 3, 3, 19), (1, 1), (0, 0), (1, 1), 1),  # windows that nearly cover the width: this and the next three fold their sums
+    ((2, 4, 11, 21), (96, 2, 5, 9), (2, 1), (1, 3), (2, 2), 2),
+    ((2, 3, 5, 6, 7), (60, 3, 4, 5, 6), (1, 1, 1), (1, 0, 0), (1, 1, 1), 1),
+    ((2, 1, 700), (8, 1, 128), (50,), (3,), (1,), 1),
 ]
 
 
@@ -150,7 +154,7 @@ def _existing(x, weight, g, stride, padding, dilation, groups):
 def test_borders_make_no_nan_of_what_is_not_finite(number, value):
     x_shape, weight_shape, stride, padding, dilation, groups = CASES[number]
     rng = np.random.default_rng(number)
-    shapes = (x_shape[:2] + tuple(min(n, 12) for n in x_shape[2:]), weight_shape)
+    shapes = (x_shape[:2] + tuple(min(n, max(12, k + 1)) for n, k in zip(x_shape[2:], weight_shape[2:])), weight_shape)
     shapes = (*shapes, _reference(*map(np.ones, shapes), stride, padding, dilation, groups).shape)
     for planted in range(3):  # in x, weight and g: a corner and any place
         arrays = [rng.standard_normal(shape).astype("float32") for shape in shapes]
