@@ -46,3 +46,7 @@ def test_refusals():
         masked.mean(numod.arange(3))
     with pytest.raises(ValueError, match="no fully masked out rows"):
         masked.median(numod.arange(3), mask=numod.zeros(3))
+
+
+def test_sums_of_complex_numbers_are_complex():
+    assert numod.masked.sum(numod.tensor([1j, 2.0, 3.0]), mask=numod.tensor([True, True, False])).item() == 2 + 1j

@@ -152,6 +152,8 @@ def test_options_that_choose_among_pytorchs_ways_are_taken(tmp_path) -> None:
     assert numod.func.jacrev(lambda x: x**2, chunk_size=1)(numod.ones(2)).tolist() == [[2, 0], [0, 2]]
     with pytest.raises(ValueError, match="chunk_size"):
         numod.func.jacrev(lambda x: x, chunk_size=0)
+    with pytest.raises(ValueError, match="chunk_size"):
+        numod.func.vmap(lambda x: x, chunk_size=0)
     numod.save({"a": x.detach()}, tmp_path / "a.pth", pickle_protocol=4, _use_new_zipfile_serialization=True)
     assert numod.load(tmp_path / "a.pth")["a"].tolist() == [1, 1]
     assert [numod.finfo(each).resolution for each in (numod.float16, numod.bfloat16, numod.float32, numod.float64)] == [1e-3, 1e-2, 1e-6, 1e-15]

@@ -63,7 +63,7 @@ def grad(
     """
     outputs, inputs = _tuple(outputs), _tuple(inputs)
     if not inputs:
-        raise ValueError("grad requires non-empty inputs.")
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     if is_grads_batched:
         return _batched(outputs, inputs, _tuple(grad_outputs), create_graph=create_graph, allow_unused=allow_unused, materialize_grads=materialize_grads)
     if materialize_grads and allow_unused is False:

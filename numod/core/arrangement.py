@@ -13,6 +13,8 @@ import numpy as np
 from .. import dtypes
 from ..errors import normalize_dim
 from ..ops.pointwise import broadcast_shapes as _broadcast
+from ..ops.table import row_major
+from .apply import apply
 from .creation import computed, zeros
 from .selection import flip, read
 from .shapes import broadcast_to, cat, expand, narrow, ravel, repeat, reshape, split, stack, transpose, unsqueeze
@@ -61,7 +63,7 @@ def repeat_interleave_of(input: Tensor, repeats: Tensor | int, dim: int | None =
             raise RuntimeError(f"Repeats must be non-negative, got {times}")
         shape = list(input.shape)
         spread = expand(unsqueeze(input, dim + 1), (*shape[: dim + 1], times, *shape[dim + 1 :]))
-        return reshape(spread, (*shape[:dim], n * times, *shape[dim + 1 :]))
+        return reshape(apply(row_major, (spread,)), (*shape[:dim], n * times, *shape[dim + 1 :]))  # never a view
     if repeats.numel() != n:
         raise RuntimeError(f"repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.numel()} and input.size({dim}) = {n}")
     return read(input, dim, _indices_repeated(repeats))

@@ -143,7 +143,7 @@ def histogram(
         raise RuntimeError(f"numod.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, got {list(weight.shape)}")
     points, weight = reshape(input.detach(), (-1, 1)), weight if weight is None else reshape(weight, -1)
     hist, (edges,) = _histogram(points, [bins], range, weight, density)
-    return return_types.histogram((hist, edges))
+    return return_types.histogram((hist, edges.clone() if edges is bins else edges))
 
 
 def histogramdd(

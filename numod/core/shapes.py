@@ -153,7 +153,7 @@ def sum_to_size(input: Tensor, *sizes: int, size: Sequence[int] | None = None) -
     if lead < 0 or any(n not in (1, m) for n, m in zip(size, input.shape[lead:])):
         raise RuntimeError(f"size {{{list(size)}}} is not expandable to size {{{list(input.shape)}}}.")
     dims = tuple(range(lead)) + tuple(d + lead for d, n in enumerate(size) if n == 1 and input.shape[d + lead] != 1)
-    if not dims:
+    if not dims and size:
         return input
     return apply(r.sum, (input,), (dims, True, input.dtype if input.dtype.differentiable else dtypes.int64)).reshape(size)
 
@@ -196,8 +196,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension."""
-    return reshape(apply(t.row_major, (input,)) if input.ndim == 1 and not input._layout.dense else input, -1)
+    """All elements in one dimension; a view only where they lie one after the other."""
+    return reshape(input if input._layout.dense else apply(t.row_major, (input,)), -1)
 
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:

@@ -20,6 +20,10 @@ class Nothing:
     def __getitem__(self, key: slice) -> Nothing:
         return Nothing(len(range(*key.indices(self.size))), self.dtype)
 
+    def view(self, dtype: object) -> Nothing:
+        """As many bytes of another dtype."""
+        return Nothing(self.size * self.dtype.itemsize // np.dtype(dtype).itemsize, dtype)
+
     @property
     def __array_interface__(self) -> dict:
         return {"data": (0, False)}

@@ -43,7 +43,7 @@ def _dims(input: Tensor, dim: Dims) -> tuple[int, ...]:
 
 
 def _widened(input: Tensor, dtype: DType | None) -> DType:
-    return dtype or (input.dtype if input.is_floating_point() else numod.int64)
+    return dtype or (input.dtype if input.is_floating_point() or input.is_complex() else numod.int64)
 
 
 def _named(function: Callable, name: str, text: str) -> Callable:

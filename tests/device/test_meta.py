@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import numod
 import numod as torch
 from numod import nn
 
@@ -73,3 +74,9 @@ def test_ops_with_memory_of_their_own_have_shapes():
     assert nn.functional.max_pool2d(x, 3, 2).shape == (4, 64, 16, 16) and nn.functional.max_pool2d(x, 3, 2, return_indices=True)[1].dtype is torch.int64
     assert nn.functional.conv2d(x, torch.empty(8, 64, 3, 3, device="meta")).shape == (4, 8, 31, 31)
     assert (x @ x).shape == x.shape and nn.functional.scaled_dot_product_attention(x, x, x).shape == x.shape
+
+
+def test_complex_numbers_are_viewed_as_pairs():
+    x = numod.ones(2, 3, dtype=numod.complex64, device="meta")
+    assert (numod.view_as_real(x).shape, x.imag.dtype, numod.view_as_complex(numod.ones(4, 2, device="meta")).shape) == ((2, 3, 2), numod.float32, (4,))
+    assert numod.ones(4, device="meta").view(numod.int16).shape == (8,)

@@ -16,6 +16,7 @@ from ...core.tensor import Tensor
 from ...ops.grid_sample import grid_sample as grid_sample_op
 from ...ops.patches import patches
 from ...ops.resample import resample
+from ...ops.table import row_major
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = [
@@ -83,7 +84,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={channels} is not divisible by {r * r}")
     split = f.reshape(input, (*lead, channels // (r * r), r, r, height, width))
     n = len(lead)
-    return f.reshape(f.permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2)), (*lead, channels // (r * r), height * r, width * r))
+    return f.reshape(apply(row_major, (f.permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2)),)), (*lead, channels // (r * r), height * r, width * r))
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -94,7 +95,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         raise RuntimeError(f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but got {height} x {width} and {r}")
     split = f.reshape(input, (*lead, channels, height // r, r, width // r, r))
     n = len(lead)
-    return f.reshape(f.permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3)), (*lead, channels * r * r, height // r, width // r))
+    return f.reshape(apply(row_major, (f.permute(split, (*range(n), n, n + 2, n + 4, n + 1, n + 3)),)), (*lead, channels * r * r, height // r, width // r))
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
