@@ -578,6 +578,8 @@ def geqrf(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> r
     """(a, tau): R on and above the diagonal, the Householder vectors of Q below it, and their scales; `householder_product` computes Q."""
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """All products of elements of two vectors."""
+def get_autocast_cpu_dtype() -> Any: ...
+def get_autocast_gpu_dtype() -> Any: ...
 def get_default_device() -> _device:
     """Where tensors are made when no device is named."""
 def get_device(self: Tensor) -> _int:
@@ -638,6 +640,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | No
     """Sums of products over the last dimension of both; a number multiplies."""
 def inverse(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The inverse of square matrices (..., N, N). Raises LinAlgError for singular ones."""
+def is_autocast_cpu_enabled() -> Any: ...
 def is_complex(self) -> _bool:
     """Whether the dtype is a complex one."""
 def is_conj(input: Tensor) -> _bool:
@@ -687,7 +690,7 @@ def lcm(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> 
 def lcm_(input: Tensor, other: Tensor | _float) -> Tensor:
     """In-place lcm."""
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """input * 2 ** other."""
+    """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
 def ldexp_(self: Tensor, other: Tensor) -> Tensor:
     """In-place ldexp."""
 def le(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
@@ -901,7 +904,7 @@ def randperm(n: _int, *, generator: Generator | None = None, dtype: _dtype | Non
 def range(start: _float = 0, end: _float | None = None, step: _float = 1, *, dtype: _dtype | None = None, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ..., **options: object) -> Tensor:
     """As arange, `end` included. Deprecated, as in PyTorch: it is not what Python's range does."""
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension."""
+    """All elements in one dimension; a view only where they lie one after the other."""
 def real(input: Tensor) -> Tensor:
     """The real parts, as a view; a real tensor itself."""
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -962,6 +965,9 @@ def selu(input: Tensor, inplace: _bool = False) -> Any:
     """selu of every element; no parameters."""
 def selu_(self: Tensor, *others: object, **named: object) -> Tensor:
     """In-place selu."""
+def set_autocast_cpu_dtype(dtype: Any) -> Any: ...
+def set_autocast_cpu_enabled(enabled: Any) -> Any: ...
+def set_autocast_gpu_dtype(dtype: Any) -> Any: ...
 def set_default_tensor_type(t: object) -> None:
     """The default dtype by the name or class of an old tensor type, such as `FloatTensor`."""
 def sgn(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:

@@ -56,6 +56,15 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     casts.enter(_with(kind, _defaults[kind] if enabled else None))
 
 
+def _older(kind: str) -> tuple[Callable, ...]:
+    """The older functions of one device: whether it is on, its dtype, and those that set them."""
+    return lambda: is_autocast_enabled(kind), lambda: get_autocast_dtype(kind), lambda enabled: set_autocast_enabled(kind, enabled), lambda dtype: set_autocast_dtype(kind, dtype)
+
+
+is_autocast_cpu_enabled, get_autocast_cpu_dtype, set_autocast_cpu_enabled, set_autocast_cpu_dtype = _older("cpu")
+_, get_autocast_gpu_dtype, _, set_autocast_gpu_dtype = _older("cuda")
+
+
 def is_autocast_cache_enabled() -> bool:
     """Whether casts of parameters are kept until the outermost autocast ends."""
     return casts.caching

@@ -201,6 +201,14 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
     return fresh
 
 
+class InplaceFunction(Function):
+    """A Function with the attribute `inplace`, from which older code derives."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
 class _Refusal(Function):
     """The identity, whose backward raises: marks gradients that must not be differentiated again."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from . import switches
 
@@ -29,3 +31,27 @@ class _MatrixProducts:
 
 
 matmul = _MatrixProducts()
+
+_attention = dict.fromkeys(("flash", "mem_efficient", "math", "cudnn"), True)  # numod has one kernel of attention; the switches are remembered
+
+
+def _switch(kind: str) -> tuple[Callable[[bool], None], Callable[[], bool]]:
+    """The functions that set and tell whether PyTorch's kernel of this kind may be used."""
+    return lambda enabled: _attention.update({kind: bool(enabled)}), lambda: _attention[kind]
+
+
+enable_flash_sdp, flash_sdp_enabled = _switch("flash")
+enable_mem_efficient_sdp, mem_efficient_sdp_enabled = _switch("mem_efficient")
+enable_math_sdp, math_sdp_enabled = _switch("math")
+enable_cudnn_sdp, cudnn_sdp_enabled = _switch("cudnn")
+
+
+@contextmanager
+def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True) -> Iterator[None]:
+    """Context that sets the four switches. The older form of `nn.attention.sdpa_kernel`."""
+    before = dict(_attention)
+    _attention.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
+    try:
+        yield
+    finally:
+        _attention.update(before)

@@ -24,7 +24,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
     if other.dtype.differentiable:
         return t.mul(input, t.exp2(other))
-    for each in _powers_of_two(other, input.dtype if input.dtype.differentiable else dtypes.get_default_dtype()):
+    for each in _powers_of_two(other, input.dtype):
         input = t.mul(input, each)
     return input
 
@@ -38,6 +38,7 @@ def ldexp_(self: Tensor, other: Tensor) -> Tensor:
 
 def _powers_of_two(exponent: Tensor, kind: DType) -> Iterable[Tensor]:
     """Three factors of 2 ** exponent that `kind` holds where it would not hold their product: 0.5 * 2 ** 128 is finite in float32."""
+    kind = kind if kind.differentiable else dtypes.get_default_dtype()
     bound = 3 * (frexp_of(dtypes.finfo(kind).max)[1] - 1)
     exponent = t.clamp(to(exponent, dtypes.int64), -bound, bound)
     third = exponent // 3

@@ -404,7 +404,7 @@ class Tensor:
     def float_power(self, exponent: Tensor | _float) -> Tensor:
         """input ** exponent in float64, or complex128."""
     def float_power_(self, exponent: Tensor | _float) -> Tensor:
-        """In-place float_power, of a float64 tensor."""
+        """In-place float_power, of a tensor that has the result's dtype: float64 or complex128."""
     def floor(self) -> Tensor:
         """floor of every element."""
     def floor_(self) -> Tensor:
@@ -625,7 +625,7 @@ class Tensor:
     def lcm_(self, other: Tensor | _float) -> Tensor:
         """In-place lcm."""
     def ldexp(self, other: Tensor) -> Tensor:
-        """input * 2 ** other."""
+        """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
     def ldexp_(self, other: Tensor) -> Tensor:
         """In-place ldexp."""
     def le(self, other: Tensor | _float) -> Tensor:
@@ -897,7 +897,7 @@ class Tensor:
     def random_(self, low: _int = 0, high: _int | None = None, *, generator: Generator | None = None) -> Tensor:
         """Fill with integers in [low, high); `random_(high)` starts at 0; without bounds, up to what the dtype holds exactly."""
     def ravel(self) -> Tensor:
-        """All elements in one dimension."""
+        """All elements in one dimension; a view only where they lie one after the other."""
     @property
     def real(self) -> Tensor:
         """The real parts, as a view; a real tensor itself."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core import Tensor, functions as f
 from ..core.sampling import standard_gamma
 from ..dtypes import finfo
-from ..ops.special import gammainc
+from ..core.special import gammainc
 from . import constraints as c
 from .distribution import Distribution
 from .utils import broadcast_all
@@ -45,7 +45,7 @@ class Gamma(Distribution):
 
     def cdf(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
-        return gammainc(self.concentration.detach(), self.rate * value)
+        return gammainc(self.concentration, self.rate * value)
 
     def entropy(self) -> Tensor:
         a = self.concentration

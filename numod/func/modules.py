@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core import Tensor, stack
 from ..nn.module import Module
+from ..nn.normalization import _BatchNorm
 from ..nn.utils.stateless import call_with
 
 __all__ = ["functional_call", "stack_module_state"]
@@ -66,3 +67,12 @@ def _stacked_leaf(tensors: list[Tensor], name: str) -> Tensor:
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     result = stack(tensors)
     return result.detach().requires_grad_() if tensors[0].requires_grad else result
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """`root`, its batch norms without running statistics, which `vmap` could not update: they take each batch's own."""
+    for module in root.modules():
+        if isinstance(module, _BatchNorm) and module.track_running_stats:
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

@@ -197,3 +197,9 @@ def test_devices_without_autocast_are_refused():
     for call in (lambda: numod.set_autocast_enabled("mps", True), lambda: numod.get_autocast_dtype("x"), lambda: numod.set_autocast_dtype("meta", numod.float16)):
         with pytest.raises(RuntimeError, match="device"):
             call()
+
+
+def test_older_names_of_switches():
+    assert numod.get_autocast_gpu_dtype() is numod.float16 and numod.get_autocast_cpu_dtype() is numod.bfloat16 and not numod.is_autocast_cpu_enabled()
+    with numod.autocast("cpu", numod.float16):
+        assert numod.is_autocast_cpu_enabled() and numod.get_autocast_cpu_dtype() is numod.float16

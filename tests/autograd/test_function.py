@@ -464,3 +464,21 @@ def test_a_backward_that_may_not_be_differentiated() -> None:
         first.sum().backward()
     Double.apply(x).sum().backward()
     assert x.grad.tolist() == [2, 2]
+
+
+def test_functions_that_derive_from_inplace_function():
+    class Rounded(numod.autograd.function.InplaceFunction):
+        @staticmethod
+        def forward(ctx, x, inplace=False):
+            if inplace:
+                ctx.mark_dirty(x)
+            return (x if inplace else x.clone()).round_()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g, None
+
+    x = numod.tensor([0.4, 1.6], requires_grad=True)
+    y = Rounded.apply(x * 1, True)
+    y.sum().backward()
+    assert y.tolist() == [0, 2] and x.grad.tolist() == [1, 1]

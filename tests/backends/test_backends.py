@@ -75,3 +75,13 @@ def test_questions_about_values():
         numod.is_floating_point(3)
     with pytest.raises(RuntimeError, match="ambiguous"):
         numod.is_nonzero(count)
+
+
+def test_kernels_of_attention_are_remembered():
+    from numod.backends import cuda
+
+    assert cuda.flash_sdp_enabled() and cuda.math_sdp_enabled()
+    with cuda.sdp_kernel(enable_flash=False):
+        cuda.enable_math_sdp(False)
+        assert not cuda.flash_sdp_enabled() and not cuda.math_sdp_enabled() and cuda.mem_efficient_sdp_enabled() and cuda.cudnn_sdp_enabled()
+    assert cuda.flash_sdp_enabled() and cuda.math_sdp_enabled()

@@ -384,6 +384,8 @@ def test_ldexp_holds_what_its_power_of_two_does_not() -> None:
         values = numod.tensor([x], dtype=kind)
         assert numod.ldexp(values, numod.tensor([exponent])).item() == math.ldexp(x, exponent) == values.ldexp_(numod.tensor([exponent])).item()
     assert numod.ldexp(numod.ones(1, dtype=numod.float16), numod.tensor([3])).dtype is numod.float16
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        numod.tensor([3]).ldexp_(numod.tensor([2]))
 
 
 def test_complex_values_do_not_fill_real_tensors() -> None:

@@ -132,3 +132,13 @@ def test_an_exponential_family_of_ones_own() -> None:
     mine, other = at(0.5, 2.0), at(1.0, 3.0)
     np.testing.assert_allclose(Exponential(mine).entropy().detach().numpy(), D.Exponential(mine).entropy().numpy())
     np.testing.assert_allclose(D.kl_divergence(Exponential(mine), Exponential(other)).detach().numpy(), D.kl_divergence(D.Exponential(mine), D.Exponential(other)).numpy())
+
+
+def test_cdfs_keep_the_precision_of_values_and_tell_of_gradients_they_lack() -> None:
+    assert D.Normal(0.0, 1.0).cdf(at(0.3)).item() == pytest.approx(0.6179114221889526, abs=1e-15)
+    for make in (D.Gamma, D.InverseGamma):
+        with pytest.raises(NotImplementedError, match="igamma"):
+            make(at(2.0).requires_grad_(), at(1.0)).cdf(at(1.0))
+        rate = at(1.0).requires_grad_()
+        make(at(2.0), rate).cdf(at(1.5)).backward()
+        assert rate.grad.item() != 0

@@ -138,3 +138,10 @@ def test_stack_module_state():
     for wrong in ([], [nn.ReLU(), nn.Linear(1, 1)], [nn.ReLU(), nn.ReLU().eval()], [nn.Linear(1, 1), nn.Linear(1, 1).requires_grad_(False)]):
         with pytest.raises(RuntimeError):
             func.stack_module_state(wrong)
+
+
+def test_batch_norms_without_running_statistics():
+    model = numod.nn.Sequential(numod.nn.BatchNorm1d(2), numod.nn.Sequential(numod.nn.BatchNorm2d(3, affine=False)))
+    assert numod.func.replace_all_batch_norm_modules_(model) is model and not list(model.buffers())
+    x = numod.randn(4, 2)
+    numod.testing.assert_close(model[0].eval()(x), numod.nn.functional.batch_norm(x, None, None, training=True))
