@@ -127,12 +127,13 @@ class Compiled:
         self.loose: list[guards.Place] = []  # the places that it takes
         self.free: Compiled | None = None  # the function that takes some of them as tensors
         self.patient, self.refused = False, False  # whether to give up recording where values are looked at; whether that was so
+        self.hopeless = False  # whether its optimizer looks at values
         self.__call__ = self._call
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
         """The slow path: look up the version by the arguments' properties, or record one."""
-        if _recording():
-            return self.function(*arguments, **named)  # part of a larger program
+        if self.hopeless or _recording():
+            return self.function(*arguments, **named)  # or part of a larger program
         if self.free is not None and all(type(each) is float for each in self._floats(arguments, named)):
             return self._run_free(arguments, named)
         if self.inner is not None:
@@ -215,7 +216,10 @@ class Compiled:
     def _record(self, key: tuple, kind: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:
         """Run eagerly and keep the recorded program, unless the call created state (of an optimizer, of a lazy module) that the next call will find."""
         made = record(self.function, arguments, named, self.name, form, failed, self._without, self.patient)
-        self.refused |= made.refused and not failed
+        self.refused |= bool(made.refused) and not failed
+        if made.refused and not failed and not self.patient:
+            self.hopeless = True
+            warnings.warn(f"compile: {self.name} runs eagerly from here: {made.refused} is read by an optimizer or a schedule, which a recorded program cannot repeat", stacklevel=4)
         if made.version is not None:
             self.versions.setdefault(key, []).insert(0, made.version)
             if len(self.versions) > SIZES:

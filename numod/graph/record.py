@@ -71,14 +71,14 @@ class Recording:
     version: Version | None = None
     change: str | None = None
     places: list[guards.Place] = field(default_factory=list)
-    refused: bool = False  # whether the function looks at values that no program knows
+    refused: str = ""  # where the function looks at values that no program knows, if it does
 
 
 def record(function: Callable, arguments: tuple, named: dict, name: str, form: Form, failed: bool, without: frozenset, patient: bool = False) -> Recording:
     """Run a call for real while recording it.
 
     What lies at the places `without` is among the arguments. Where a check has `failed` the function is likely to raise, and to put values into its message.
-    `patient`: where it looks at values, the recording is given up instead of an error.
+    `patient`: where it looks at values, the recording is given up instead of an error, as it is where an optimizer does.
     """
     roots, tensors = key.objects((arguments, named)), key.describe(arguments, named)[1]
     before = guards.Look(function, roots, without)

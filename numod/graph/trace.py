@@ -35,6 +35,7 @@ from .structure import replace
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, dtype, Device, Size, slice)  # results that hold no tensor
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OPTIMIZERS = os.path.join(_PACKAGE, "optim", "")
 _STANDARD = os.path.dirname(os.__file__) + os.sep, "<frozen "
 
 
@@ -152,7 +153,7 @@ class Recorder:
         self.made_here: set[int] = set()  # storages that the function made
         self.indifferent: dict[int, Tensor] = {}  # leaves whose gradient is dropped before it is looked at
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
-        self.patient, self.refused = False, False  # whether a value that is read is no error, since the function may raise itself; whether one was read
+        self.patient, self.refused = False, ""  # whether a value that is read is no error, since the function may raise itself; what was read, and where
         self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
@@ -230,6 +231,9 @@ class Recorder:
         """An action, of a schedule say, was run: it sets numbers that updates ask for."""
         if get_ident() == self.thread:
             self.actors.append(owner)
+            made = [where for tensor, where in self.asked if id(tensor._storage) in self.made_here]
+            if made and not self.refused:
+                self.refused = f"a metric that the function computes for {type(owner).__name__} at {made[0]}"
 
     def read(self, tensor: Tensor, method: str) -> Later | None:
         """A method of a tensor gives Python its values: what takes their place, if they can be read after the run."""
@@ -241,13 +245,14 @@ class Recorder:
         return Later(Reading(method, (tensor,)), lambda: self.refuse(what, where), self.postponed)
 
     def refuse(self, what: str, where: str = "") -> None:
-        """Python reads a value."""
-        if get_ident() != self.thread or self.asking:
+        """Python reads a value: an error in the user's code. Where an optimizer does so (L-BFGS, say), the recording is given up: nobody could change that."""
+        if get_ident() != self.thread or (self.asking and not where) or self.refused:
             return
-        self.refused = True
-        if not self.patient:
+        where = where or line()
+        self.refused = f"{what} at {where}"
+        if not self.patient and not _read_by_optimizer():
             raise RuntimeError(
-                f"trace: {what} at {where or line()} reads a tensor's value in Python, which a recorded program cannot repeat; "
+                f"trace: {self.refused} reads a tensor's value in Python, which a recorded program cannot repeat; "
                 "keep it a tensor, return its item() without looking at it, or read it after the program"
             )
 
@@ -409,6 +414,16 @@ def _drawn_anew(inputs: tuple, values: dict) -> tuple:
                 drawn = values["draw", id(each)] = each.generator.draw(each.count)
             return (*inputs[: k - 1], *drawn, *inputs[k + 1 :])
     return inputs
+
+
+def _read_by_optimizer() -> bool:
+    """Whether an optimizer or a schedule of this package is about to read, and not the user's code."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        if frame.f_code.co_filename.startswith(_OPTIMIZERS):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def line() -> str:

@@ -162,6 +162,34 @@ def test_rates_that_are_tensors_are_those_of_the_moment(change: Callable, refusa
             run(compile)
 
 
+@pytest.mark.parametrize("name", ["Adafactor", "LBFGS", "plateau", "plateau by item"])
+def test_optimizers_and_schedules_that_look_at_values_run_eagerly(name: str) -> None:
+    def run(wrap: Callable) -> list:
+        weight, found = nn.Parameter(numod.ones(2, 2)), []
+        optimizer = getattr(numod.optim, name, numod.optim.SGD)([weight], lr=0.1)
+        schedule = numod.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+
+        def closure() -> numod.Tensor:
+            optimizer.zero_grad()
+            loss = (weight - 0.5).pow(2).sum() + 1
+            loss.backward()
+            return loss
+
+        def step() -> numod.Tensor:
+            loss = optimizer.step(closure)
+            if "plateau" in name:
+                schedule.step(loss.item() if "item" in name else loss)
+            return loss
+
+        step = wrap(step)
+        for _ in range(6):
+            found += [step().item(), optimizer.param_groups[0]["lr"], weight.tolist()]
+        return found
+
+    with pytest.warns(UserWarning, match="step runs eagerly from here: .* is read by an optimizer or a schedule"):
+        assert run(compile) == run(lambda step: step)
+
+
 def test_a_step_with_infinite_gradients_is_left_out_and_the_scale_goes_down() -> None:
     def run(wrap: Callable) -> list:
         weight, scaler, found = nn.Parameter(numod.ones(2)), numod.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3), []
