@@ -1,4 +1,4 @@
-"""Pooling along lines of an array in vector registers: `down` folds several lines into one, `across` folds the windows of a line.
+"""Pooling along lines of an array in vector registers: `down` folds several lines into one, `along` folds the windows of a line.
 
 Instructions are written for whole registers, with masks at the ends: lines are short, and loops for what is left of them would cost more than the rest.
 """
@@ -21,7 +21,7 @@ def neutral(kind: str) -> float:
 
 
 def reach(lanes: int, width: int, out: int, stride: int, kernel: int, step: int) -> int:
-    """Elements that a folded line of `width` needs: `across` reads whole registers of windows, `down` writes whole registers."""
+    """Elements that a folded line of `width` needs: `along` reads whole registers of windows, `down` writes whole registers."""
     windows = -(-out // lanes) * lanes
     return max(-(-width // lanes) * lanes, (windows - 1) * stride + (kernel - 1) * step + 1 + max(STRIDES) * lanes) + 2 * lanes
 
@@ -32,7 +32,7 @@ def functions() -> dict[str, Callable]:
 
     down_KIND(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at): into[into_at + w] = the lines at x[x_at + first + d * slab_step +
     h * line_step] folded over d < slabs and h < lines, for w < n; what is left of the last register becomes neutral. Places count from x_at; none is -1.
-    across_KIND_S(x, x_at, places, places_at, step, taps, out, out_at, indices, indices_at, n, sizes, factor): out[out_at + o] = x[x_at + o * stride + k * step] folded over k < taps, for
+    along_KIND_S(x, x_at, places, places_at, step, taps, out, out_at, indices, indices_at, n, sizes, factor): out[out_at + o] = x[x_at + o * stride + k * step] folded over k < taps, for
     o < n. Sums are divided by sizes[o] * factor. S is the stride, or "any", which takes it as another argument behind `factor`.
     Arrays that a kind does not need are given, and not looked at.
     """
@@ -41,9 +41,9 @@ def functions() -> dict[str, Callable]:
         down = "x[x_at], first, slabs, slab_step, lines, line_step, n, into[into_at], places[places_at]"
         found[f"down_{kind}"] = primitive(f"down_{kind}", down, functools.partial(_emit_down, kind))
         for stride in (*STRIDES, "any"):
-            across = "x[x_at], places[places_at], step, taps, out[out_at], indices[indices_at], n, sizes[], real factor"
-            name, last, emit = f"across_{kind}_{stride}", ", stride" if stride == "any" else "", functools.partial(_emit_across, kind, stride)
-            found[name] = primitive(name, across + last, emit)
+            along = "x[x_at], places[places_at], step, taps, out[out_at], indices[indices_at], n, sizes[], real factor"
+            name, last, emit = f"along_{kind}_{stride}", ", stride" if stride == "any" else "", functools.partial(_emit_along, kind, stride)
+            found[name] = primitive(name, along + last, emit)
     return found
 
 
@@ -51,8 +51,8 @@ def _emit_down(kind: str, w: Writer, *given: object) -> None:
     _Fold(w, kind).down(*given)
 
 
-def _emit_across(kind: str, stride: int | str, w: Writer, *given: object) -> None:
-    _Fold(w, kind).across(*given[:9], given[9] if stride == "any" else stride)
+def _emit_along(kind: str, stride: int | str, w: Writer, *given: object) -> None:
+    _Fold(w, kind).along(*given[:9], given[9] if stride == "any" else stride)
 
 
 class _Fold:
@@ -95,7 +95,7 @@ class _Fold:
         self.by_count(lines, alone, lambda known: w.loop(0, n, w.lanes, [], functools.partial(register, known)))
 
     def by_count(self, count: object, simple: object, write: Callable, known: tuple[int, ...] = (2, 3)) -> None:
-        """`write` a fold of `count` lines: for the usual counts, where things are `simple`, without a loop over them, which takes as long as they do."""
+        """`write` a fold of `count` lines or taps: for the usual counts, where things are `simple`, without a loop over them, which takes as long as they do."""
         if not known:
             write(None)
             return
@@ -105,21 +105,26 @@ class _Fold:
             with otherwise:
                 self.by_count(count, simple, write, known[1:])
 
-    def across(self, source, where, step, taps, target, indices, n, sizes, factor, stride):
+    def along(self, source, where, step, taps, target, indices, n, sizes, factor, stride):
         """See `functions`. `stride` is a Python number or, where it may be any, a value."""
         builder, w, p = self.builder, self.w, self.p
 
-        def register(o: object, _: list) -> list:
-            def tap(k: object, state: list) -> list:
-                at = w.offset((o, stride), (k, step))
-                value = self.strided(w, w.at(source, at), stride)
-                if self.kind != "placed":
-                    return [self.joined(state[0], value)]
-                place = self.strided(p, w.at(where, at), stride)
-                better = self.first_greatest(value, place, *state)
-                return [builder.select(better, value, state[0]), builder.select(better, place, state[1])]
+        def joined(at: object, first: int, state: list) -> list:
+            """The state with every stride-th element from `at` on, of registers whose lane `first` is the first of them."""
+            value = self.strided(w, w.at(source, at), stride, first)
+            if self.kind != "placed":
+                return [self.joined(state[0], value)]
+            place = self.strided(p, w.at(where, at), stride, first)
+            better = self.first_greatest(value, place, *state)
+            return [builder.select(better, value, state[0]), builder.select(better, place, state[1])]
 
-            state = w.loop(0, taps, 1, self.empty, tap)
+        def register(known: int | None, o: object, _: list) -> list:
+            state = self.empty
+            if known is None:
+                state = w.loop(0, taps, 1, state, lambda k, state: joined(w.offset((o, stride), (k, step)), 0, state))
+            for k in range(known or 0):  # neighbours come from the same registers
+                first = k % stride if isinstance(stride, int) else 0
+                state = joined(w.offset((o, stride), k - first), first, state)
             mask = p.first(self.small(builder.sub(n, o)))
             if self.kind == "sum":
                 state[0] = builder.fdiv(state[0], builder.fmul(w.load(sizes, o, mask=mask, other=self.nothing), w.splat(factor)))
@@ -128,7 +133,8 @@ class _Fold:
                 p.store(state[1], indices, o, mask=mask)
             return []
 
-        w.loop(0, n, w.lanes, [], register)
+        neighbours = builder.icmp_signed("==", step, w.number(1))
+        self.by_count(taps, neighbours, lambda known: w.loop(0, n, w.lanes, [], functools.partial(register, known)))
 
     def joined(self, held: object, value: object) -> object:
         """Two registers as one."""
@@ -144,10 +150,10 @@ class _Fold:
         greater = builder.or_(builder.fcmp_ordered(">", value, held), builder.and_(builder.fcmp_ordered("==", value, held), lower))
         return builder.or_(greater, builder.and_(nan, builder.or_(builder.fcmp_ordered("ord", held, held), builder.not_(lower))))
 
-    def strided(self, w: Writer, pointer: object, stride: object) -> object:
-        """A register of every stride-th element."""
+    def strided(self, w: Writer, pointer: object, stride: object, first: int) -> object:
+        """A register of every stride-th element, beginning with the one `first` behind the pointer, which is less than a stride away."""
         if isinstance(stride, int):
-            return w.every_second([w.load(pointer, part * w.lanes) for part in range(stride)])
+            return w.every_second([w.load(pointer, part * w.lanes) for part in range(stride)], first)
         found = w.ir.Constant(w.vector, w.ir.Undefined)
         for lane in range(w.lanes):
             found = self.builder.insert_element(found, w.element_at(pointer, (lane, stride)), w.ir.Constant(w.ir.IntType(32), lane))

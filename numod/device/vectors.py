@@ -169,10 +169,11 @@ class Writer:
         """The lanes of `order` of two vectors, those of b counted on from a's."""
         return self.builder.shuffle_vector(a, b, self.ir.Constant(self.ir.VectorType(self.ir.IntType(32), len(order)), order))
 
-    def every_second(self, vectors: list) -> object:
-        """One vector of evenly spaced lanes of vectors in a row, whose count is a power of 2."""
+    def every_second(self, vectors: list, first: int = 0) -> object:
+        """One vector of evenly spaced lanes, from lane `first` on, of vectors in a row, whose count is a power of 2."""
         while len(vectors) > 1:
-            vectors = [self.shuffle(a, b, list(range(0, 2 * self.lanes, 2))) for a, b in zip(vectors[::2], vectors[1::2])]
+            vectors = [self.shuffle(a, b, list(range(first % 2, 2 * self.lanes, 2))) for a, b in zip(vectors[::2], vectors[1::2])]
+            first //= 2
         return vectors[0]
 
     def turned(self, lines: list) -> list:

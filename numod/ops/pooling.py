@@ -72,7 +72,7 @@ def greatest_lines(x, out, folded, table, workers, line, margin):
                 )
                 oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
             for place in range(first, min(first + BLOCK, end)):
-                across_greatest_STEP(folded, own + (place - first) * line + margin - pad_w, table, 0, step_w, kernel_w, out, place * out_w, table, 0, out_w, x, 1.0, STRIDE)
+                along_greatest_STEP(folded, own + (place - first) * line + margin - pad_w, table, 0, step_w, kernel_w, out, place * out_w, table, 0, out_w, x, 1.0, STRIDE)
 
 
 def placed_lines(x, out, indices, folded, places, table, workers, line, margin):
@@ -94,7 +94,7 @@ def placed_lines(x, out, indices, folded, places, table, workers, line, margin):
                 oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
             for place in range(first, min(first + BLOCK, end)):
                 begun, to = own + (place - first) * line + margin - pad_w, place * out_w
-                across_placed_STEP(folded, begun, places, begun, step_w, kernel_w, out, to, indices, to, out_w, x, 1.0, STRIDE)
+                along_placed_STEP(folded, begun, places, begun, step_w, kernel_w, out, to, indices, to, out_w, x, 1.0, STRIDE)
 
 
 def place_gradient_kernel(g, indices, out):
@@ -170,7 +170,7 @@ def average_lines(x, out, folded, table, sizes, workers, line, margin, counts_bo
             for place in range(first, min(first + BLOCK, end)):
                 rows = 1 if divisor != 0 else table[3 * down_h + 2] * table[3 * (out_h + down_d) + 2]
                 down_h, down_d, _ = next_line(down_h, down_d, 0, out_h, out_d, 0)
-                across_sum_STEP(folded, own + (place - first) * line + margin - pad_w, table, 0, 1, kernel_w, out, place * out_w, table, 0, out_w, sizes, real(rows), STRIDE)
+                along_sum_STEP(folded, own + (place - first) * line + margin - pad_w, table, 0, 1, kernel_w, out, place * out_w, table, 0, out_w, sizes, real(rows), STRIDE)
 
 
 def average_planes(x, out, counts_borders, divisor):
