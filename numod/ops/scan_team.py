@@ -92,12 +92,12 @@ def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, wri
     for task in range(int64(cuda.blockIdx.x), rows * chunks, int64(cuda.gridDim.x)):
         row, part = task // chunks, task % chunks
         stop = min((part + 1) * chunk, n)
-        total, where = x[uintp(row * n)], int64(-1)  # no place: nothing came before
+        total, where = NUMBER(0), int64(-1)  # no place: nothing came before
         for k in range(part if writing != 0 else 0):
             total, where = later(total, where, highs[uintp(row * chunks + k)], places[uintp(row * chunks + k)])
         for low in range(part * chunk, stop, 4 * TEAM):
             first = low + 4 * thread
-            own, place = x[uintp(row * n)], int64(-1)
+            own, place = NUMBER(0), int64(-1)
             if first + 4 <= stop:
                 hold_4(held, 0, x, uintp(row * n + first))
             for k in range(4):

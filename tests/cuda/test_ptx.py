@@ -344,3 +344,30 @@ def test_extremes_of_numbas_own_target(compiled: list[str], monkeypatch: pytest.
     assert {*cuda.namespace()} - {*names} == {"min", "max"}
     extremum.argmin.prepare((on_gpu(64, 512),), (1, False))
     check(compiled)
+
+
+OWN = """
+import sys, warnings
+warnings.simplefilter("ignore")
+sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "NumbaCudaFinder"]
+import numpy as np
+import numod
+from numod.device import cuda
+from numod.device.layout import layout
+from numod.kernel import build
+from numod.ops import matmul
+assert cuda._own()
+cuda.capability, cuda.launch_on, cuda.empty = lambda: (8, 0), lambda kernel, shape: kernel, np.empty
+cuda.compile = lambda function, signature, *_: print(cuda.ptx(function, signature, (8, 0)))
+for kind in (numod.bfloat16, numod.float32):
+    a, b = (layout((70, 70), kind, numod.device("cuda")) for _ in range(2))
+    matmul.matmul.prepare((a, b), (False, False))
+"""
+
+
+def test_numbas_own_target_compiles_products() -> None:
+    found = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, timeout=300)
+    if "pip install 'numod[cuda]'" in found.stderr:
+        pytest.skip("it does not find NVIDIA's compiler here")
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.count(".shared .align 16") >= 2 and "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in found.stdout and "fma.rn.f32" in found.stdout

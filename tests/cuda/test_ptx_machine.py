@@ -188,7 +188,7 @@ def test_products_of_less_precision(machine: Machine) -> None:
 
 
 def test_gradients_on_tensor_cores(machine: Machine) -> None:
-    x, weight = made(2, 5, 9, 7, dtype=numod.float16), made(6, 5, 3, 3, dtype=numod.float16)
+    x, weight = made(3, 2, 41, 37, dtype=numod.float16), made(6, 2, 3, 3, dtype=numod.float16)  # positions enough to be cut into parts, for the weight's
     on_tensor_cores(machine, lambda x, w: F.conv2d(x, w, padding=1, stride=2), x, weight, tolerance=3e-2, gradients=True)
 
 
@@ -507,6 +507,15 @@ def test_four_elements_at_once(machine: Machine) -> None:
     expected[1:4098] *= y.cpu()[2:]
     expected[3:10] = 7
     same(z, expected)
+
+
+def test_running_totals_read_and_write_four_elements_at_once(machine: Machine) -> None:
+    x = made(8, 1024).cuda()
+    for function, results in ((lambda: x.cumsum(1), 1), (lambda: x.cummax(1), 3)):  # places take twice as many bytes, and accesses
+        found = counted(machine, function)
+        assert (found["global loads"], found["global stores"]) == (x.numel() // 128, results * x.numel() // 128)
+    y = made(3, 1029).cuda()
+    check(lambda y: (y[:, 1:].cumsum(1), *y[:, 2:].cummax(1), y[:, 1:1026].long().cumsum(1)), y.cpu(), tolerance=1e-4, gradients=False)
 
 
 def test_sums_read_four_elements_at_once(machine: Machine) -> None:
