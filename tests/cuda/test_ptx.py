@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -38,8 +39,8 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     texts: list[str] = []
 
-    def compile_to_ptx(function: object, signature: str, *_: object) -> object:
-        texts.extend(cuda.ptx(function, signature, each) for each in CAPABILITIES)
+    def compile_to_ptx(make: Callable, signature: str, *_: object) -> object:
+        texts.extend(cuda.ptx(make(), signature, each) for each in CAPABILITIES)
         return lambda *arguments: None
 
     monkeypatch.setattr(cuda, "compile", compile_to_ptx)
