@@ -46,8 +46,8 @@ def compile(
 
     A compiled Module is a Module with the same parameters, state_dict and type. `dynamic=True` compiles once for all sizes: another batch size is
     recorded, but compiles nothing, unless another algorithm suits it. False compiles each for itself; None begins so, and compiles for all
-    sizes when a third one comes or a tensor is marked (`mark_dynamic`). From the third value of an argument that is a float on, one program takes all its values, if the
-    function uses it in arithmetic alone. After `recompile_limit` recordings (`numod._dynamo.config.recompile_limit`, 8) other calls
+    sizes when a third one comes or a tensor is marked (`mark_dynamic`). From the third value of a float on (an argument, an attribute, a global), one program takes all its values, if the
+    function uses it in arithmetic alone. Where an optimizer or a schedule looks at values (`LBFGS`, say), calls run eagerly from then on, with a warning. After `recompile_limit` recordings (`numod._dynamo.config.recompile_limit`, 8) other calls
     run eagerly. `name` is what warnings and reports call the function. `explain=True` prints what was recorded. `fullgraph`, `backend`, `mode` and `isolate_recompiles` are
     taken for PyTorch's sake, as are those of its `options` that only tune: there is always one whole graph, and each function counts for itself. Raises RuntimeError for an
     unknown mode, option or name of a backend, and, at the call that records, for what cannot be repeated.

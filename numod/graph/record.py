@@ -82,6 +82,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     """
     roots, tensors = key.objects((arguments, named)), key.describe(arguments, named)[1]
     before = guards.Look(function, roots, without)
+    _refuse_hooks(before.entries)
     shared = _shared(before.entries, tensors, without)
     if shared is None:
         return Recording(function(*arguments, **named))
@@ -95,7 +96,6 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     if witness.change is not None:
         change = witness.change.replace("function: ", "", 1) if without else witness.change
         return Recording(told, None, f"{change} {lines.where(change, recorder.lines, function)}", kept.written(before, witness.after))
-    _refuse_hooks(before.entries)
     owned.settle(recorder, function)
     if witness.joint is None:
         executable = Executable(recorder.finish(outputs), name, form)
@@ -248,8 +248,24 @@ def _differentiate(recorder: Recorder, tensors: tuple[Tensor, ...], outputs: Any
         recorder.add_input(each)
     boundary = len(recorder.program.steps)
     numbers = {id(each): k for k, each in enumerate(tensors)}
-    gradients = grad(results, leaves, seeds, retain_graph=True, allow_unused=True) if leaves else ()
+    with _without_hooks(leaves):
+        gradients = grad(results, leaves, seeds, retain_graph=True, allow_unused=True) if leaves else ()
     return boundary, [recorder.numbers[id(each)] for each in results], [numbers.get(id(each), each) for each in leaves], gradients
+
+
+@contextmanager
+def _without_hooks(leaves: list[Tensor]) -> Iterator[None]:
+    """Hooks of leaves and of given tensors are no part of the program: the backward pass that gets its gradients calls them."""
+    ends = dict.fromkeys(edge_to(each)[0] for each in leaves)
+    places = [(each, "_hooks" if isinstance(each, Tensor) else "hooks") for each in ends]
+    hooks = [(each, name, getattr(each, name)) for each, name in places]
+    for each, name, _ in hooks:
+        setattr(each, name, None)
+    try:
+        yield
+    finally:
+        for each, name, former in hooks:
+            setattr(each, name, former)
 
 
 def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] | None:
@@ -262,8 +278,6 @@ def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] 
         stop = given.get((id(target), number), target if isinstance(target, Tensor) else None)
         if stop is not None:
             found[id(stop)] = stop
-            if stop._hooks or stop._after_hooks:
-                raise RuntimeError("compile: a tensor with hooks takes part; remove them, or leave the function uncompiled")
         elif target not in seen:
             seen.add(target)
             if getattr(target, "kept", ()) is None and target.refill is None:

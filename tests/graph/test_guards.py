@@ -261,10 +261,11 @@ def test_forward_hooks_inside_are_recorded_and_guarded() -> None:
 
 
 def test_hooks() -> None:
-    model = net()
-    model[0].register_full_backward_hook(lambda module, inputs, outputs: None)
-    with pytest.raises(RuntimeError, match="hook"):
-        compile(model)(batch(1)[0])
+    for layer in (0, -1):
+        model = net()
+        model[layer].register_full_backward_hook(lambda module, inputs, outputs: None)
+        with pytest.raises(RuntimeError, match="has a hook"):
+            compile(model)(batch(1)[0])
     model, calls = net(), []
     compiled = compile(model)
     compiled.register_forward_hook(lambda module, inputs, output: calls.append(1))
@@ -276,11 +277,34 @@ def test_hooks() -> None:
     compiled(batch(1)[0])
     with pytest.raises(RuntimeError, match=r"calls\) was"):
         compiled(batch(1)[0])
-    function = compile(net().forward)
-    weight = numod.ones(4, requires_grad=True)
-    weight.register_hook(lambda g: g * 2)
-    with pytest.raises(RuntimeError, match="hooks"):
-        function(weight)
+
+
+def test_hooks_of_given_tensors_are_called_once() -> None:
+    eager, compiled = forward_pair()
+    for _ in range(3):
+        found = []
+        for model in (eager, compiled):
+            x = batch(1)[0].requires_grad_()
+            hooked, kept = x * 1, x * 2
+            hooked.register_hook(lambda g: g * 3)
+            kept.retain_grad()
+            (model(hooked).sum() + model(kept).sum()).backward()
+            found.append((x.grad, kept.grad))
+        assert equal(*found)
+
+
+def test_hooks_of_leaves_are_called_by_the_backward_pass() -> None:
+    eager, compiled = forward_pair()
+    inputs, seen = [batch(1)[0].requires_grad_() for _ in range(2)], ([], [])
+    for model, x, calls in zip((eager, compiled), inputs, seen):
+        weight = next(model.parameters())
+        weight.register_hook(lambda g, calls=calls: calls.append(g.clone()) or g * 2)
+        weight.register_post_accumulate_grad_hook(lambda p, calls=calls: calls.append(p.grad.clone()))
+        x.register_hook(lambda g: g * 3)
+        for _ in range(3):
+            model(x).sum().backward()
+    assert equal(*seen) and len(seen[0]) == 6 and equal(inputs[0].grad, inputs[1].grad)
+    assert all(equal(a.grad, b.grad) for a, b in zip(eager.parameters(), compiled.parameters()))
 
 
 def test_a_hook_added_later_is_not_missed() -> None:
