@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from ..device import Layout, tiles
+from ..device.threads import get_num_threads
 from ..device.winograd import TAPS
 from ..kernel import bind, build
 from .convolution_direct import geometry, launcher
@@ -21,9 +22,10 @@ _LARGE = 1 << 15  # channels times features from which they are, if they may
 _FEATURES = 16  # features done at a time, so that a task's tiles are read half as often
 _DEPTH = 32  # products summed up before they are added to the others: short sums have small errors
 _SUMMED = 96  # tiles summed up at a time for a weight, about
+_TOGETHER = 1 << 20  # elements of the transformed tiles that several threads prepare before they multiply them: to start threads more often costs more than the cache saves
 _WORKERS = 8  # as in `convolution_grid`
 _PLACES = "workers", "tasks", "shares", "rows", "high", "wide", "columns", "board_line", "board_size", "row_step", "depth_step", "turned", "given", "taps_step", "tiles_step", "step"
-_CHUNKS = "workers", "chunks", "rows", "high", "wide", "columns", "board_size", "taps_step", "tiles_step", "step"
+_CHUNKS = "workers", "chunks", "together", "rows", "high", "wide", "columns", "board_size", "taps_step", "tiles_step", "step"
 
 
 def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
@@ -72,38 +74,45 @@ def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
 
 
 def weight_by_winograd(g, x, out, taps, tiles, products, board, PLACES):
-    """out, the weight's gradient, = the 16 products of transformed tiles of g (2 x 2) and x, summed up over some rows of tiles at a time, transformed back (3 x 3)."""
+    """out, the weight's gradient, = the 16 products of transformed tiles of g (2 x 2) and x, summed up over some rows of tiles, a chunk, at a time, transformed back (3 x 3).
+
+    Some chunks are transformed, then multiplied, `together`: threads are started twice for them.
+    """
     parts = (channels + features) // LANES
-    for chunk in range(chunks):
-        first = chunk * rows
-        held = min(rows, images * high - first)
+    for start in range(0, chunks, together):
+        end = min(start + together, chunks)
         for turn in parallel_range(workers):
             own = int64(turn) * board_size
-            for part in range(turn * parts // workers, (turn + 1) * parts // workers):
-                channel, feature = part * LANES, part * LANES - channels
-                if feature < 0:
-                    spread_pixels(
-                        x, channel * height * width, channels * height * width, first, held, high, wide, 2, height, width, pad_h, pad_w, board, own,
-                        tiles, channel, columns, tiles_step, LANES,
-                    )
-                else:
-                    spread_pixels(
-                        g, feature * out_h * out_w, features * out_h * out_w, first, held, high, wide, 0, out_h, out_w, 0, 0, board, own,
-                        taps, feature // FEATURES * 16 * taps_step + feature % FEATURES, FEATURES, taps_step, LANES,
-                    )
+            for chunk in range(start, end):
+                first = chunk * rows
+                held = min(rows, images * high - first)
+                for part in range(turn * parts // workers, (turn + 1) * parts // workers):
+                    channel, feature = part * LANES, part * LANES - channels
+                    if feature < 0:
+                        spread_pixels(
+                            x, channel * height * width, channels * height * width, first, held, high, wide, 2, height, width, pad_h, pad_w, board, own,
+                            tiles, (chunk - start) * 16 * tiles_step + channel, columns, tiles_step, LANES,
+                        )
+                    else:
+                        spread_pixels(
+                            g, feature * out_h * out_w, features * out_h * out_w, first, held, high, wide, 0, out_h, out_w, 0, 0, board, own,
+                            taps, ((chunk - start) * features + feature) // FEATURES * 16 * taps_step + feature % FEATURES, FEATURES, taps_step, LANES,
+                        )
         for turn in parallel_range(workers):
-            for block in range(turn * (features // FEATURES) // workers, (turn + 1) * (features // FEATURES) // workers):
-                own = (block if chunks > 1 else int64(turn)) * 16 * step
-                multiply_places(
-                    taps, block * 16 * taps_step, taps_step, 0, tiles, 0, tiles_step, columns, products, own, step, FEATURES, held * wide, chunk, DEPTH, channels, TILE_ROWS, LANES, SIZE
-                )
-                for row in range(FEATURES if chunk == chunks - 1 else 0):
-                    for channel in range(0, channels, LANES):
-                        element = ((block * FEATURES + row) * channels + channel) * 9
-                        if combine_taps(products, own + row * columns + channel, step, out, element):
-                            for each in range(element, element + 9 * LANES):
-                                if not isfinite(out[uintp(each)]):
-                                    out[uintp(each)] = correlate(g, x, each, GEOMETRY)
+            for chunk in range(start, end):
+                held = min(rows, images * high - chunk * rows)
+                for block in range(turn * (features // FEATURES) // workers, (turn + 1) * (features // FEATURES) // workers):
+                    own, panel = (block if chunks > 1 else int64(turn)) * 16 * step, ((chunk - start) * (features // FEATURES) + block) * 16 * taps_step
+                    multiply_places(
+                        taps, panel, taps_step, 0, tiles, (chunk - start) * 16 * tiles_step, tiles_step, columns, products, own, step, FEATURES, held * wide, chunk, DEPTH, channels, TILE_ROWS, LANES, SIZE
+                    )
+                    for row in range(FEATURES if chunk == chunks - 1 else 0):
+                        for channel in range(0, channels, LANES):
+                            element = ((block * FEATURES + row) * channels + channel) * 9
+                            if combine_taps(products, own + row * columns + channel, step, out, element):
+                                for each in range(element, element + 9 * LANES):
+                                    if not isfinite(out[uintp(each)]):
+                                        out[uintp(each)] = correlate(g, x, each, GEOMETRY)
 
 
 def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
@@ -139,9 +148,10 @@ def winograd_launcher(
     words = {"PLACES": ", ".join(names), "TILE_ROWS": tiles.host().rows, "LANES": _lanes(), "FEATURES": _FEATURES, "DEPTH": _DEPTH, "SIZE": storage.itemsize}
     run = launcher("convolution", kernel, out, (storage.name,) * 7, len(names), work, tuple(words.items()), finish, build.FAST_POINTWISE)
     scratch, constants, make = tuple((size, storage) for size in sizes), (*places, *numbers), out.device.backend.scratch
+    alone = (*places[:2], 1, *places[3:], *numbers) if on_weight else constants  # one thread has a chunk at a time in its cache; the bits are the same
 
     def launch(first: object, second: object, result: object, *further: object) -> None:
-        run(first, second, result, *make(scratch), *constants, *further)
+        run(first, second, result, *make(scratch), *(constants if get_num_threads() > 1 else alone), *further)
 
     def launch_given(first: object, second: object, taps: object, result: object, *further: object) -> None:
         run(first, second, result, taps, *make(scratch[1:]), *constants, *further)
@@ -178,8 +188,9 @@ def _of_weight(x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tup
     rows = -(-whole // -(-whole // max(1, _SUMMED // wide)))
     chunks, workers, board = -(-whole // rows), min(_WORKERS, blocks), (2 * min(rows, high) + 2) * (2 * wide + 2) * lanes
     taps_step, tiles_step, step = _FEATURES * rows * wide + lanes, rows * wide * columns, _FEATURES * columns
-    sizes = 16 * blocks * taps_step, 16 * tiles_step, 16 * (blocks if chunks > 1 else workers) * step, workers * board
-    return sizes, (workers, chunks, rows, high, wide, columns, board, taps_step, tiles_step, step), geometry(x, weight, result, *parameters)
+    together = max(1, min(chunks, _TOGETHER // (16 * (blocks * taps_step + tiles_step))))
+    sizes = 16 * together * blocks * taps_step, 16 * together * tiles_step, 16 * (blocks if chunks > 1 else workers) * step, workers * board
+    return sizes, (workers, chunks, together, rows, high, wide, columns, board, taps_step, tiles_step, step), geometry(x, weight, result, *parameters)
 
 
 def _taps_step(channels: int) -> int:

@@ -20,6 +20,8 @@ OPS = {
     "norms": (lambda x: F.batch_norm(F.layer_norm(x, (40, 40)), None, None, training=True), (4, 32, 40, 40)),
     "pools": (lambda x: F.max_pool2d(x, 3, 2, 1).sum() + F.avg_pool2d(x, 2).square().sum(), (4, 16, 64, 64)),
     "convolution": (lambda x, w: F.conv2d(x, w, padding=1), (2, 8, 48, 48), (16, 8, 3, 3)),
+    "chunks of a convolution's gradient": (lambda x, w: F.conv2d(x, w, padding=1), (4, 16, 30, 30), (32, 16, 3, 3)),
+    "windows that nearly cover": (lambda x, w: F.conv2d(x, w), (8, 3, 20, 60), (48, 3, 4, 57)),
     "strided convolution": (lambda x, w: F.conv2d(x, w, stride=2, groups=4), (2, 16, 50, 50), (8, 4, 3, 3)),
     "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 4, 130, 32)),
 }
