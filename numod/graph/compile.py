@@ -265,11 +265,14 @@ class Compiled:
         self.inner.recorded, self.versions = former.recorded if former else self.recorded, self.inner.versions
 
     def _run_with_state(self, arguments: tuple, named: dict) -> Any:
+        before = self.inner.recorded
         outputs, new = self.inner(kept.values(self.places), arguments, named)
         kept.put(self.places, new, [each.picture for versions in self.versions.values() for each in versions])
         self.recorded = self.inner.recorded
         if self.inner.wanted:
             self._want(self.inner.wanted)
+        if self.inner.recorded > before:  # a float may have begun to change
+            self._loosen(arguments, named)
         return outputs
 
     def _shorten(self, version: Version, arguments: tuple, named: dict) -> None:

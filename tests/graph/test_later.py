@@ -135,9 +135,9 @@ def test_floats_of_modules_and_globals_that_change_outside() -> None:
             super().__init__()
             self.layer, self.scale, self.shift, self.calls = nn.Linear(3, 3), 1.0, {"by": 0.5}, 0
 
-        def forward(self, x: numod.Tensor) -> numod.Tensor:
+        def forward(self, x: numod.Tensor, more: float) -> numod.Tensor:
             self.calls += 1
-            return self.layer(x) / self.scale + self.shift["by"] * (1 - self.scale)
+            return self.layer(x) * more / self.scale + self.shift["by"] * (1 - self.scale)
 
     model = Model()
     other, x = copy.deepcopy(model), numod.randn(2, 3)
@@ -145,7 +145,7 @@ def test_floats_of_modules_and_globals_that_change_outside() -> None:
     for k in range(12):
         for each in (model, other):
             each.scale, each.shift["by"] = 1 + k / 8, 0.5 - k // 2
-        assert equal(compiled(x), other(x)) and (model.scale, model.calls) == (1 + k / 8, k + 1)
+        assert equal(compiled(x, k / 4), other(x, k / 4)) and (model.scale, model.calls) == (1 + k / 8, k + 1)
     assert type(compiled).compiled.recorded <= 3
 
 
