@@ -189,9 +189,9 @@ def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """The sequences of a padded tensor, without padding."""
+    """The sequences of a padded tensor, without padding, as copies."""
     x = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [row[:n] for row, n in zip(x, numbers(lengths))]
+    return [row[:n].clone() for row, n in zip(x, numbers(lengths))]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:

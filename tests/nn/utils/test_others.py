@@ -111,3 +111,10 @@ def test_paths_and_bases_of_layers() -> None:
     assert isinstance(numod.nn.BatchNorm2d(2), modules.batchnorm._NormBase) and repr(numod.nn.Hardswish(inplace=True)) == "Hardswish()"
     with pytest.raises(TypeError):
         numod.nn.Tanh(inplace=True)
+
+
+def test_sequences_without_padding_are_copies():
+    padded = numod.arange(6.0).reshape(3, 2)
+    first, second = nn.utils.rnn.unpad_sequence(padded, numod.tensor([3, 1]))
+    first.zero_()
+    assert padded[:, 0].tolist() == [0, 2, 4] and second.tolist() == [1]
