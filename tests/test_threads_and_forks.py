@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,50 @@ def test_no_abort_and_right_results(layer, part):
     assert found.returncode == 0, f"exit {found.returncode}: {found.stderr[-2000:]}"
     assert set(found.stdout.split()) <= {"True", layer}
     assert "True" in found.stdout
+
+
+IMPORTING = """
+import os, signal, threading
+from numod.kernel import build
+import logging  # whose lock a fork takes, too, in the order of the imports
+held, forking = threading.Event(), threading.Event()
+
+def importing():
+    with build.unforked:
+        held.set()
+        forking.wait(60)
+        logging.getLogger("imported")
+
+os.register_at_fork(before=forking.set)
+signal.alarm(20)
+thread = threading.Thread(target=importing)
+thread.start()
+held.wait(60)
+pid = os.fork()
+if pid == 0:
+    os._exit(0)
+thread.join()
+print(os.waitpid(pid, 0)[1] == 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_fork_while_another_thread_imports_numba():
+    environment = {**os.environ, "PYTHONPATH": str(Path(numod.__file__).parents[1])}
+    found = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", IMPORTING], capture_output=True, text=True, env=environment, timeout=120)
+    assert found.stdout == "True\n", f"exit {found.returncode}: {found.stderr[-2000:]}"
+
+
+def test_compiling_while_another_thread_draws():
+    def function(x):
+        if numod.compiler.is_compiling():
+            thread = threading.Thread(target=lambda: numod.rand(5))
+            thread.start()
+            thread.join()
+        return x + numod.rand(2)
+
+    compiled = numod.compile(function)
+    assert all(bool((compiled(numod.ones(2)) >= 1).all()) for _ in range(3))
 
 
 def test_the_number_of_threads():

@@ -256,9 +256,9 @@ def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wan
     """Run backward; the gradients of `wanted` are returned, and added to `.grad` (of those, or of all leaves) where `into_leaves`."""
     walk = _Walk(wanted or ())
     before = state.grad_enabled
-    state.grad_enabled = create_graph
-    walks.append(walk)
     try:
+        state.grad_enabled = create_graph
+        walks.append(walk)
         seeds, roots = _seeds(tensors, weights), [_target(each) for each in tensors]
         if wanted is not None:
             walk.find_path(roots)
@@ -270,8 +270,9 @@ def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wan
         for call in walk.at_end:
             call()
     finally:
-        walks.remove(walk)
-        state.grad_enabled = before
+        state.grad_enabled = before  # first, for the handler of a signal can raise after any call
+        if walk in walks:
+            walks.remove(walk)
     return walk.caught
 
 

@@ -61,9 +61,12 @@ class Generator:
 
     def draw(self, count: int) -> tuple[int, Draw]:
         """(seed, offset) for a draw of `count` elements; advances the offset."""
-        offset = Draw(self._offset)
+        start = self._offset
+        self._offset = (start + count) % (1 << 63)  # as a kernel's int64 holds it; no call lies between, where another thread could draw the same numbers
+        offset = Draw(start)
         offset.generator, offset.count = self, count
-        self._offset = (self._offset + count) % (1 << 63)  # as a kernel's int64 holds it
+        for listener in listeners:
+            getattr(listener, "draw", bool)(offset)
         return _signed(self._seed), offset
 
     def __reduce__(self) -> tuple:

@@ -120,7 +120,7 @@ class _Witness:
         self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
         self.recorder.watch = self._watch
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
-        self.streams = {each: (each._seed, each._offset) for each in (default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator)))}
+        self.streams = {default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator))}
         self.histories = [(each.grad_fn, each.requires_grad) for each in tensors]
 
     def run(self) -> Any:
@@ -201,8 +201,7 @@ class _Witness:
         drawn = {id(each): each for step in self.recorder.program.steps for each in getattr(step, "inputs", ()) if isinstance(each, Draw)}.values()
         if any(each.generator not in self.streams for each in drawn):
             return "a random generator is made"
-        ends = {each: (seed, offset + sum(draw.count for draw in drawn if draw.generator is each)) for each, (seed, offset) in self.streams.items()}
-        if self.recorder.restarted or any((each._seed, each._offset) != end for each, end in ends.items()):
+        if self.recorder.restarted or len(self.recorder.drawn) != len(drawn):
             return "a random stream is begun anew or used outside tensors' operations"
         return None
 

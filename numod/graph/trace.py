@@ -164,6 +164,7 @@ class Recorder:
         self.watch: Callable[[bool], None] = lambda asking: None  # told before and after an update's numbers are asked for
         self.asking, self.asked = False, []  # whether an update's numbers are asked for, which every run does; tensors that were read for them
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
+        self.drawn: set[tuple] = set()  # places and sizes of all draws on this thread
         self.restarted = False  # whether a random stream was begun anew
         self.made_state = False  # whether an optimizer began its state in the recorded step
         for each in inputs:
@@ -277,6 +278,11 @@ class Recorder:
         original._storage = Storage(tensor._storage.data.copy())
         self(table.copy, (original,), (tensor.dtype,), (tensor,), False)
 
+    def draw(self, offset: Draw) -> None:
+        """Random numbers are drawn."""
+        if get_ident() == self.thread:
+            self.drawn.add(_drawn(offset))
+
     def restart(self) -> None:
         """A random stream is begun anew."""
         self.restarted |= get_ident() == self.thread
@@ -313,7 +319,7 @@ class Recorder:
     def _known(self, each: object) -> object:
         """The value of a tensor; one not seen before is an alias of a seen one (detached, say), or existed before."""
         if isinstance(each, Draw):  # a second run of a checkpoint draws what the first drew
-            return self.draws.setdefault((id(each.generator), each.generator._seed, int(each), each.count), each)
+            return self.draws.setdefault(_drawn(each), each)
         if not isinstance(each, Tensor):
             return each.item() if isinstance(each, np.generic) else each
         found, place = self.numbers.get(id(each)), _place(each)
@@ -373,6 +379,11 @@ class Recorder:
         alias = self._new(each)
         self.program.steps.append(Step(view.rows["permute"], (found,), (tuple(range(each.ndim)),), (alias,), False, line()))
         return alias
+
+
+def _drawn(offset: Draw) -> tuple:
+    """What tells random numbers from others."""
+    return id(offset.generator), offset.generator._seed, int(offset), offset.count
 
 
 def _place(tensor: Tensor) -> tuple:

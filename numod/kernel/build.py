@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import linecache
+import logging  # noqa: F401  # a fork takes its lock, and Numba imports it: imported here, its lock is taken after `unforked`, not before
 import os
 import pickle
+import secrets
 import stat
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -29,7 +29,7 @@ VERSION = "5"  # of this file's format and of everything a kernel's text does no
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
-unforked = threading.RLock()  # held while modules are imported and for the first kernel: a child forked meanwhile would wait for them for ever
+unforked = threading.RLock()  # held while modules are imported and kernels compiled: a child forked meanwhile would wait for their locks for ever
 _built: dict[str, Kernel] = {}
 
 
@@ -96,7 +96,7 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
     cache = _Cache(kernel, _folder())
     function = partial(_function, backend, kernel)
     kernel.compile_again = lambda cache, **options: backend.compile(function, kernel.signature, kernel.parallel, fastmath, cache, alone, **options)
-    with nullcontext() if _built else unforked:
+    with unforked:
         kernel.launch = kernel.compile_again(cache)
     kernel.cached, kernel.seconds = cache.hit, time.perf_counter() - start
     if kernel.cached:
@@ -132,7 +132,7 @@ class _Cache:
         """The entry point that `rebuild(name, module, *entry)` makes of what was saved, if anything was."""
         payload = _read(self.path, self.kernel.key) if self.path else None
         if payload is None:
-            self.kernel.why = "no cache folder" if not self.path else "damaged entry" if os.path.exists(self.path) else "no entry"
+            self.kernel.why = "no cache folder" if not self.path else "damaged entry" if os.access(self.path, os.R_OK) else "no entry"
             return None
         try:
             code, self.kernel.symbols, *symbols = pickle.loads(payload)  # our own digest, our own folder
@@ -182,14 +182,13 @@ def _digest(key: str, payload: bytes) -> bytes:
 
 
 def _write(path: str, key: str, payload: bytes) -> None:
-    temporary = None
+    temporary = os.path.join(os.path.dirname(path), f"{secrets.token_hex(8)}.tmp")
     try:
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:  # with the usual permissions, so that root can open a folder that it filled to other users
             file.write(_digest(key, payload) + payload)
         os.replace(temporary, path)
     except OSError:
-        if temporary is not None and os.path.exists(temporary):
+        if os.path.exists(temporary):
             os.unlink(temporary)
 
 

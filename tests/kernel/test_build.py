@@ -253,6 +253,16 @@ def test_the_entry_of_another_kernel_is_not_taken(fresh):
     assert result(fresh.build(other)) == [2.0, 3.0, 4.0, 5.0, 6.0]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX permissions")
+def test_entries_serve_other_users(fresh):
+    before = os.umask(0o022)
+    try:
+        fresh.build()
+    finally:
+        os.umask(before)
+    assert {oct(path.stat().st_mode & 0o777) for path in fresh.files()} == {"0o644"}  # once they may enter the folder
+
+
 def test_strange_files_beside_the_entries_do_no_harm(fresh):
     fresh.folder.mkdir(mode=0o700)
     (fresh.folder / "readme.txt").write_text("mine")
