@@ -1,0 +1,26 @@
+"""The older names of `numod.amp`, which belong to one type of device: `numod.cuda.amp` and `numod.cpu.amp`."""
+
+from __future__ import annotations
+
+from .autocast import autocast as _Autocast
+from .scaler import GradScaler as _Scaler
+from ..dtypes import dtype as DType
+
+
+def of_device(device_type: str, usual: DType) -> tuple[type, type]:
+    """`autocast` and `GradScaler` of a type of device, without its name among their arguments; `usual` is the dtype that autocast takes if none is given."""
+
+    class autocast(_Autocast):
+        def __init__(self, enabled: bool = True, dtype: DType = usual, cache_enabled: bool = True) -> None:
+            super().__init__(device_type, dtype, enabled, cache_enabled)
+
+    class GradScaler(_Scaler):
+        def __init__(
+            self, init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True
+        ) -> None:
+            super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+
+    for each in (autocast, GradScaler):
+        each.__module__, each.__qualname__ = f"numod.{device_type}.amp", each.__name__
+        each.__doc__ = f'`numod.amp.{each.__name__}("{device_type}", ...)`.'
+    return autocast, GradScaler
