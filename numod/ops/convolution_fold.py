@@ -64,8 +64,8 @@ def add_windows(sums, out):
 def fold_launcher(out: Layout, numbers: tuple, weight: tuple, dilation: tuple) -> Callable:
     """A launch of the three steps, for the numbers of GEOMETRY."""
     images, groups, channels, features, *sizes = numbers
-    taps, windows, array = prod(sizes[3:6]), prod(sizes[6:9]), f"{out.storage.name}[]"
-    turn = bind.launcher(out.device, "turn_outputs_by_window", bind.source_of(turn_outputs_by_window), f"{array}, {array}" + 4 * ", int64", out.dtype, images * weight[0] * windows)
+    taps, windows = prod(sizes[3:6]), prod(sizes[6:9])
+    turn = bind.launcher(out.device, "turn_outputs_by_window", bind.source_of(turn_outputs_by_window), bind.signature(out, out, numbers=4), out.dtype, images * weight[0] * windows)
     product = matmul.prepare(tuple(layout((groups, *shape), out.dtype, out.device) for shape in ((images * windows, features), (features, channels * taps))), (False, False))
     add = launcher("convolution_input", add_windows, out, (out.storage.name,) * 2, 0, product.layout.size, (("STEP", 1 if dilation[-1] == 1 else "step_w"),))
     empty = out.device.empty

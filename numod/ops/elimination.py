@@ -67,7 +67,7 @@ def lu(a: np.ndarray, pivoted: bool) -> tuple[np.ndarray, ...]:
     packed, (*batch, m, n) = np.array(a, order="C"), a.shape
     pivots, info, order = np.empty((*batch, min(m, n)), np.int32), np.empty(batch, np.int32), np.empty((*batch, m), np.int64)
     kind = dtypes.from_numpy(packed.dtype)
-    signature = f"{packed.dtype.name}[], int32[], int32[], int64[]" + 4 * ", int64"
+    signature = bind.signature(*(each.dtype for each in (packed, pivots, info, order)), numbers=4)
     launch = bind.launcher(device("cpu"), "lu", bind.source_of(lu_kernel), signature, kind, packed.size * min(m, n))
     launch(*(each.reshape(-1) for each in (packed, pivots, info, order)), prod(batch), m, n, int(pivoted))
     return packed, pivots, info, order
