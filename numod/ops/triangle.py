@@ -78,7 +78,7 @@ class Triangle(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         dtype, device, rows, columns, offset, upper = parameters
         offset = min(max(offset, -rows - 1), columns)
-        count = sum(min(max(row + offset + 1, 0), columns) for row in range(rows))
+        count = _clipped_sum(offset + rows, columns) - _clipped_sum(offset, columns)  # of row + offset + 1, clipped to 0 … columns
         count = rows * columns - count if upper else count
         out = layout((2, count), dtype, device)
         if count == 0:
@@ -88,3 +88,9 @@ class Triangle(Op):
 
 
 band, triangle = Band("band"), Triangle("triangle_indices")
+
+
+def _clipped_sum(last: int, most: int) -> int:
+    """The sum of 1, 2, … last, each of them at most `most`; 0 if `last` is not positive."""
+    last, most = max(last, 0), min(most, max(last, 0))
+    return most * (most + 1) // 2 + (last - most) * most

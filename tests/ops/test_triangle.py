@@ -31,3 +31,8 @@ def test_gradients(function: object) -> None:
 def test_places_in_a_compiled_function() -> None:
     compiled = numod.compile(lambda x: x.triu() + numod.triu_indices(3, 3).sum())
     assert numod.equal(compiled(numod.ones(3, 3)), numod.ones(3, 3).triu() + 3 + 1 + 8)
+
+
+def test_places_of_a_matrix_beyond_memory_are_refused_at_once() -> None:
+    with pytest.raises(RuntimeError, match="more elements than"):
+        numod.tril_indices(1 << 62, 1 << 62)
