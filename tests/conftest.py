@@ -5,6 +5,7 @@ Of every test the first and the last of its parameters run there, but for those 
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -22,6 +23,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so are a shell's backgr
 FILES = "ops/test_(indexing|normalization|pointwise|pooling|reduction|softmax|sort|view)|core/test_(arrangement|contractions|creation|functions|half|indexing|inplace|order_and_statistics|promotion)"
 LARGE = "gradient|accuracy|moments|long|large|tiles|threads|dropout|draws|network|rows_in_order|digits_that|any_reach|selecting|serial_loop|every_float16|every_bfloat16"
 MEMORY = "numpy|dlpack|shares_memory|nothing_changes|another_width|another_shape|limits|by_dtype|named_results|rounding_of_float32|division_by_zero"  # compare with the CPU's memory or text; Python raises
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """The processes of `-n auto`: each takes a gigabyte or two for its compiled kernels, and several may compile the same one."""
+    return min(os.cpu_count() or 1, 8)
 
 
 def moves(item: pytest.Item) -> bool:
