@@ -232,13 +232,14 @@ def codegen() -> object:
 
 
 def machine_code(result: object) -> tuple[bytes, tuple[str, ...], str, str]:
-    """What is kept of a function that Numba compiled: its object file, the functions in it, which of them Python calls, and the variable for its environment."""
-    names = tuple(each.name for each in result.library._final_module.functions if not each.is_declaration)
-    return result.library._get_compiled_object(), names, result.fndesc.llvm_cpython_wrapper_name, result.fndesc.env_name
+    """The object file of a function that Numba translated, the functions in it, which of them Python calls, and the variable for its environment."""
+    library, description = result.library, result.fndesc
+    names = tuple(each.name for each in library._final_module.functions if not each.is_declaration)
+    return library._codegen._tm.emit_object(library._final_module), names, description.llvm_cpython_wrapper_name, description.env_name
 
 
-def rebuilt(name: str, module: object, code: bytes, wrapper: str, variable: str) -> Callable:
-    """The function that Python calls, of machine code that was kept. Numba's own way makes a module, a library and a dispatcher of it, in twice the time."""
+def entry(name: str, module: object, code: bytes, wrapper: str, variable: str) -> Callable:
+    """The function that Python calls, of machine code. Numba's own way makes a module, a library and a dispatcher of it, in twice the time."""
     from llvmlite.binding import ObjectFileRef
     from numba import _dynfunc
     from numba.core import compiler_lock

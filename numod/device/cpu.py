@@ -175,19 +175,20 @@ def choose(make: Callable[[bool], Callable], work: int, divisible: bool, long: b
     return threads.Gated(lambda: make(True), serial) if divisible and work >= threads.THRESHOLD else serial()
 
 
-def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> Callable:
+def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False) -> Callable:
     """The native function of flat arrays and numbers for what `make` returns, for one signature such as `float32[], int64`. What the cache has is not made.
 
     The result is the compiled entry point itself: it takes exactly those types, in half the time of Numba's dispatcher. It releases the
-    GIL while it runs, unless it must be `alone`. With `lines` its machine code has line numbers of the source.
+    GIL while it runs, unless it must be `alone`. Only its machine code is kept: what Numba and LLVM made on the way is ten times as large.
     """
     _prepare()
     if parallel:
         chunks.install()
-    found = cache.load(compiler.rebuilt)
-    if found is not None:
-        return found
-    function = make()
+    return cache.load(compiler.entry) or cache.save(compiler.entry, *compiler.machine_code(translate(make(), signature, fastmath, alone)))
+
+
+def translate(function: Callable, signature: str, fastmath: frozenset[str], alone: bool = False, lines: bool = False) -> object:
+    """Numba's result for a function: optimised LLVM code in a library that is not loaded. With `lines` it has line numbers of the source."""
     parts = division.prepare(function.__globals__)
     from numba import config, njit
 
@@ -195,15 +196,14 @@ def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastma
         raise RuntimeError("NUMBA_DISABLE_JIT is set, and numod's kernels are nothing without Numba's compiler: unset it")
     options = {"error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True, "_nrt": False, "pipeline_class": compiler.pipeline()}
     dispatcher = njit(nogil=not alone, fastmath=set(fastmath), **options)(function)
-    dispatcher._cache = cache
     if lines:
         for each in (dispatcher, *parts):
             each._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
-    with signals.waiting(), _helpers_unfinished(function.__name__), compiler.quickly():
-        entry = dispatcher.compile(numba_types(signature))
-        cache.keep(dispatcher)
-    return entry
+    with signals.waiting(), _unloaded(function.__name__), compiler.quickly():
+        dispatcher.compile(numba_types(signature))
+    (result,) = dispatcher.overloads.values()
+    return result
 
 
 def _with_lines(flags: object) -> object:
@@ -227,8 +227,8 @@ def _line_builder() -> type:
 
 
 @contextmanager
-def _helpers_unfinished(name: str) -> Iterator[None]:
-    """Context in which the functions that `name` calls are not optimised on their own, but only as inlined into it.
+def _unloaded(name: str) -> Iterator[None]:
+    """Context in which Numba generates no machine code, and optimises the functions that `name` calls only as inlined into it.
 
     Numba would optimise each of them, generate machine code that is never run, and optimise it again where it is inlined: half of the compile time.
     """
@@ -236,24 +236,23 @@ def _helpers_unfinished(name: str) -> Iterator[None]:
 
     with compiler_lock.global_compiler_lock:
         codegen = compiler.codegen()
-        usual = codegen.set_env
-        codegen._library_class = _helper_library(name)
-        codegen.set_env = lambda key, environment: codegen._engine.get_global_value_address(key) and usual(key, environment)
+        codegen._library_class = _library(name)
+        codegen.set_env = lambda key, environment: None
         try:
             yield
         finally:
-            _forget_helpers()
+            _load_again()
 
 
-def _forget_helpers() -> None:
-    """Let Numba finalize every function's library again."""
+def _load_again() -> None:
+    """Let Numba load every function again."""
     own = vars(compiler.codegen())
     own.pop("_library_class", None)
     own.pop("set_env", None)
 
 
-def _helper_library(name: str) -> type:
-    """A subclass of Numba's code library that optimises and compiles only the library of function `name`."""
+def _library(name: str) -> type:
+    """A subclass of Numba's code library that optimises only the library of function `name`, and loads none."""
     from numba.core.codegen import JITCodeLibrary
 
     class Library(JITCodeLibrary):
@@ -265,11 +264,8 @@ def _helper_library(name: str) -> type:
                 super()._optimize_final_module()
 
         def _finalize_final_module(self) -> None:
-            if name in self.name:
-                super()._finalize_final_module()
-            else:
-                self._finalize_dynamic_globals()
-                self._finalized = True
+            self._finalize_dynamic_globals()
+            self._finalized = True
 
     return Library
 
@@ -292,7 +288,7 @@ def _enter_child() -> None:
     from numba.core import compiler_lock
 
     compiler_lock.global_compiler_lock._lock = threading.RLock()
-    _forget_helpers()  # a thread of the parent may have been compiling
+    _load_again()  # a thread of the parent may have been compiling
     compiler.forget()
     _renumber()
 

@@ -306,7 +306,7 @@ def _bitcast(cuda: object, view: Callable, kind: object) -> Callable:
     return cast
 
 
-def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False, lines: bool = False) -> object:
+def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False) -> object:
     """The kernel that `make` returns as a function, for `launch_on`. Its PTX is kept in the cache; the driver makes machine code of it, and keeps that in a cache of its own."""
     if config.cuda_simulator():
         from numba import cuda
@@ -315,7 +315,6 @@ def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastma
     else:
         text = cache.text(lambda: ptx(make(), signature, capability()))
         kernel = cuda_driver.Function(driver(), text, re.search(r"\.entry\s+(\w+)", text)[1], signature)
-    cache.keep(kernel)
     return kernel
 
 

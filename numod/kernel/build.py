@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from .. import config
-from ..device import compiler, signals
+from ..device import signals
 
 VERSION = "5"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
 FAST_POINTWISE = frozenset({"contract"})
@@ -60,9 +60,8 @@ class Kernel:
     cached: bool = False
     why: str = ""  # it was compiled, or not
     seconds: float = 0.0
-    dispatcher: object = field(default=None, repr=False)  # Numba's, where it was compiled
     symbols: tuple[str, ...] = ()  # the names of its functions in the machine code
-    compile_again: Callable | None = field(default=None, repr=False)  # (cache, lines=False): as it was compiled, keeping to a cache of its own
+    translate: Callable | None = field(default=None, repr=False)  # (lines=False): what Numba makes of it, for inspection, on the CPU
 
 
 def build(backend: object, name: str, source: str, signature: str, parallel: bool = False, fastmath: frozenset = FAST_POINTWISE, alone: bool = False) -> Kernel:
@@ -95,9 +94,10 @@ def _make(backend: object, kernel: Kernel, fastmath: frozenset, alone: bool) -> 
     start = time.perf_counter()
     cache = _Cache(kernel, _folder())
     function = partial(_function, backend, kernel)
-    kernel.compile_again = lambda cache, **options: backend.compile(function, kernel.signature, kernel.parallel, fastmath, cache, alone, **options)
+    if hasattr(backend, "translate"):
+        kernel.translate = lambda lines=False: backend.translate(function(), kernel.signature, fastmath, alone, lines)
     with unforked:
-        kernel.launch = kernel.compile_again(cache)
+        kernel.launch = backend.compile(function, kernel.signature, kernel.parallel, fastmath, cache, alone)
     kernel.cached, kernel.seconds = cache.hit, time.perf_counter() - start
     if kernel.cached:
         statistics.loaded += 1
@@ -121,35 +121,36 @@ def _function(backend: object, kernel: Kernel) -> Callable:
 
 
 class _Cache:
-    """One file per kernel. Any failure to read or write is a miss, never an error. It is Numba's cache, too, which finds nothing: `load` was asked before."""
+    """One file per kernel. Any failure to read or write is a miss, never an error."""
 
     def __init__(self, kernel: Kernel, folder: str | None) -> None:
         self.kernel = kernel
         self.path = folder and os.path.join(folder, f"{kernel.name}_{kernel.key[16:]}.kernel")
         self.hit = False
 
-    def load(self, rebuild: Callable[..., Callable]) -> Callable | None:
-        """The entry point that `rebuild(name, module, *entry)` makes of what was saved, if anything was."""
+    def load(self, entry: Callable[..., Callable]) -> Callable | None:
+        """The entry point of the machine code that was saved, if any was: what `entry(name, module, code, *names)` returns."""
         payload = _read(self.path, self.kernel.key) if self.path else None
         if payload is None:
             self.kernel.why = "no cache folder" if not self.path else "damaged entry" if os.access(self.path, os.R_OK) else "no entry"
             return None
         try:
-            code, self.kernel.symbols, *symbols = pickle.loads(payload)  # our own digest, our own folder
-            entry = rebuild(self.kernel.name, sys.modules[__name__], code, *symbols)
+            made = self._entered(entry, *pickle.loads(payload))  # our own digest, our own folder
         except Exception as error:  # an entry that does not load is compiled again, whatever is wrong with it
             self.kernel.why = f"entry does not load: {type(error).__name__}"
             return None
         self.hit, self.kernel.why = True, "found on the disk"
-        return entry
+        return made
 
-    def load_overload(self, *_: object) -> None:
-        """A miss."""
+    def save(self, entry: Callable[..., Callable], *compiled: object) -> Callable:
+        """The entry point of machine code that was just made, which is saved."""
+        if self.path:
+            _write(self.path, self.kernel.key, pickle.dumps(compiled))
+        return self._entered(entry, *compiled)
 
-    def save_overload(self, signature: object, result: object) -> None:
-        code, self.kernel.symbols, *symbols = compiler.machine_code(result)
-        if self.path and not result.library.has_dynamic_globals:
-            _write(self.path, self.kernel.key, pickle.dumps((code, self.kernel.symbols, *symbols)))
+    def _entered(self, entry: Callable[..., Callable], code: bytes, symbols: tuple[str, ...], *names: str) -> Callable:
+        self.kernel.symbols = symbols
+        return entry(self.kernel.name, sys.modules[__name__], code, *names)
 
     def text(self, make: Callable[[], str]) -> str:
         """The text that `make` returns, or its cached copy: for targets whose driver compiles it further (PTX)."""
@@ -161,10 +162,6 @@ class _Cache:
         if self.path:
             _write(self.path, self.kernel.key, text.encode())
         return text
-
-    def keep(self, dispatcher: object) -> None:
-        """Keep the owner of the native code alive as long as the kernel."""
-        self.kernel.dispatcher = dispatcher
 
 
 def _read(path: str, key: str) -> bytes | None:

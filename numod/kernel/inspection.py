@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -92,40 +91,13 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
     """The machine code of a kernel of the CPU, with the lines of its source where asked; None for other targets."""
     from llvmlite.binding import ObjectFileRef
 
-    holder = _Holder()
-    if kernel.cached or kernel.dispatcher is None or (lines and hasattr(kernel.dispatcher, "overloads")):
-        kernel.compile_again(holder, lines=True) if lines else kernel.compile_again(holder)
-    dispatcher = holder.dispatcher or kernel.dispatcher
-    overloads = getattr(dispatcher, "overloads", None)
-    library = getattr(next(iter(overloads.values())), "library", None) if overloads else None
-    if library is None or not hasattr(library, "_final_module"):
+    if kernel.translate is None:
         return None
+    library = kernel.translate(lines).library
     object_file = ObjectFileRef.from_data(library._codegen._tm.emit_object(library._final_module))
     size = sum(each.size() for each in object_file.sections() if each.is_text())
     text = _own_functions(library.get_asm_str(), kernel.name)
     return MachineCode("\n".join(line for line, _ in text), size, library.get_llvm_str(), tuple(number for _, number in text) if lines else (), kernel.source)
-
-
-class _Holder:
-    """A cache that stores nothing but Numba's dispatcher."""
-
-    dispatcher = None
-
-    def load(self, *_: object) -> None:
-        """Always a miss."""
-
-    load_overload = load
-
-    def save_overload(self, *_: object) -> None:
-        """Store nothing."""
-
-    def text(self, make: Callable[[], str]) -> str:
-        """The text, made anew."""
-        return make()
-
-    def keep(self, dispatcher: object) -> None:
-        """Remember the owner of the compiled code."""
-        self.dispatcher = dispatcher
 
 
 def _own_functions(assembly: str, name: str) -> list[tuple[str, int]]:

@@ -5,14 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from ..device import compiler
 from ..kernel import build
 from .exchange import Exchange
-
-_STAGES = {  # methods of Numba's code library: the stages done by LLVM
-    "_optimize_functions": "LLVM: optimise functions",
-    "_optimize_final_module": "LLVM: optimise module",
-    "_finalize_final_module": "LLVM: emit object",
-}
 
 
 def watch_compiler(exchange: Exchange, note: Callable, clock: Callable, passes: bool) -> None:
@@ -62,16 +57,18 @@ def _watch_numba(exchange: Exchange, note: Callable, clock: Callable) -> None:
     event.Listener.register(_Passes)
     event.register("numba:run_pass", passes)
     exchange.later(lambda: event.unregister("numba:run_pass", passes))
-    for name, stage in _STAGES.items():
-        exchange.replace(CPUCodeLibrary, name, lambda plain, stage=stage: _around_stage(plain, note, clock, stage))
+    exchange.replace(CPUCodeLibrary, "_optimize_final_module", lambda plain: _around(plain, note, clock, "LLVM: optimise", lambda library: library.name))
+    exchange.replace(compiler, "machine_code", lambda plain: _around(plain, note, clock, "LLVM: emit object", lambda result: result.library.name))
+    exchange.replace(compiler, "entry", lambda plain: _around(plain, note, clock, "LLVM: link object", lambda name, *_: name))
 
 
-def _around_stage(plain: Callable, note: Callable, clock: Callable, stage: str) -> Callable:
-    def watched(self: object, *arguments: object) -> object:
-        name = "LLVM: link object" if "emit" in stage and getattr(self, "_compiled_object", None) else stage  # loaded from disk
+def _around(plain: Callable, note: Callable, clock: Callable, stage: str, owner: Callable[..., str]) -> Callable:
+    """A stage done by LLVM, for the function that `owner` names."""
+
+    def watched(*arguments: object) -> object:
         start = clock()
-        result = plain(self, *arguments)
-        note(start, "pass", name, self.name)
+        result = plain(*arguments)
+        note(start, "pass", stage, owner(*arguments))
         return result
 
     return watched

@@ -157,5 +157,5 @@ def test_loops_call_functions_of_registers(name, monkeypatch):
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
     source = f"def kernel(x, out):\n    for k in range(out.shape[0]):\n        out[k] = {name}(float64(x[k]))\n"
     kernel = build.build(cpu, name, bind.headed(source, cpu), "float32[], float32[]")
-    (text,) = kernel.dispatcher.inspect_llvm().values()
+    text = kernel.translate().library.get_llvm_str()
     assert f"@numod_{name}_{tiles.host().lanes(8)}_double_whole(<{tiles.host().lanes(8)} x double>" in text
