@@ -135,16 +135,28 @@ def _backwards(x: object, dim: int) -> object:
     return x.flip(dim).cumsum(dim).flip(dim)
 
 
-def _cumprod_gradient(g: object, x: object, out: object, dim: int) -> object:
+def _cumprod_gradient(g: object, x: object, out: object, dim: int, recording: bool) -> object:
     """The weighted results of each element, divided by it. After a row's first zero all is zero; at that zero the products of the others count."""
+    if not x.ndim:
+        return g
     x, out = x.conj(), out.conj()
     if not (x == 0).any()._observe():
         return _backwards(g * out, dim) / x
+    if recording:
+        return _recorded_cumprod_gradient(g.movedim(dim, -1), x.movedim(dim, -1)).movedim(-1, dim)
     zeros = (x == 0).cumsum(dim)
     first = (x == 0) & (zeros == 1)
     others = _backwards(g * x.masked_fill(first, 1.0).cumprod(dim), dim)
     before = _backwards(g * out, dim) / x.masked_fill(zeros > 0, 1.0)
     return others.where(first, before.masked_fill(zeros > 0, 0.0))
+
+
+def _recorded_cumprod_gradient(g: object, x: object) -> object:
+    """The same by products alone, which are differentiable at zeros: prod over j < i of x[j], times the sum over k >= i of g[k] prod over i < j <= k of x[j]. Takes n times x's memory."""
+    n, ones = x.shape[-1], x.new_ones((x.shape[-1],) * 2)
+    before = x.roll(1, -1).masked_fill(x.new_identity(n)[0].bool(), 1.0).cumprod(-1)
+    after = x.unsqueeze(-2).expand(*x.shape, n).masked_fill(ones.tril() != 0, 1.0).cumprod(-1)  # (..., i, k)
+    return before * (g.unsqueeze(-2) * after).triu().sum(-1)
 
 
 def _logcumsumexp_gradient(g: object, x: object, out: object, dim: int) -> object:

@@ -117,7 +117,14 @@ def test_gradient_of_distances(p):
 
 def test_gradient_of_products_past_zeros():
     x = of([[1.0, 0.0, 2.0, 0.0, 3.0], [2.0, 3.0, 0.0, 4.0, 5.0]]).requires_grad_()
-    assert gradcheck(lambda x: x.cumprod(1), (x,))
+    assert gradcheck(lambda x: x.cumprod(1), (x,)) and gradgradcheck(lambda x: x.cumprod(1), (x,)) and gradgradcheck(lambda x: x.t().cumprod(0)[:3], (x,))
+    scalar = numod.tensor(0.0, requires_grad=True)
+    assert numod.autograd.grad(scalar.cumprod(0), scalar, create_graph=True)[0].item() == 1.0
+    x = numod.tensor([2.0, 0.0, 3.0, 0.0], requires_grad=True)
+    slope = x.cumprod(0).sum()
+    for _ in range(3):
+        slope = numod.autograd.grad(slope, x, create_graph=True)[0].sum()
+    assert slope.item() == 36.0  # all third derivatives of a + ab + abc + abcd: 6 of abc, and 6 (a + b + c + d) of abcd
 
 
 def test_equal_distances_have_no_slope():
