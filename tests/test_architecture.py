@@ -59,6 +59,10 @@ def test_compilers_stand_in_device_only(path: Path) -> None:
         assert not names & {"njit", "jit", "vectorize", "guvectorize", "cfunc"}
 
 
+def test_lapack_is_called_in_one_place() -> None:
+    assert [_name(path) for path in MODULES if "np.linalg" in path.read_text()] == ["ops/factorization.py"]  # there `device.blas` limits its threads
+
+
 def test_dependencies_are_numba_numpy_llvmlite() -> None:
     allowed = set(sys.stdlib_module_names) | {"numba", "numpy", "llvmlite", "numod"}
     for path in MODULES:

@@ -11,11 +11,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..autograd import no_grad
 from ..core import Tensor, empty_like, from_numpy, ones_like
 from ..core import eye as _identity
+from ..core.decompositions import qr
 from ..core.functions import where
 
 __all__ = [
@@ -189,10 +188,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     if tensor.numel() == 0:
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
-    normal = empty_like(tensor, requires_grad=False).normal_(0, 1, generator=generator).cpu().numpy().reshape(rows, columns)
-    q, r = np.linalg.qr(normal.T if rows < columns else normal)
-    q = gain * q * np.sign(np.diag(r))
-    return tensor.copy_(_tensor_of(q.T if rows < columns else q, tensor))
+    normal = empty_like(tensor, requires_grad=False).normal_(0, 1, generator=generator).cpu().reshape(rows, columns)
+    q, r = qr(normal.T if rows < columns else normal)
+    q = gain * q * r.diagonal().sign()
+    return tensor.copy_((q.T if rows < columns else q).reshape(tensor.shape))
 
 
 @no_grad()
@@ -202,11 +201,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     zeros = math.ceil(sparsity * tensor.shape[0])
     tensor.normal_(0, std, generator=generator)
     order = empty_like(tensor, requires_grad=False).uniform_(generator=generator).cpu().numpy().argsort(axis=0).argsort(axis=0)
-    return tensor.mul_(_tensor_of(order >= zeros, tensor))
-
-
-def _tensor_of(values: np.ndarray, like: Tensor) -> Tensor:
-    return from_numpy(np.ascontiguousarray(values.reshape(tuple(like.shape)))).to(device=like.device, dtype=like.dtype)
+    return tensor.mul_(from_numpy(order >= zeros).to(tensor.device))
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:

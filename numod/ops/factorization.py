@@ -71,18 +71,10 @@ class Factorization(Op):
             except np.linalg.LinAlgError:
                 break
         text, count = self.why
-        info = count(arrays[0][place])
+        info = blas.limited(count, [arrays[0][place]])
         error = LinAlgError(f"linalg.{self.name}: {f'(Batch element {number}): ' if place else ''}{text.format(info)}")
         error.info = info
         return error
-
-    def refuses(self, arrays: list[np.ndarray], parameters: tuple) -> bool:
-        """Whether LAPACK fails for these."""
-        try:
-            self.compute(*arrays, *parameters)
-        except np.linalg.LinAlgError:
-            return True
-        return False
 
 
 def _least(shape: tuple) -> int:

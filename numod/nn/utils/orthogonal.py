@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ...autograd import no_grad
-from ...core import Tensor, cat, eye, from_numpy
-from ...core.decompositions import householder_product
+from ...core import Tensor, cat, eye
+from ...core.decompositions import geqrf, householder_product, qr
+from ...core.elementwise import allclose, where
 from ...core.linear_algebra import matrix_exp, solve
 from ...core.random import randn
 from ...dtypes import finfo
@@ -70,13 +69,13 @@ class _Orthogonal(Module):
         wide = Q.shape[-2] < Q.shape[-1]
         tall = Q.mT if wide else Q
         if hasattr(self, "base"):
-            self.base = _complete(tall)
+            self.base = _complete(tall.cpu()).to(Q.device)
             return -eye(*Q.shape[-2:], dtype=Q.dtype, device=Q.device).expand(Q.shape).contiguous()
         if self.orthogonal_map != "householder":
             raise NotImplementedError(
                 "It is not possible to assign to the matrix exponential or the Cayley parametrizations when use_trivialization=False."
             )
-        reflections = _reflections_of(tall)
+        reflections = _reflections_of(tall.cpu()).to(Q.device)
         return reflections.mT if wide else reflections
 
 
@@ -122,19 +121,14 @@ def _complete(Q: Tensor) -> Tensor:
     n, k = Q.shape[-2:]
     if n != k:
         Q = cat([Q, randn(*Q.shape[:-2], n, n - k, dtype=Q.dtype, device=Q.device)], dim=-1)
-    values = Q.detach().cpu().numpy()
-    gram = values.swapaxes(-1, -2) @ values
-    if n == k and np.allclose(gram, np.eye(n), atol=10.0 * n * finfo(Q.dtype).eps):
+    elif allclose(Q.mH @ Q, eye(n, dtype=Q.dtype), atol=10.0 * n * finfo(Q.dtype).eps):
         return Q.clone()
-    q, r = np.linalg.qr(values)
-    return from_numpy(q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[..., None, :]).to(Q.device)
+    q, r = qr(Q)
+    return q * r.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
 
 def _reflections_of(Q: Tensor) -> Tensor:
     """The X whose `_householder` is Q."""
-    packed, scales = np.linalg.qr(Q.detach().cpu().numpy(), mode="raw")
-    X = packed.swapaxes(-1, -2).astype(packed.dtype, order="C")
-    places = np.arange(X.shape[-1])
-    signs = np.sign(X[..., places, places])
-    X[..., places, places] = np.where(scales == 0, -signs, signs)  # a reflection left out is the identity, not -1
-    return from_numpy(X).to(Q.device, Q.dtype)
+    X, scales = geqrf(Q)
+    signs = X.diagonal(dim1=-2, dim2=-1).sign()
+    return X.diagonal_scatter(where(scales == 0, -signs, signs), 0, -2, -1)  # a reflection left out is the identity, not -1

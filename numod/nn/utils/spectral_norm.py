@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...autograd import no_grad
-from ...core import Tensor, from_numpy
+from ...core import Tensor
+from ...core.linear_algebra import pinv
 from .. import functional as F
 from ..module import Module
 from ..parameter import Parameter, is_lazy
@@ -77,8 +76,7 @@ class SpectralNorm:
 
     def solve_v(self, matrix: Tensor, u: Tensor, sigma: Tensor) -> Tensor:
         """The `v` for which u . (matrix v) is `sigma`: what an old state dict, of `u` and the weight alone, does not have."""
-        values = matrix.detach().cpu().numpy()
-        direction = from_numpy(np.linalg.pinv(values) @ u.detach().cpu().numpy()).to(matrix.device)
+        direction = pinv(matrix.detach().cpu()).mv(u.detach().cpu()).to(matrix.device)
         return direction * (sigma / u.dot(matrix.mv(direction)))
 
     @staticmethod
