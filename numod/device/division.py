@@ -68,7 +68,8 @@ def _share(compiled: object, context: object, module: object, data: object) -> o
     from numba.core import cgutils
 
     integer, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer.as_pointer(), integer.as_pointer(), integer.as_pointer(), pointer]), module.get_unique_name("share"))
+    kind = ir.FunctionType(ir.VoidType(), [pointer.as_pointer(), integer.as_pointer(), integer.as_pointer(), pointer])
+    function = ir.Function(module, kind, module.get_unique_name(f"share_{compiled.fndesc.unique_name}"))  # profilers find it by a name that no other kernel has
     function.linkage = "internal"
     builder = ir.IRBuilder(function.append_basic_block())
     k, count = builder.ptrtoint(builder.load(function.args[0]), integer), builder.load(function.args[1])

@@ -134,7 +134,7 @@ class Compiled:
         """The slow path: look up the version by the arguments' properties, or record one."""
         if self.hopeless or _recording():
             return self.function(*arguments, **named)  # or part of a larger program
-        if self.free is not None and all(type(each) is float for each in self._floats(arguments, named)):
+        if self._frees(arguments, named):
             return self._run_free(arguments, named)
         if self.inner is not None:
             return self._run_with_state(arguments, named)
@@ -150,7 +150,7 @@ class Compiled:
                     reason, failed = str(failure), True
             elif reason.startswith(SAME_MEMORY):  # gradients differ at every call: from now on they are passed as arguments
                 return self._keep(version.gradients, arguments, named)
-        if self._loosen(arguments, named):
+        if self._loosen(arguments, named) and self._frees(arguments, named):
             return self._run_free(arguments, named)
         kind, form = family(key), self._form(key, tensors)
         counts = not (form.dynamic and kind in self.families and reason is None)
@@ -175,6 +175,10 @@ class Compiled:
         self.free.name, self.free.patient = self.name, True
         self.free._without = self._without | {(id(holder), key) for holder, key in self.loose}
         return True
+
+    def _frees(self, arguments: tuple, named: dict) -> bool:
+        """Whether all that `free` takes as tensors are floats in this call: an argument may be left out, or be an integer."""
+        return self.free is not None and all(type(each) is float for each in self._floats(arguments, named))
 
     def _floats(self, arguments: tuple, named: dict) -> list:
         """The floats that `free` takes as tensors."""

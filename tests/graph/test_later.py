@@ -149,6 +149,20 @@ def test_floats_of_modules_and_globals_that_change_outside() -> None:
     assert type(compiled).compiled.recorded <= 3
 
 
+def test_a_float_argument_that_changed_may_be_left_out_while_others_change() -> None:
+    held = {"scale": 1.0}
+
+    def function(x: numod.Tensor, more: float = 2.0) -> numod.Tensor:
+        return x * held["scale"] + more
+
+    compiled, x = numod.compile(function), numod.randn(3)
+    for more in (0.5, 1.5, 2.5, 3.5):
+        assert equal(compiled(x, more), function(x, more))
+    for scale in (1.5, 2.5, 3.5):
+        held["scale"] = scale
+        assert equal(compiled(x), function(x)) and equal(compiled(x, 3), function(x, 3)) and equal(compiled(x, scale), function(x, scale))
+
+
 def test_floats_that_change_inside_and_outside_or_are_looked_at() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:

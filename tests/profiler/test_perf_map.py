@@ -15,8 +15,9 @@ import pytest
 
 import numod
 import numod.nn.functional as F
-from numod.device import compiler
+from numod.device import compiler, cpu
 from numod.kernel import build
+from numod.kernel.divide import divided
 from numod.profiler import JitDump, perf_map, write_perf_map
 
 
@@ -35,6 +36,12 @@ def test_helpers_of_kernels_have_names_for_perf() -> None:
     F.conv2d(numod.ones(1, 2, 8, 8), numod.ones(3, 2, 3, 3))
     roles = {name.partition(" (")[2].rstrip(")") for _, _, name in perf_map.functions(build.kernels())}
     assert {"", "wrapper"} < roles and all(each.isidentifier() or each in ("", "wrapper", "a thread's part") for each in roles), roles
+
+
+def test_parts_of_threads_have_names_of_their_own() -> None:
+    text = "def kernel(x):\n    for i in parallel_range(x.shape[0]):\n        x[i] += {}\n"
+    first, second = (build.build(cpu, "part", divided(text.format(number)), "float64[], int64", parallel=True) for number in (2.625, 2.875))
+    assert len(first.symbols) > 2 and not {*first.symbols} & {*second.symbols}
 
 
 def records(dump: bytes) -> Iterator[tuple[int, int, bytes]]:
