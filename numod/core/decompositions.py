@@ -114,6 +114,8 @@ def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
 
     Joffrain and others, Accumulating Householder transformations, revisited, 2006.
     """
+    if tau.dtype is not A.dtype or x.dtype is not A.dtype:
+        raise RuntimeError(f"reflections and what they are applied to must have the same dtype, got input {A.dtype.short}, tau {tau.dtype.short} and other {x.dtype.short}")
     rows, count = A.shape[-2], tau.shape[-1]
     v, scale = tril(A[..., :count], -1) + eye(rows, count, dtype=A.dtype, device=A.device), unsqueeze(tau, -1)
     part = matmul(v.mH, x)

@@ -312,7 +312,11 @@ def index_put_(self: Tensor, indices: tuple, values: Tensor, accumulate: bool = 
         if values.numel() > 1 or accumulate or not _has_mask(tuple(indices)):
             raise RuntimeError(_mismatch(self, values))
         values = values.to(self.dtype)
-    put(view, tensors, values, accumulate)
+    if tensors:
+        put(view, tensors, values, accumulate)
+    else:  # single numbers alone
+        values = _without_leading_ones(values, view.ndim)
+        copy_(view, view + values if accumulate else values)
     return self
 
 

@@ -67,8 +67,7 @@ def logdet(A: Tensor) -> Tensor:
 
 def _sides(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
     """A and B broadcast to the same batch shape, contiguous. Raises RuntimeError if they do not fit."""
-    if A.dtype is not B.dtype:
-        raise RuntimeError(f"linalg.{name}: Expected A and B to have the same dtype, but found A of type {A.dtype.short} and B of type {B.dtype.short} instead")
+    _expect_one_dtype(name, A, B)
     a = expect_square(name, A)
     expect_matrix(name, B)
     if B.shape[-2 if left else -1] != a.shape[-1]:
@@ -98,6 +97,11 @@ def _are_vectors(A: Tensor, B: Tensor) -> bool:
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> return_types.linalg_solve_ex:
     """(X, info): info is 0, or the position of the first zero pivot of A, for which `check_errors` raises instead."""
     return return_types.linalg_solve_ex(attempt(lambda a, b: solve(a, b, left=left), check_errors, A, B))
+
+
+def _expect_one_dtype(name: str, A: Tensor, B: Tensor) -> None:
+    if A.dtype is not B.dtype:
+        raise RuntimeError(f"linalg.{name}: Expected A and B to have the same dtype, but found A of type {A.dtype.short} and B of type {B.dtype.short} instead")
 
 
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
@@ -155,6 +159,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         raise RuntimeError(f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}")
     a, vectors = expect_matrix("lstsq", A), _are_vectors(A, B)
     b = unsqueeze(B, -1) if vectors else B
+    _expect_one_dtype("lstsq", A, B)
     if b.ndim < 2 or b.shape[-2] != a.shape[-2]:
         raise RuntimeError(f"linalg.lstsq: A and B should have the same number of rows, but their shapes are {tuple(A.shape)} and {tuple(B.shape)}")
     rcond = max(A.shape[-2:]) * dtypes.finfo(A.dtype).eps if rcond is None else float(rcond)

@@ -322,7 +322,8 @@ def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DT
     kept = tuple(k for k, each in enumerate(layouts) if each.shape != (0,)) or (0,)
     wanted = dtypes.result_type([each.dtype for each in layouts], [], [])  # skipped tensors still count for the dtype
     converted = any(layouts[k].dtype is not wanted and layouts[k].dtype.compute is not layouts[k].dtype for k in kept)
-    return normalize_dim(dim, layouts[kept[0]].ndim), kept, converted, wanted
+    dim = 0 if layouts[kept[0]].shape == (0,) else normalize_dim(dim, layouts[kept[0]].ndim)  # where all are skipped, any dimension will do
+    return dim, kept, converted, wanted
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Tensor:

@@ -60,6 +60,8 @@ class Reduction(Op):
         """The scalar functions and dtypes of this reduction for an input."""
         compute = wanted or (dtypes.int64 if self.result == "sum" and not x.dtype.differentiable else x.dtype)
         if compute.kind not in self.accepts:
+            if compute.is_complex:
+                raise NotImplementedError(f'"{self.name}" not implemented for \'{compute.short}\'; take a part first, with .real, .imag or .abs()')
             raise RuntimeError(f"{self.name}(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {compute.short}")
         compute = dtypes.bool_ if self.result == "bool" else compute
         if (x.dtype, compute) not in self._folds:  # a new shape meets the same fold again, and with it the same text

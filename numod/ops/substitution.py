@@ -28,7 +28,8 @@ def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blo
                 else:
                     for j in range(i + 1 if upper else 0, n if upper else i):
                         total -= a[uintp(row + j)] * out[uintp((matrix + j) * columns + first)]
-                out[uintp((matrix + i) * columns + first)] = total if unit else total / a[uintp(row + i)]
+                pivot = a[uintp(row + i)]
+                out[uintp((matrix + i) * columns + first)] = total if unit else total / pivot
         else:
             for done in range(0, n, 4):
                 rows = min(int64(4), n - done)
@@ -58,7 +59,8 @@ def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blo
                     if not unit:
                         pivot = a[uintp(row + i)]
                         for k in range(first, last):
-                            out[uintp(target + k)] = out[uintp(target + k)] / pivot
+                            total = out[uintp(target + k)]
+                            out[uintp(target + k)] = total / pivot
 
 
 class Substitution(Op):
@@ -73,7 +75,10 @@ class Substitution(Op):
             return Plan(out, lambda *_: None)
         n, columns = b.shape[-2:]
         width, signature = 1 if b.device.backend.FLAT else min(columns, _COLUMNS), bind.signature(b, b, b, numbers=7)
-        launch = bind.launcher(b.device, self.name, bind.source_of(substitution_kernel), signature, b.dtype, n * b.size, build.FAST_REDUCTION)
+        source = bind.source_of(substitution_kernel)
+        if b.dtype.is_complex:  # of which Numba's quotient raises an error where the divisor is 0
+            source = source.replace("total / pivot", "complex_quotient(total, pivot)")
+        launch = bind.launcher(b.device, self.name, source, signature, b.dtype, n * b.size, build.FAST_REDUCTION)
         return Plan(out, launch, (b.size // (n * columns), n, columns, *map(int, parameters), width, -(-columns // width)))
 
 

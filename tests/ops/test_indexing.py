@@ -124,6 +124,8 @@ def test_index_put_accumulates():
     x = numod.zeros(3, 2)
     x.index_put_((numod.tensor([0, 0, 2]),), numod.ones(3, 2), accumulate=True)
     assert x.tolist() == [[2.0, 2.0], [0.0, 0.0], [1.0, 1.0]]
+    x.index_put_((numod.tensor(1),), numod.tensor([3.0, 4.0])).index_put_((numod.tensor(1), numod.tensor(-1)), numod.tensor(1.0), accumulate=True)
+    assert x.tolist() == [[2.0, 2.0], [3.0, 5.0], [1.0, 1.0]]
 
 
 def test_writes_raise_the_version():

@@ -22,6 +22,14 @@ def test_values(upper: bool, unit: bool, columns: int, n: int) -> None:
     np.testing.assert_allclose(found.numpy(), np.linalg.solve(read + unit * np.eye(n), b), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("dtype", [numod.float64, numod.complex128])
+def test_zeros_on_the_diagonal(dtype: numod.dtype, columns: int) -> None:
+    a, b = numod.tensor([[1, 1], [0, 0]], dtype=dtype), numod.ones(2, columns, dtype=dtype)
+    assert not numod.linalg.solve_triangular(a, b, upper=True).isfinite().any()
+    np.testing.assert_allclose(numod.linalg.lstsq(a, b).solution.numpy(), np.full((2, columns), 0.5), rtol=1e-12)
+
+
 @pytest.mark.parametrize("columns", [1, 2])
 def test_gradients(columns: int) -> None:
     rng = np.random.default_rng(0)

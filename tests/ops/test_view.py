@@ -212,7 +212,7 @@ def test_cat_promotes_dtypes():
 
 def test_cat_leaves_out_empty_vectors():
     assert numod.cat([numod.empty(0), numod.ones(2, 3)], 1).shape == (2, 3)
-    assert numod.cat([numod.empty(0), numod.empty(0)]).shape == (0,)
+    assert numod.cat([numod.empty(0), numod.empty(0)], 1).shape == (0,)
 
 
 def test_cat_of_one_tensor_is_a_copy():
