@@ -93,8 +93,8 @@ def observed(op: Op, inputs: tuple, parameters: tuple) -> float | int:
     if plan is None or x._layout.device.type != "cpu":
         return apply(op, inputs, parameters)._observe()
     found = empty(1, plan.layout.storage)
-    plan.launch(x._storage.data[x._offset :], found, *numbers, *plan.constants)
-    return found[0].item()
+    plan.launch(x._storage.data[x._offset :] if x._offset else x._storage.data, found, *numbers, *plan.constants)
+    return found.item()
 
 
 def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: tuple = ()) -> None:

@@ -37,10 +37,11 @@ def factory(function: Callable) -> Callable:
         *arguments: object, out: Tensor | None = None, layout: Layout | None = strided, pin_memory: bool | None = False, memory_format: MemoryFormat = preserve_format,
         **named: object,
     ) -> Tensor:
-        if "size" in named and takes_sizes:  # sizes given one by one may also come as one sequence, also by name
-            arguments = (named.pop("size"),)
-        if named.get("dtype").__class__ is type:
-            named["dtype"] = dtypes.given(named["dtype"])
+        if named:
+            if "size" in named and takes_sizes:  # sizes given one by one may also come as one sequence, also by name
+                arguments = (named.pop("size"),)
+            if named.get("dtype").__class__ is type:
+                named["dtype"] = dtypes.given(named["dtype"])
         if layout is not strided and layout is not None:
             raise TypeError(f"{function.__name__}(): argument 'layout' must be numod.strided, not {layout!r}")
         if out is not None:
@@ -274,20 +275,26 @@ def full_like(input: Tensor, fill_value: float, *, dtype: DType | None = None, d
 @factory
 def arange(*bounds: float, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, **named: float) -> Tensor:
     """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
-    start, end, step = _bounds(bounds, named)
+    kind, start, step, count = _progression(getattr(dtypes.given(dtype), "name", None), *(_bounds(bounds, named) if named else bounds))
+    return constant(t.arange, (start, step), (count,), kind, device, requires_grad)
+
+
+@resolved
+def _progression(kind: str | None, *bounds: float) -> tuple[DType, float, float, int]:
+    """(dtype, first number, step, how many) of a range."""
+    start, end, step = _bounds(bounds, {})
     if any(isinf(each) or isnan(each) for each in (start, end)):
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}")
-    kind = dtypes.given(dtype) or (dtypes.int64 if all(isinstance(each, (int, np.integer)) for each in (start, end, step)) else dtypes.get_default_dtype())
+    kind = dtypes.ALL[kind] if kind else (dtypes.int64 if all(isinstance(each, (int, np.integer)) for each in (start, end, step)) else dtypes.get_default_dtype())
     if kind is dtypes.int64:  # PyTorch counts whole numbers for this dtype alone
         start, end, step = int(start), int(end), int(step)
         if step == 0:
             raise RuntimeError("step must be nonzero")
-    count = ceil((end - start) / step)
-    return constant(t.arange, (_whole(start, kind), _whole(step, kind)), (count,), kind, device, requires_grad)
+    return kind, _whole(start, kind), _whole(step, kind), ceil((end - start) / step)
 
 
 @factory

@@ -8,7 +8,7 @@ from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
 from ..formats import contiguous_format, memory_format as MemoryFormat, preserve_format
-from ..ops import complexes, table as t
+from ..ops import complexes, reduction as r, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, state
 from .creation import zeros
@@ -232,7 +232,7 @@ def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements agree."""
-    return input.shape == other.shape and bool((input == other).all())
+    return input.shape == other.shape and bool(apply(r.all_, (input == other,), (tuple(range(input.ndim)), False, None)))
 
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from math import prod
 
 from .. import dtypes
+from ..device import Layout
 from ..dtypes import dtype as DType
 from ..errors import normalize_dim, normalize_dims
 from ..ops import extremum as ex, reduction as r, table as t
 from . import return_types
 from .apply import apply
 from .elementwise import contiguous, masked_fill, to
+from .resolve import resolved
 from .shapes import squeeze
 from .tensor import Tensor
 
@@ -109,12 +111,19 @@ def _arg(op: ex.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) -> T
 
 
 def _along(op: ex.Extremum, input: Tensor, dim: int, keepdim: bool) -> Tensor | tuple[Tensor, Tensor]:
-    dim = normalize_dim(dim, input.ndim)
-    if ex.narrow(input._layout, dim):  # turned, so that vectors of its columns can be compared
+    dim, turned, readable = _lying(input._layout, dim)
+    if turned:
         found = apply(op, (contiguous(input.movedim(dim, -1)),), (input.ndim - 1, bool(keepdim)))
         back = (lambda each: each.movedim(-1, dim)) if keepdim else (lambda each: each)
         return tuple(map(back, found)) if isinstance(found, tuple) else back(found)
-    return apply(op, (input if ex.readable(input._layout, dim) else contiguous(input),), (dim, bool(keepdim)))
+    return apply(op, (input if readable else contiguous(input),), (dim, bool(keepdim)))
+
+
+@resolved
+def _lying(own: Layout, dim: int) -> tuple[int, bool, bool]:
+    """(dimension counted from the front, whether it is turned, so that vectors of its columns can be compared, whether the ops take the tensor as it lies)."""
+    dim = normalize_dim(dim, own.ndim)
+    return dim, ex.narrow(own, dim), ex.readable(own, dim)
 
 
 def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Tensor | return_types.max:
@@ -169,15 +178,15 @@ def _var_mean(input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bool, co
     dim, correction = _unbiased(dim, unbiased, correction)
     if not input.dtype.differentiable:
         raise RuntimeError(f"std and var only support floating point and complex dtypes, got {input.dtype}; convert first, for example with .float()")
-    dims = normalize_dims(None if dim is None or dim == () or dim == [] else dim, input.ndim)
-    rest = prod(input.shape[d] for d in dims) - correction
+    dims = tuple(sorted(normalize_dims(None if dim is None or dim == () or dim == [] else dim, input.ndim)))
+    rest = prod([input.shape[d] for d in dims]) - correction
     if rest <= 0:
         warnings.warn(
             "var(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output numel).", stacklevel=3,
         )
-    middle = mean(input, dims, True)
-    total = sum(t.square(t.abs(input - middle)) if input.is_complex() else t.squared_error(input, middle), dims, keepdim)
-    return total / (rest if rest > 0 else 0.0), middle, dims
+    middle = apply(r.mean, (input,), (dims, True, None))
+    squares = t.square(t.abs(input - middle)) if input.is_complex() else apply(t.squared_error, (input, middle))
+    return apply(t.div, (apply(r.sum, (squares,), (dims, bool(keepdim), None)), rest if rest > 0 else 0.0)), middle, dims
 
 
 def std_mean(

@@ -51,4 +51,4 @@ def whole(name: str, sizes: tuple) -> tuple[int, ...]:
 
 
 def _is_constant(each: object) -> bool:
-    return each is None or isinstance(each, (int, str, Layout))
+    return issubclass(type(each), (int, str, Layout, type(None)))  # its own type: what stands for a number while a function is recorded is none of them

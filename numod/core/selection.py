@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .. import dtypes
-from ..device import Storage
+from ..device import Layout, Storage
 from ..device.layout import layout
 from ..errors import normalize_dim, normalize_dims
 from ..ops import flip as reverse, indexing as ix, reduction as r, scan, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, observed
-from .creation import full, zeros
+from .creation import constant, full, zeros
 from .elementwise import contiguous, copy_, to
+from .resolve import resolved
 from .shapes import cat, expand, narrow, reshape, select, stack, unsqueeze
 from .tensor import Tensor, wrap
 
@@ -72,18 +73,26 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     cut = _like_index("gather", input, index, dim)
     if (line := _line(index, dim)) is not None:
         return index_select(cut, dim, check_bounds("gather()", line, input.shape[dim], dim, error=RuntimeError))
-    index = contiguous(check_bounds("gather()", index, input.shape[dim], dim, error=RuntimeError))
-    return apply(ix.gather, (contiguous(cut), index), (dim,))
+    return apply(ix.gather, (contiguous(cut), check_bounds("gather()", index, input.shape[dim], dim, error=RuntimeError)), (dim,))
 
 
 def _like_index(name: str, tensor: Tensor, index: Tensor, dim: int) -> Tensor:
     """`tensor` cut to the sizes of `index` in all dimensions but `dim`."""
-    for d, (n, m) in enumerate(zip(tensor.shape, index.shape)):
-        if m > n and d != dim:
-            raise RuntimeError(f"{name}: Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than self {list(tensor.shape)} apart from dimension {dim}")
-        if m < n and d != dim:
-            tensor = narrow(tensor, d, 0, m)
+    for d, m in _cuts(name, tensor._layout, index._layout, dim):
+        tensor = narrow(tensor, d, 0, m)
     return tensor
+
+
+@resolved
+def _cuts(name: str, own: Layout, index: Layout, dim: int) -> tuple[tuple[int, int], ...]:
+    """The dimensions in which a tensor is cut to the sizes of `index`, each with its size there."""
+    cuts = []
+    for d, (n, m) in enumerate(zip(own.shape, index.shape)):
+        if m > n and d != dim:
+            raise RuntimeError(f"{name}: Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than self {list(own.shape)} apart from dimension {dim}")
+        if m < n and d != dim:
+            cuts.append((d, m))
+    return tuple(cuts)
 
 
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -117,7 +126,7 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     if not self.ndim and source.ndim == 0:
         return _of_scalar(index_add_, self, index, source, alpha=alpha)
     dim = normalize_dim(dim, self.ndim)
-    index = check_bounds("index_add_()", _vector("index_add_", self, dim, index, source, RuntimeError), self.shape[dim], dim)
+    index = check_bounds("index_add_()", _vector("index_add_", self, dim, index, source), self._layout.shape[dim], dim)
     return write(ix.index_add, self, dim, index, source if alpha == 1 else source * alpha)
 
 
@@ -126,7 +135,7 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     if not self.ndim and source.ndim == 0:
         return _of_scalar(index_copy_, self, index, source)
     dim = normalize_dim(dim, self.ndim)
-    index = check_bounds("index_copy_()", _vector("index_copy_", self, dim, index, source), self.shape[dim], dim)
+    index = check_bounds("index_copy_()", _vector("index_copy_", self, dim, index, source), self._layout.shape[dim], dim)
     return write(ix.index_copy, self, dim, index, source)
 
 
@@ -150,16 +159,22 @@ def _of_scalar(write: Callable, self: Tensor, index: Tensor, source: Tensor, **n
     return self
 
 
-def _vector(name: str, self: Tensor, dim: int, index: Tensor, source: Tensor, error: type = IndexError) -> Tensor:
+def _vector(name: str, self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """`index`, in one dimension, for a source that fits."""
+    _require_source(name, self._layout, dim, index._layout, source._layout)
+    return index if index._layout.ndim else reshape(index, 1)
+
+
+@resolved
+def _require_source(name: str, own: Layout, dim: int, index: Layout, source: Layout) -> None:
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, got shape {tuple(index.shape)}")
-    expected = (*self.shape[:dim], index.numel(), *self.shape[dim + 1 :]) if self.ndim else ()
+    expected = (*own.shape[:dim], index.size, *own.shape[dim + 1 :]) if own.ndim else ()
     if source.shape != expected:
         if name == "index_add_":
-            shapes = f"Got self.shape = {list(self.shape)} source.shape = {list(source.shape)}"
-            raise error(f"source tensor shape must match self tensor shape, excluding the specified dimension. {shapes}")
-        raise error(f"{name}(): expected source of shape {expected} for self {tuple(self.shape)} and {index.numel()} indices at dim {dim}, got {tuple(source.shape)}")
-    return reshape(index, -1)
+            shapes = f"Got self.shape = {list(own.shape)} source.shape = {list(source.shape)}"
+            raise RuntimeError(f"source tensor shape must match self tensor shape, excluding the specified dimension. {shapes}")
+        raise IndexError(f"{name}(): expected source of shape {expected} for self {tuple(own.shape)} and {index.size} indices at dim {dim}, got {tuple(source.shape)}")
 
 
 def scatter_(self: Tensor, dim: int, index: Tensor, src: Tensor | float | None = None, *, value: float | None = None, reduce: str | None = None) -> Tensor:
@@ -169,7 +184,7 @@ def scatter_(self: Tensor, dim: int, index: Tensor, src: Tensor | float | None =
     src = value if src is None else src
     if src is None:
         raise TypeError("scatter_() needs src, a tensor or a number, or value")
-    src = src if isinstance(src, Tensor) else full(index.shape, src, dtype=self.dtype, device=self.device)
+    src = src if isinstance(src, Tensor) else constant(t.fill, (dtypes.fitting(src, self.dtype),), index.shape, self.dtype, self.device)
     if reduce == "multiply":
         return copy_(self, self.scatter_reduce(dim, index, src, "prod"))
     return _scatter(ix.scatter if reduce is None else ix.scatter_add, self, dim, index, src)
@@ -188,21 +203,22 @@ def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -
         what = "self" if index.ndim != self.ndim else "src"
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim}, {self.ndim} and src {src.ndim}")
     given = index
-    if any(m > n for m, n in zip(index.shape, src.shape)):
-        raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
+    if src._layout.shape != index._layout.shape:
+        if any(m > n for m, n in zip(index.shape, src.shape)):
+            raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
+        for d, n in enumerate(index.shape):
+            src = src if src.shape[d] == n else narrow(src, d, 0, n)
     line = _line(index, dim) if op is ix.scatter_add else None
     index = check_bounds(f"{op.name}()", index if line is None else line, self.shape[dim] if self.ndim else 1, dim, error=RuntimeError)
     part = _like_index(op.name, self, given, dim)
-    for d, n in enumerate(given.shape):
-        src = src if src.shape[d] == n else narrow(src, d, 0, n)
     write(op if line is None else ix.index_add, part, dim, index, src)
     return self
 
 
 def _line(index: Tensor, dim: int) -> Tensor | None:
     """The vector that was expanded to `index`, which is then the same all along the other dimensions. None where it was none."""
-    layout = index._layout
-    if index.ndim < 2 or not layout.size or any(step for d, step in enumerate(layout.strides) if d != dim) or layout.size == layout.shape[dim]:
+    own = index._layout
+    if not own.overlapping or any([step for d, step in enumerate(own.strides) if d != dim]) or own.size == own.shape[dim]:
         return None
     for d in reversed(range(index.ndim)):
         index = index if d == dim else select(index, d, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ... import dtypes
 from ...autograd import no_grad
 from ...core import creation, functions as f
+from ...core.apply import observed
 from ...core.tensor import Tensor
 from ...ops import reduction as r, table as t
 from ...ops.indexing import bag, index_select
@@ -155,7 +156,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if not tensor.numel():
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    else:
+    elif num_classes < 1 or observed(r.closing(t.bounds), (tensor.contiguous(), 0, num_classes), (1,)):
         low, high = f.observed_total(r.amin, tensor), f.observed_total(r.amax, tensor)
         if low < 0:
             raise RuntimeError("Class values must be non-negative.")
