@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 
 def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:
     """`dim` counted from the front. Raises IndexError where it lies outside `[-ndim, ndim)`; a scalar counts as one dimension."""
@@ -16,10 +18,16 @@ def normalize_dim(dim: int, ndim: int, what: str = "dim") -> int:
     return dim % limit
 
 
+@cache
+def every_dim(ndim: int) -> tuple[int, ...]:
+    """All dimensions of a tensor of `ndim`."""
+    return tuple(range(ndim))
+
+
 def normalize_dims(dims: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
     """Distinct dimensions counted from the front; None means all of them. Raises IndexError and RuntimeError (repeated) as PyTorch does."""
     if dims is None:
-        return tuple(range(ndim))
+        return every_dim(ndim)
     if isinstance(dims, int):
         return (normalize_dim(dims, ndim),) if ndim else normalize_dims((dims,), ndim)
     dims = (dims,) if not isinstance(dims, (tuple, list)) else dims

@@ -7,6 +7,7 @@ import warnings
 from .. import dtypes
 from ..device.device import Device
 from ..dtypes import dtype as DType
+from ..errors import every_dim
 from ..formats import contiguous_format, memory_format as MemoryFormat, preserve_format
 from ..ops import complexes, reduction as r, table as t
 from ..ops.pointwise import broadcast_shapes
@@ -232,7 +233,7 @@ def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements agree."""
-    return input.shape == other.shape and bool(apply(r.all_, (input == other,), (tuple(range(input.ndim)), False, None)))
+    return input.shape == other.shape and bool(apply(r.all_, (input == other,), (every_dim(input.ndim), False, None)))
 
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
@@ -258,8 +259,11 @@ def to(
     memory_format: MemoryFormat = preserve_format,
 ) -> Tensor:
     """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
-    if len(arguments) == 1 and (arguments[0] is input._layout.device or arguments[0] is input._layout.dtype) and dtype is device is None and not copy:
-        return input if memory_format is preserve_format else in_format(input, memory_format)
+    if len(arguments) == 1 and dtype is device is None and not copy:
+        if arguments[0] is input._layout.device or arguments[0] is input._layout.dtype:
+            return input if memory_format is preserve_format else in_format(input, memory_format)
+        if arguments[0].__class__ is DType and memory_format is preserve_format:
+            return apply(t.copy, (_without_imaginary(input, arguments[0]),), (arguments[0],))
     flags = 0
     for each in arguments:
         if isinstance(each, (DType, type)):

@@ -100,7 +100,7 @@ def with_axis(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def renamed(*arguments: object, **named: object) -> object:
-        if "axis" in named or "keepdims" in named:
+        if named and ("axis" in named or "keepdims" in named):
             named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
         return function(*arguments, **named)
 

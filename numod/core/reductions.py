@@ -9,7 +9,7 @@ from math import prod
 from .. import dtypes
 from ..device import Layout
 from ..dtypes import dtype as DType
-from ..errors import normalize_dim, normalize_dims
+from ..errors import every_dim, normalize_dim, normalize_dims
 from ..ops import extremum as ex, reduction as r, table as t
 from . import return_types
 from .apply import apply
@@ -29,7 +29,7 @@ def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DTy
     if dim.__class__ is int and input._layout.ndim:
         dims = (normalize_dim(dim, input._layout.ndim),)
     elif dim is None:
-        dims = tuple(range(input._layout.ndim))
+        dims = every_dim(input._layout.ndim)
     else:
         dims = tuple(sorted(normalize_dims(None if dim == () or dim == [] else dim, input._layout.ndim)))
     if not input._layout.size and op.identity.__class__ is str:
@@ -105,7 +105,7 @@ def _arg(op: ex.ArgExtremum, input: Tensor, dim: int | None, keepdim: bool) -> T
     if dim is None:
         if not input.numel():
             raise IndexError(f"{op.name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
-        flat = apply(op, (contiguous(input).reshape(-1),), (0, False))
+        flat = apply(op, (contiguous(input if input.ndim == 1 else input.reshape(-1)),), (0, False))
         return flat.reshape([1] * input.ndim) if keepdim else flat
     return _along(op, input, dim, keepdim)
 

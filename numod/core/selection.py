@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from .. import dtypes
 from ..device import Layout, Storage
 from ..device.layout import layout
-from ..errors import normalize_dim, normalize_dims
+from ..errors import every_dim, normalize_dim, normalize_dims
 from ..ops import flip as reverse, indexing as ix, reduction as r, scan, table as t
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, observed
@@ -42,7 +42,7 @@ def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool =
 
 def observed_total(op: r.Reduction, input: Tensor) -> float | int:
     """A reduction of all elements, as a number, for checks before a launch."""
-    return observed(op, (input,), (tuple(range(input.ndim)), False, None))
+    return observed(op, (input,), (every_dim(input.ndim), False, None))
 
 
 def bounded(index: Tensor, low: int, size: int, error: type, text: str, ignored: int = NEVER) -> Tensor:

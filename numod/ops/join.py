@@ -17,7 +17,7 @@ from .op import Op, Plan, Recipe, single_device
 from .pointwise import plan_loop
 
 
-_SMALL, _AT_ONCE = 1 << 16, 8  # elements of a join that several tensors are copied to by one kernel, and how many: so many, or two
+_SMALL, _AT_ONCE, _FEW = 1 << 16, 8, 4  # elements of a join that several tensors are copied to by one kernel, and how many: so many, or all where they are few
 
 
 class Cat(Op):
@@ -89,7 +89,7 @@ def _join_text(count: int) -> str:
 
 def _together(out: Layout, dim: int, sizes: list[int]) -> Plan:
     """The plan of a join of dense tensors so small that copying each on its own would take longer than its work: several are copied at a time."""
-    outer, inner, at_once = prod(out.shape[:dim]), prod(out.shape[dim + 1 :]), 2 if len(sizes) == 2 else _AT_ONCE
+    outer, inner, at_once = prod(out.shape[:dim]), prod(out.shape[dim + 1 :]), len(sizes) if len(sizes) <= _FEW else _AT_ONCE
     signature = bind.signature(*[out] * (at_once + 1), numbers=at_once + 3)
     run = bind.launcher(out.device, "join", _join_text(at_once), signature, out.dtype, out.size)
     turns, lengths = [], [n * inner for n in sizes]

@@ -9,7 +9,9 @@ from functools import partial
 from ... import dtypes
 from ...core import functions as f
 from ...core.apply import apply, observed
+from ...core.resolve import resolved
 from ...core.tensor import Tensor
+from ...device import Layout
 from ...ops import reduction as r, softmax as sm, table as t
 from ...ops.nll import nll
 from .activation import log_softmax
@@ -234,7 +236,14 @@ def _class_loss(
 
 
 def _checked_classes(x: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
-    """The targets as int64; ValueError or RuntimeError, as PyTorch, for a batch, dtype, shape or weights that do not fit."""
+    """The targets as int64, where they and the weights fit."""
+    _require_classes(x._layout, target._layout, None if weight is None else weight._layout)
+    return target.to(dtypes.int64)
+
+
+@resolved
+def _require_classes(x: Layout, target: Layout, weight: Layout | None) -> None:
+    """Raise ValueError or RuntimeError, as PyTorch, for a batch, dtype, shape or weights that do not fit."""
     if target.ndim == 0 or x.shape[0] != target.shape[0]:
         raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 0}).")
     if target.dtype not in (dtypes.int64, dtypes.uint8):
@@ -245,7 +254,6 @@ def _checked_classes(x: Tensor, target: Tensor, weight: Tensor | None) -> Tensor
         raise RuntimeError(f"weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
     if weight is not None and weight.dtype is not x.dtype:
         raise RuntimeError(f"class weights: expected scalar type {x.dtype.short} but found {weight.dtype.short}; convert them with .to(input.dtype)")
-    return target.to(dtypes.int64)
 
 
 def _reduced_one(loss: Tensor, reduction: str) -> Tensor:
