@@ -20,7 +20,7 @@ from .freeze import Frozen
 from .guards import Picture, conditions
 from .later import Reading, function_of
 from .lower import Buffer, Call, Integer, Number, Span, Test
-from .reach import SIMPLE, Guard, Settings
+from .reach import SIMPLE, Guard, Settings, is_plain
 from .structure import fields_of, is_data, parts, remade
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
@@ -28,27 +28,29 @@ from .trace import Value
 
 
 def caller(
-    executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage]
+    executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage],
+    reached: dict[int, bool],
 ) -> Callable:
     """The fast path for arguments like these. If any guard fails it calls `slow`.
 
-    The inputs numbered `without` must have no gradient; those in `shared` must be that memory.
+    The inputs numbered `without` must have no gradient; those in `shared` must be that memory; those `reached` by a backward pass have no hooks, and are leaves if so told.
     """
     writer = Writer if executable.section.linked else InTurn
-    return writer(executable, picture, arguments, named, slow, without, shared).function()
+    return writer(executable, picture, arguments, named, slow, without, shared, reached).function()
 
 
 class Writer:
     """Generates the function for a section that is one native function."""
 
     def __init__(
-        self, executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage]
+        self, executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage],
+        reached: dict[int, bool],
     ) -> None:
-        self.shared = shared
+        self.shared, self.reached = shared, reached
         self.executable, self.picture, self.section, self.without = executable, picture, executable.section, without
         self.space: dict[str, Any] = {
             "slow": slow, "state": waist.state, "listeners": waist.listeners, "changes": changes, "picture": picture, "equal": _equal, "new": object.__new__,
-            "Tensor": Tensor, "Storage": Storage, "address": address, "restore": restore, "absent": object(),
+            "Tensor": Tensor, "Storage": Storage, "address": address, "restore": restore, "absent": object(), "plain": is_plain,
             "held": frozenset(each._storage for each in executable.program.held.values()),
         }
         self.arguments: list[str] = []  # names of the tensor arguments
@@ -138,6 +140,7 @@ class Writer:
                 without = f"not {name}._requires_grad and ({name}._base is None or not {name}.requires_grad)"
                 tests.append(f"{name}.requires_grad" if tensor.requires_grad else without)
         tests += [f"{self.arguments[k]}._grad is None" for k in self.without]
+        tests += [f"plain({self.arguments[k]}, {leaf})" for k, leaf in self.reached.items()]
         for k in range(len(self.arguments)):
             for j in range(k):
                 tests += self._sharing(j, k)

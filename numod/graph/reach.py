@@ -450,6 +450,13 @@ def hooks_on(tensor: Tensor) -> list[tuple[int, Callable]]:
     return [pair for table in (tensor._hooks, tensor._after_hooks) for pair in (table or {}).items()]
 
 
+def is_plain(tensor: Tensor, leaf: bool) -> bool:
+    """Whether a backward pass that reaches the tensor calls no hooks of it, and, if it is to be a `leaf`, ends there."""
+    node = tensor.grad_fn
+    hooks = (tensor._hooks, tensor._after_hooks) if node is None else () if node.hooks is None else (*node.hooks.tensor.values(), node.hooks.retain, node.hooks.before, node.hooks.after)
+    return (node is None or not leaf) and not any(hooks)
+
+
 def is_schedule(value: Any) -> bool:
     """Whether it is a schedule of an optimizer's rates."""
     return hasattr(value, "_last_lr") and hasattr(value, "optimizer")

@@ -32,8 +32,8 @@ _OWN_HOOKS = tuple(f"self.{name}" for name in ("_forward_hooks", "_forward_pre_h
 class Version:
     """A program with what it was recorded under."""
 
-    def __init__(self, executable: Executable, picture: guards.Picture, owned: Gradients, shared: dict[int, Storage]) -> None:
-        self.executable, self.picture = executable, picture
+    def __init__(self, executable: Executable, picture: guards.Picture, owned: Gradients, shared: dict[int, Storage], reached: dict[int, bool]) -> None:
+        self.executable, self.picture, self.reached = executable, picture, reached
         self.shared = shared  # of inputs that are tensors which the function also reaches by itself: their memory
         self.without = owned.inputs_without  # numbers of inputs that had no gradient
         self.gradients = owned.places
@@ -43,7 +43,7 @@ class Version:
     def caller(self, arguments: tuple, named: dict[str, Any], slow: Callable) -> Callable:
         """The short way into this version."""
         if self.made is None:
-            self.made = caller(self.executable, self.picture, arguments, named, slow, self.without, self.shared)
+            self.made = caller(self.executable, self.picture, arguments, named, slow, self.without, self.shared, self.reached)
         return self.made
 
     def run(self, tensors: tuple[Tensor, ...], function: Callable) -> Any:
@@ -60,6 +60,8 @@ class Version:
         for number in self.without:
             if tensors[number]._grad is not None:
                 return "an argument that has a gradient already"
+        if not all(reach.is_plain(tensors[number], leaf) for number, leaf in self.reached.items()):
+            return "an argument with hooks or a history, which a backward pass inside reaches"
         return self.picture.difference()
 
 
@@ -104,7 +106,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
         executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
     picture = guards.Picture(function, roots, [*witness.guards, *owned.guards], without)
     executable.counting = [*picture.counting, *reach.counts_of(recorder.actors)]
-    return Recording(told, Version(executable, picture, owned, shared))
+    return Recording(told, Version(executable, picture, owned, shared, witness.reached))
 
 
 class _Witness:
@@ -122,11 +124,12 @@ class _Witness:
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
         self.streams = {default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator))}
         self.histories = [(each.grad_fn, each.requires_grad) for each in tensors]
+        self.reached: dict[int, bool] = {}  # arguments whose gradients a backward pass inside computes, and whether they are leaves
 
     def run(self) -> Any:
         """The call's result. Its gradients, where it needs them, are recorded as well: `joint`."""
         try:
-            with self._recording():
+            with self._recording(), self._reaching():
                 outputs = replace(self.function(*self.arguments, **self.named), self._returned)
         except BaseException:
             self._settle_numbers(frozenset())  # as the function has left them
@@ -138,6 +141,26 @@ class _Witness:
         with self._recording():
             self.joint = None if self.change or useless else _differentiate(self.recorder, self.tensors, outputs)
         return outputs
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Note which arguments a backward pass inside reaches. Raises RuntimeError where it calls their hooks, or goes on: other calls' hooks and histories are others."""
+        handles, beyond, hooked = [], set(), set()
+        own = [(number, each) for number, each in enumerate(self.tensors) if each.requires_grad and id(each) not in self.recorder.outside and (id(each), "data") not in self.without]
+        for number, each in own:
+            if not reach.is_plain(each, False):
+                hooked.add(number)
+            handles.append(each.register_hook(lambda _, number=number, leaf=each.grad_fn is None: self.reached.update({number: leaf})))
+            if each.grad_fn is not None:
+                handles.append(each.grad_fn.register_hook(lambda *_, number=number: beyond.add(number)))
+        try:
+            yield
+        finally:
+            for each in handles:
+                each.remove()
+        for number in sorted(beyond | hooked & self.reached.keys()):
+            what = f"goes on into what argument {number} was computed of" if number in beyond else f"calls the hooks of argument {number}"
+            raise RuntimeError(f"compile: a backward pass inside {what}, which the next call's may not have; give it detached, or call backward outside the compiled function")
 
     def _returned(self, each: Any) -> Any:
         """What stands for a result. Views of tensors that existed before are made after the run, so that the tape knows them as views."""

@@ -86,9 +86,12 @@ def _with_floats(which: Sequence[int | str], places: Sequence[Place]) -> Callabl
         numbers, own = [each.value.item() for each in floats], dict(named)
         given = put_floats(which, numbers, arguments, own)
         laid = [(*place, read(*place), number) for place, number in zip(places, numbers[len(which) :])]
-        for holder, key, _, number in laid:
-            lay(holder, key, number)
         try:
+            for holder, key, _, number in laid:
+                try:
+                    lay(holder, key, number)
+                except Exception:  # a class whose setter takes nothing but floats
+                    float(number)
             return function(*given, **own)
         finally:
             for holder, key, former, number in laid:

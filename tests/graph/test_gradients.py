@@ -184,3 +184,35 @@ def test_gradients_are_the_leafs_where_an_alias_was_used_first() -> None:
             compiled(numod.ones(2) * k)
             found[-1] += [weight.grad.clone(), weight.detach().clone()]
     assert equal(*found)
+
+
+@pytest.mark.parametrize("given", ["hook", "history", "hook of what was computed"])
+def test_backward_inside_is_refused_where_it_calls_hooks_of_an_argument_or_goes_beyond_it(given: str) -> None:
+    weight = numod.ones(3, requires_grad=True)
+
+    def backward(x: numod.Tensor) -> numod.Tensor:
+        (x * weight).pow(2).sum().backward()
+        return x
+
+    def gradient(x: numod.Tensor) -> numod.Tensor:
+        return numod.autograd.grad((x * weight).pow(2).sum(), x)[0]
+
+    def argument() -> numod.Tensor:
+        x = numod.ones(3, requires_grad=True)
+        x = x if given == "hook" else x * 2
+        if "hook" in given:
+            x.register_hook(lambda g: g * 7)
+        return x
+
+    function = gradient if "computed" in given else backward
+    for first in (True, False):  # recorded with it, or given it later
+        compiled, weight.grad = compile(function), None
+        plain = numod.ones(3, requires_grad=True)
+        for _ in range(0 if first else 3):
+            weight.grad = plain.grad = None
+            compiled(plain)
+        weight.grad = None
+        with pytest.raises(RuntimeError, match="hooks of argument 0|what argument 0 was computed of"):
+            compiled(argument())
+    weight.grad = None
+    assert equal(compile(gradient)(numod.ones(3, requires_grad=True) * 2), numod.full((3,), 4.0))

@@ -163,6 +163,20 @@ def test_a_float_argument_that_changed_may_be_left_out_while_others_change() -> 
         assert equal(compiled(x), function(x)) and equal(compiled(x, 3), function(x, 3)) and equal(compiled(x, scale), function(x, scale))
 
 
+def test_floats_of_objects_that_take_nothing_else_are_their_values() -> None:
+    class Strict:
+        def __setattr__(self, name: str, value: float) -> None:
+            if type(value) is not float:
+                raise TypeError(f"{name} is a {type(value)}")
+            object.__setattr__(self, name, value)
+
+    held, strict, x = {"shift": 0.5}, Strict(), numod.randn(3)
+    compiled = numod.compile(lambda x: x * strict.scale + held["shift"])
+    for value in (1.0, 2.0, 3.0, 4.0):
+        strict.scale = held["shift"] = value
+        assert equal(compiled(x), x * value + value) and type(held["shift"]) is type(strict.scale) is float
+
+
 def test_floats_that_change_inside_and_outside_or_are_looked_at() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:
