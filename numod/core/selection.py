@@ -65,34 +65,39 @@ def require_all(condition: Tensor, error: type, text: str) -> None:
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on: shaped like `index`, which may not exceed input in other dimensions."""
-    dim = normalize_dim(dim, input.ndim)
-    if input.ndim == 0 or index.ndim != input.ndim:
-        if input.ndim <= 1 and index.ndim <= 1:
+    own, places = input._layout, index._layout
+    if not own.ndim or places.ndim != own.ndim:
+        normalize_dim(dim, own.ndim)
+        if own.ndim <= 1 and places.ndim <= 1:
             return gather(reshape(input, -1), 0, reshape(index, -1)).reshape(index.shape)
         raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
-    cut = _like_index("gather", input, index, dim)
+    dim, size, cuts = _aligned("gather", own, places, dim)
     if (line := _line(index, dim)) is not None:
-        return index_select(cut, dim, check_bounds("gather()", line, input.shape[dim], dim, error=RuntimeError))
-    return apply(ix.gather, (contiguous(cut), check_bounds("gather()", index, input.shape[dim], dim, error=RuntimeError)), (dim,))
+        return index_select(_cut(input, cuts), dim, check_bounds("gather()", line, size, dim, error=RuntimeError))
+    return apply(ix.gather, (contiguous(_cut(input, cuts)), check_bounds("gather()", index, size, dim, error=RuntimeError)), (dim,))
 
 
 def _like_index(name: str, tensor: Tensor, index: Tensor, dim: int) -> Tensor:
     """`tensor` cut to the sizes of `index` in all dimensions but `dim`."""
-    for d, m in _cuts(name, tensor._layout, index._layout, dim):
+    return _cut(tensor, _aligned(name, tensor._layout, index._layout, dim)[2])
+
+
+def _cut(tensor: Tensor, cuts: tuple[tuple[int, int], ...]) -> Tensor:
+    for d, m in cuts:
         tensor = narrow(tensor, d, 0, m)
     return tensor
 
 
 @resolved
-def _cuts(name: str, own: Layout, index: Layout, dim: int) -> tuple[tuple[int, int], ...]:
-    """The dimensions in which a tensor is cut to the sizes of `index`, each with its size there."""
-    cuts = []
+def _aligned(name: str, own: Layout, index: Layout, dim: int) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    """(dimension counted from the front, its size, the other dimensions in which a tensor is cut to the sizes of `index`, each with its size there)."""
+    dim, cuts = normalize_dim(dim, own.ndim), []
     for d, (n, m) in enumerate(zip(own.shape, index.shape)):
         if m > n and d != dim:
             raise RuntimeError(f"{name}: Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than self {list(own.shape)} apart from dimension {dim}")
         if m < n and d != dim:
             cuts.append((d, m))
-    return tuple(cuts)
+    return dim, own.shape[dim] if own.ndim else 1, tuple(cuts)
 
 
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -196,22 +201,22 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    dim = normalize_dim(dim, self.ndim)
-    if not index.numel():
+    places = index._layout
+    if not places.size:
+        normalize_dim(dim, self.ndim)
         return self
-    if not index.ndim == self.ndim == src.ndim:
+    if not places.ndim == self._layout.ndim == src._layout.ndim:
         what = "self" if index.ndim != self.ndim else "src"
         raise RuntimeError(f"Index tensor must have the same number of dimensions as {what} tensor, got {index.ndim}, {self.ndim} and src {src.ndim}")
-    given = index
-    if src._layout.shape != index._layout.shape:
+    dim, size, cuts = _aligned(op.name, self._layout, places, dim)
+    if src._layout.shape != places.shape:
         if any(m > n for m, n in zip(index.shape, src.shape)):
             raise RuntimeError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}")
         for d, n in enumerate(index.shape):
             src = src if src.shape[d] == n else narrow(src, d, 0, n)
     line = _line(index, dim) if op is ix.scatter_add else None
-    index = check_bounds(f"{op.name}()", index if line is None else line, self.shape[dim] if self.ndim else 1, dim, error=RuntimeError)
-    part = _like_index(op.name, self, given, dim)
-    write(op if line is None else ix.index_add, part, dim, index, src)
+    index = check_bounds(f"{op.name}()", index if line is None else line, size, dim, error=RuntimeError)
+    write(op if line is None else ix.index_add, _cut(self, cuts), dim, index, src)
     return self
 
 
