@@ -222,6 +222,8 @@ def row_order(LU: Tensor, pivots: Tensor) -> Tensor:
             "numod.lu_unpack: LU_pivots is expected to be a contiguous tensor of numod.int32 dtype.\n"
             "Note: this function is intended to be used with the output produced by numod.linalg.lu_factor"
         )
+    if tuple(pivots.shape) != (*LU.shape[:-2], min(LU.shape[-2:])):
+        raise RuntimeError(f"a matrix has as many pivots as rows or columns, of which there are fewer; got pivots {tuple(pivots.shape)} of matrices {tuple(LU.shape)}")
     return op.order.apply((contiguous(pivots),), (LU.shape[-2],))
 
 

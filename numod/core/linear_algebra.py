@@ -136,15 +136,15 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     if not left:
         return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
     order = unsqueeze(row_order(LU, pivots), -1)
+    LU, B = _sides("lu_solve", LU, B, True)
     if adjoint:
         return _rows(solve_triangular(LU.mH, solve_triangular(LU.mH, B, upper=False), upper=True, unitriangular=True), sort(order, -2).indices)
     return solve_triangular(LU, solve_triangular(LU, _rows(B, order), upper=False, unitriangular=True), upper=True)
 
 
 def _rows(x: Tensor, order: Tensor) -> Tensor:
-    """Rows of matrices x (..., N, K) in the order (..., N, 1); batches broadcast."""
-    batch = broadcast_shapes("linalg.lu_solve", [x.shape[:-2], order.shape[:-2]])
-    return gather(expand(x, (*batch, *x.shape[-2:])), -2, expand(order, (*batch, *x.shape[-2:])))
+    """Rows of matrices x (..., N, K) in the order (..., N, 1), which may lack batches."""
+    return gather(x, -2, expand(order, x.shape))
 
 
 def old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:

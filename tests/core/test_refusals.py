@@ -65,6 +65,8 @@ CASES = [
     (RuntimeError, "invalid multinomial distribution", lambda: torch.tensor([1.0, -1.0]).multinomial(1)),
     (RuntimeError, "Input dtype must be either a floating point or complex dtype. Got: Long", lambda: torch.arange(3).mean()),
     (RuntimeError, "input must have at least 2 dimensions", lambda: torch.ormqr(torch.tensor(1.0), torch.tensor(1.0), torch.tensor(1.0))),
+    (RuntimeError, r"got pivots \(2,\) of matrices \(3, 3\)", lambda: torch.linalg.lu_solve(torch.eye(3), torch.tensor([1, 2], dtype=torch.int32), torch.ones(3, 1))),
+    (RuntimeError, "lu_solve: Incompatible shapes of A and B", lambda: torch.linalg.lu_solve(torch.eye(3), torch.tensor([1, 2, 3], dtype=torch.int32), torch.ones(2, 1))),
     (RuntimeError, "must have the same dtype, got input Float, tau Double", lambda: torch.linalg.householder_product(torch.eye(2), torch.ones(2, dtype=torch.float64))),
     (RuntimeError, "lstsq: Expected A and B to have the same dtype", lambda: torch.linalg.lstsq(torch.eye(2), torch.eye(2, dtype=torch.float64))),
     (NotImplementedError, "take a part first", lambda: torch.zeros(2, dtype=torch.complex64).amax()),
