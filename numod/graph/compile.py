@@ -1,7 +1,7 @@
 """`numod.compile`: a function or module that runs as compiled programs. The first call runs eagerly and is recorded; later ones run native code.
 
 A call runs a program only where everything it was recorded under still holds; else it is recorded anew. What cannot be
-recorded raises an error that names the line; results never differ silently.
+recorded runs eagerly, with a warning that names the line, or raises with `fullgraph=True`; results never differ silently.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ import copy
 import functools
 import warnings
 from collections.abc import Callable, Sequence
-from threading import get_ident
 from typing import Any
 
-from ..core import apply as waist
 from ..core.creation import tensor
 from ..core.tensor import Tensor
 from ..dtypes import float64
@@ -21,11 +19,11 @@ from . import config, guards
 from . import state as kept
 from .gradients import SAME_MEMORY
 from .key import describe, difference, family
-from .lines import subject
+from .lines import CannotRepeat, subject
 from .record import Version, record
 from .run import Executable
 from .section import CheckFailed, Form
-from .trace import Program, Recorder
+from .trace import Program, recording
 
 VERSIONS = 8  # rounds of another structure, or other changes in Python, after which they are taken to go on for ever
 _MODES = "default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"
@@ -47,10 +45,11 @@ def compile(
     A compiled Module is a Module with the same parameters, state_dict and type. `dynamic=True` compiles once for all sizes: another batch size is
     recorded, but compiles nothing, unless another algorithm suits it. False compiles each for itself; None begins so, and compiles for all
     sizes when a third one comes or a tensor is marked (`mark_dynamic`). From the third value of a float on (an argument, an attribute, a global), one program takes all its values, if the
-    function uses it in arithmetic alone. Where an optimizer or a schedule looks at values (`LBFGS`, say), calls run eagerly from then on, with a warning. After `recompile_limit` recordings (`numod._dynamo.config.recompile_limit`, 8) other calls
-    run eagerly. `name` is what warnings and reports call the function. `explain=True` prints what was recorded. `fullgraph`, `backend`, `mode` and `isolate_recompiles` are
-    taken for PyTorch's sake, as are those of its `options` that only tune: there is always one whole graph, and each function counts for itself. Raises RuntimeError for an
-    unknown mode, option or name of a backend, and, at the call that records, for what cannot be repeated.
+    function uses it in arithmetic alone. A function that Python steers by values of tensors (`if loss > 1`), or that does what else no program can
+    repeat, runs eagerly, with one warning that names the line; with `fullgraph=True` that is an error. After `recompile_limit` recordings (`numod._dynamo.config.recompile_limit`, 8) other calls
+    run eagerly. `name` is what warnings and reports call the function. `explain=True` prints what was recorded. `backend`, `mode` and `isolate_recompiles` are
+    taken for PyTorch's sake, as are those of its `options` that only tune: there is one whole graph or none, and each function counts for itself. Raises RuntimeError for an
+    unknown mode, option or name of a backend, and, at the call that records, for views whose copies are written to and numbers not known yet that are kept out of sight.
 
     `options={"freezing": True}` is for inference, as Inductor's option is: in calls that record no gradients (`no_grad`, `inference_mode`), whatever depends only on tensors that the
     function reaches by itself and does not write (parameters, buffers, in eval mode also running statistics) is computed once, weights packed as products read
@@ -62,12 +61,12 @@ def compile(
     if isinstance(backend, str) and backend not in BACKENDS:
         raise RuntimeError(f"Invalid backend: {backend!r}, see `numod._dynamo.list_backends()` for available backends.")
     if model is None:
-        return functools.partial(compile, dynamic=dynamic, options=options, name=name, disable=disable, recompile_limit=recompile_limit, explain=explain)
+        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, options=options, name=name, disable=disable, recompile_limit=recompile_limit, explain=explain)
     if not callable(model):
         raise TypeError(f"compile expects a function or a Module, got {type(model).__name__}")
     if disable:
         return model
-    settings = dynamic, explain, options, name, recompile_limit
+    settings = dynamic, explain, options, name, recompile_limit, fullgraph
     return _compiled_module(model, settings) if hasattr(model, "_modules") else Compiled(model, *settings)
 
 
@@ -104,11 +103,12 @@ class Compiled:
     __slots__ = ("__call__", "__dict__", "__weakref__")
 
     def __init__(
-        self, function: Callable, dynamic: bool | None = None, verbose: bool = False, options: dict | None = None, name: str | None = None, limit: int | None = None
+        self, function: Callable, dynamic: bool | None = None, verbose: bool = False, options: dict | None = None, name: str | None = None, limit: int | None = None,
+        fullgraph: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.dynamic, self.verbose, self.options, self.limit = function, dynamic, verbose, options or {}, limit
-        self.settings = dynamic, verbose, options, name, limit
+        self.settings, self.fullgraph = (dynamic, verbose, options, name, limit, fullgraph), fullgraph
         self.name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.versions: dict[tuple, list[Version]] = {}
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes
@@ -126,14 +126,13 @@ class Compiled:
         self.which: list[int | str] = []  # positions and names of the arguments that `free` takes as tensors
         self.loose: list[guards.Place] = []  # the places that it takes
         self.free: Compiled | None = None  # the function that takes some of them as tensors
-        self.patient, self.refused = False, False  # whether to give up recording where values are looked at; whether that was so
-        self.hopeless = False  # whether its optimizer looks at values
+        self.patient, self.refused = False, ""  # whether another function is taken where this cannot be recorded; why it cannot
         self.__call__ = self._call
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
         """The slow path: look up the version by the arguments' properties, or record one."""
-        if self.hopeless or _recording():
-            return self.function(*arguments, **named)  # or part of a larger program
+        if recording():
+            return self.function(*arguments, **named)  # part of a larger program
         if self._frees(arguments, named):
             return self._run_free(arguments, named)
         if self.inner is not None:
@@ -150,6 +149,8 @@ class Compiled:
                     reason, failed = str(failure), True
             elif reason.startswith(SAME_MEMORY):  # gradients differ at every call: from now on they are passed as arguments
                 return self._keep(version.gradients, arguments, named)
+        if self.refused:
+            return self.function(*arguments, **named)
         if self._loosen(arguments, named) and self._frees(arguments, named):
             return self._run_free(arguments, named)
         kind, form = family(key), self._form(key, tensors)
@@ -219,11 +220,9 @@ class Compiled:
 
     def _record(self, key: tuple, kind: tuple, form: Form, counts: bool, failed: bool, arguments: tuple, named: dict) -> Any:
         """Run eagerly and keep the recorded program, unless the call created state (of an optimizer, of a lazy module) that the next call will find."""
-        made = record(self.function, arguments, named, self.name, form, failed, self._without, self.patient)
-        self.refused |= bool(made.refused) and not failed
-        if made.refused and not failed and not self.patient:
-            self.hopeless = True
-            warnings.warn(f"compile: {self.name} runs eagerly from here: {made.refused} is read by an optimizer or a schedule, which a recorded program cannot repeat", stacklevel=4)
+        made = record(self.function, arguments, named, self.name, form, failed, self._without, self.fullgraph, self.patient)
+        if made.refused and not failed:
+            self._give_up(made.refused)
         if made.version is not None:
             self.versions.setdefault(key, []).insert(0, made.version)
             if len(self.versions) > SIZES:
@@ -235,11 +234,22 @@ class Compiled:
             if self.verbose:
                 print(self.explain())
         elif made.change is not None:
-            self._settle(key, made.change, made.places)
+            endless = self._settle(key, made.change, made.places)
+            if endless and self.fullgraph and not self.patient:
+                raise CannotRepeat(endless)
+            if endless:
+                self._give_up(endless)
         return made.outputs
 
-    def _settle(self, key: tuple, change: str, places: list[guards.Place]) -> None:
-        """Handle a call that changed Python state. If such calls always do, changed tensors are kept between calls, other changes are refused."""
+    def _give_up(self, why: str) -> None:
+        """Record no more, and run eagerly what is not recorded yet."""
+        self.refused = why
+        if not (self.patient or self.within):
+            others = ", but for what is recorded already" if self.versions else ""
+            warnings.warn(f"compile: {self.name} runs eagerly from here{others}: {why.partition(': ')[2]} (fullgraph=True makes this an error)", stacklevel=4)
+
+    def _settle(self, key: tuple, change: str, places: list[guards.Place]) -> str:
+        """Handle a call that changed Python state. If such calls always do, changed tensors are kept between calls; other changes are told, as what cannot be repeated."""
         before = subject(change) in self.subjects
         again = (before and key in self.changes) or len(self.changes) >= VERSIONS
         self.changes.add(key)
@@ -247,9 +257,8 @@ class Compiled:
         if before and places and self.rounds < VERSIONS:
             self._want(places)
         elif again:
-            raise RuntimeError(
-                f"compile: {change} whenever it runs, which a compiled function cannot repeat; write tensors in place, or return them, and keep other state outside"
-            )
+            return f"compile: {change} whenever it runs, which a compiled function cannot repeat; write tensors in place, or return them, and keep other state outside"
+        return ""
 
     def _keep(self, places: list[guards.Place], arguments: tuple, named: dict) -> Any:
         """Run eagerly, and pass these places as arguments from the next call on."""
@@ -264,7 +273,7 @@ class Compiled:
         self.places, former = [*self.places, *places], self.inner
         self.inner = Compiled(kept.given(self.function, self.places), *self.settings)
         self.rounds = self.inner.rounds = self.rounds + 1
-        self.inner.name, self.inner.within = self.name, True
+        self.inner.name, self.inner.within, self.inner.patient = self.name, True, self.patient
         self.inner._without = self._without | {(id(holder), name) for holder, name in self.places}
         self.inner.recorded, self.versions = former.recorded if former else self.recorded, self.inner.versions
 
@@ -273,6 +282,8 @@ class Compiled:
         outputs, new = self.inner(kept.values(self.places), arguments, named)
         kept.put(self.places, new, [each.picture for versions in self.versions.values() for each in versions])
         self.recorded = self.inner.recorded
+        if self.inner.refused and not self.refused:
+            self._give_up(self.inner.refused)
         if self.inner.wanted:
             self._want(self.inner.wanted)
         if self.inner.recorded > before:  # a float may have begun to change
@@ -292,13 +303,15 @@ class Compiled:
         told = [each.explain(source, assembly, llvm) for each in programs]
         if self.options.get("freezing") and not all(each.freezing for each in programs):
             told.append("Frozen: nothing in calls that record gradients; call it under no_grad()")
+        if self.refused:
+            told.append(f"{self.name} runs eagerly{', but for these' if told else ''}: {self.refused.partition(': ')[2]}")
         return "\n\n".join(told) or f"{self.name}: nothing recorded yet; call it first"
 
     @property
     def graph(self) -> Program:
         """The program recorded last, as it runs: print it, or draw it with `.dot()`. Its `recorded` form is `executable.recorded`."""
         if not self.versions:
-            raise RuntimeError(f"{self.name}: nothing recorded yet; call it first")
+            raise RuntimeError(self.explain())
         return next(reversed(self.versions.values()))[0].executable.program
 
     def __get__(self, instance: Any, owner: type) -> Any:
@@ -318,10 +331,6 @@ class CompiledForward(Compiled):
 
     def __get__(self, instance: Any, owner: type) -> CompiledForward:
         return self
-
-
-def _recording() -> bool:
-    return any(isinstance(each, Recorder) and each.thread == get_ident() for each in waist.listeners)
 
 
 def compile_in_place(module: Any, *args: Any, **options: Any) -> None:

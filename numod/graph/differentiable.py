@@ -16,6 +16,7 @@ from ..core.apply import state
 from ..core.tensor import Tensor
 from . import memory
 from .later import Reading, compute
+from .lines import CannotRepeat
 from .lower import Buffer
 from .run import Executable
 from .section import Form, Section
@@ -44,7 +45,7 @@ class Differentiable(Executable):
         self.backward = Section(self.lowered, [each for each in calls if each.position >= self.boundary], self.places, f"{name}_backward", form)
         if self.backward.tests:
             where = self.backward.tests[0].where
-            raise RuntimeError(f"compile: the backward pass of {where} branches on a value of the gradient; leave the function uncompiled")
+            raise CannotRepeat(f"compile: the backward pass of {where} branches on a value of the gradient; leave the function uncompiled")
         self.kept = [each for each in self.backward.buffers if each.kind == "held" or each in self.section.arrays]
 
     def run(self, inputs: tuple[Tensor, ...], again: Callable = lambda: None) -> Any:

@@ -54,7 +54,7 @@ class Gradients:
             if gradient is None and each._grad is not None and id(each) not in recorder.indifferent:
                 self.inputs_without.append(number)
             elif gradient is not None and (recorder.holds(gradient) or each._grad is not gradient):
-                raise RuntimeError(
+                raise lines.CannotRepeat(
                     f"compile: an argument's gradient is added to, or replaced, {lines.where('backward', {}, function)} where it had one; "
                     "set it to None before the call, or leave the function uncompiled"
                 )

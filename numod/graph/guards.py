@@ -112,6 +112,11 @@ def _told(name: str, before: Any, now: Any) -> str:
     return f"{name} is another {type(now).__name__}"
 
 
+def stands_for_numbers(value: Any) -> bool:
+    """Whether it is a number that is not known yet, or a tuple with one."""
+    return type(value) is Later or (type(value) is tuple and any(type(each) is Later for each in value))
+
+
 def can_be_kept(value: Any) -> bool:
     """Whether it is a number, or only tensors."""
     return type(value) in (int, float) or only_tensors(value)
@@ -154,7 +159,7 @@ class Look:
     def _at(self, holder: Any, key: Any, name: str, value: Any, depth: int) -> Iterator[Entry]:
         """What lies at a place."""
         if (id(holder), key) not in self.without:
-            if type(value) is Later or can_be_kept(value):
+            if stands_for_numbers(value) or can_be_kept(value):
                 self.places.append((holder, key, value))
             yield from self._look(name, value, depth)
 
@@ -237,6 +242,8 @@ class Look:
                     yield f"{name}: parameters of group {k}", "equal", len(each)
                     for n, parameter in enumerate(each):
                         yield from self._again(f"{name}: parameter {n} of group {k}", parameter)
+                elif type(each) is Later:
+                    self.places.append((group, key, each))
                 elif isinstance(each, (bool, type(None), str)):
                     yield f"{name}.param_groups[{k}][{key!r}]", "equal", each
                 elif isinstance(each, (int, float)):

@@ -12,6 +12,10 @@ from collections.abc import Callable, Iterator
 _CALLS = ("LOAD_METHOD", "CALL", "CALL_FUNCTION_EX", "CALL_METHOD", "CALL_FUNCTION", "CALL_KW")
 
 
+class CannotRepeat(RuntimeError):
+    """What a function does and no recorded program can do again. The call that meets it can go on eagerly."""
+
+
 def subject(change: str) -> str:
     """The name of what changed, without its values."""
     return re.split(r" was |\[", change)[0]

@@ -18,6 +18,7 @@ from ..core.transfer import Move
 from ..device import Layout
 from ..kernel import bind
 from ..ops.update import Update
+from .lines import CannotRepeat
 from .trace import EMPTY, Check, Program, Step, Value
 
 
@@ -131,7 +132,7 @@ class _Lowering:
 
     def _lower(self, step: Step) -> None:
         if isinstance(step.op, Move):
-            raise RuntimeError(f"compile: {step.where} copies a tensor to another device inside the compiled function; move it before")
+            raise CannotRepeat(f"compile: {step.where} copies a tensor to another device inside the compiled function; move it before")
         if step.op is EMPTY:
             return self._make(step.results[0])
         if isinstance(step.op, Update):

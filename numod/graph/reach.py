@@ -28,6 +28,7 @@ from ..core import changes
 from ..core.tensor import Tensor
 from ..device import Size
 from ..device.device import Device
+from .lines import CannotRepeat
 
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, dtypes.dtype, Device, Size, slice, type(Ellipsis))
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
@@ -69,7 +70,7 @@ class Settings(Guard):
 
 
 def quick(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> list[Guard]:
-    """The guards of a function and of objects it is given (`roots`), but for places `without`. Raises RuntimeError for what it uses and no guard can hold."""
+    """The guards of a function and of objects it is given (`roots`), but for places `without`. Raises CannotRepeat for what it uses and no guard can hold."""
     walk = _Walk(without)
     walk.function(function, "")
     for k, each in enumerate(roots):
@@ -302,8 +303,8 @@ class _Walk:
                 self.guards.append(Guard(f"{name}[{key!r}]", f"{{1}} == {{0}}[{key!r}]", (values, each)))
 
 
-def _another(name: str) -> RuntimeError:
-    return RuntimeError(
+def _another(name: str) -> CannotRepeat:
+    return CannotRepeat(
         f"compile: {name} gives another value at every use, which a compiled function cannot repeat; draw with numod.rand, or give the value as an argument"
     )
 

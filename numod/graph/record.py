@@ -73,38 +73,51 @@ class Recording:
     version: Version | None = None
     change: str | None = None
     places: list[guards.Place] = field(default_factory=list)
-    refused: str = ""  # where the function looks at values that no program knows, if it does
+    refused: str = ""  # what it did that no program can repeat
 
 
-def record(function: Callable, arguments: tuple, named: dict, name: str, form: Form, failed: bool, without: frozenset, patient: bool = False) -> Recording:
+def record(function: Callable, arguments: tuple, named: dict, name: str, form: Form, failed: bool, without: frozenset, fullgraph: bool, patient: bool) -> Recording:
     """Run a call for real while recording it.
 
     What lies at the places `without` is among the arguments. Where a check has `failed` the function is likely to raise, and to put values into its message.
-    `patient`: where it looks at values, the recording is given up instead of an error, as it is where an optimizer does.
+    With `fullgraph` what no program can repeat is an error; without, or where a caller is `patient`, the call goes on eagerly to its end.
     """
     roots, tensors = key.objects((arguments, named)), key.describe(arguments, named)[1]
     before = guards.Look(function, roots, without)
-    _refuse_hooks(before.entries)
     shared = _shared(before.entries, tensors, without)
     if shared is None:
         return Recording(function(*arguments, **named))
-    witness = _Witness(function, arguments, named, tensors, before, without, failed)
-    witness.recorder.patient |= patient
+    strict = fullgraph and not patient
+    with _noted(strict) as refused:
+        _refuse_hooks(before.entries)
+        witness = _Witness(function, arguments, named, tensors, before, without, failed)
+    if refused:
+        return Recording(function(*arguments, **named), refused=refused[0])
     recorder, owned = witness.recorder, Gradients(function, before.entries, tensors, without)
-    outputs = witness.run()
+    recorder.patient = failed or not strict
+    outputs = witness.run(patient)
     told = replace(outputs, lambda each: each, later.compute)
+    with _noted(strict) as refused:
+        return _concluded(witness, owned, shared, outputs, told, name, form)
+    return Recording(told, refused=refused[0])
+
+
+def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], outputs: Any, told: Any, name: str, form: Form) -> Recording:
+    """What comes of a call that has ended. Raises CannotRepeat for what only then is seen."""
+    recorder, function, without = witness.recorder, witness.function, witness.without
     if recorder.made_state or recorder.confused or recorder.refused:
         return Recording(told, refused=recorder.refused)
+    witness.look_back(outputs)
     if witness.change is not None:
         change = witness.change.replace("function: ", "", 1) if without else witness.change
-        return Recording(told, None, f"{change} {lines.where(change, recorder.lines, function)}", kept.written(before, witness.after))
+        return Recording(told, None, f"{change} {lines.where(change, recorder.lines, function)}", kept.written(witness.before, witness.after))
     owned.settle(recorder, function)
     if witness.joint is None:
         executable = Executable(recorder.finish(outputs), name, form)
     else:
         boundary, differentiated, wanted, gradients = witness.joint
         executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
-    picture = guards.Picture(function, roots, [*witness.guards, *owned.guards], without)
+    picture = guards.Picture(function, witness.roots, [*witness.guards, *owned.guards], without)
     executable.counting = [*picture.counting, *reach.counts_of(recorder.actors)]
     return Recording(told, Version(executable, picture, owned, shared, witness.reached))
 
@@ -117,7 +130,7 @@ class _Witness:
         self.roots = key.objects((arguments, named))
         self.guards = reach.quick(function, self.roots, without)
         self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
-        self.recorder.patient, self.recorder.postponing = failed, not failed
+        self.recorder.postponing = not failed
         self.recorder.moving = {holder for holder, name in without if name == "data"}
         self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
         self.recorder.watch = self._watch
@@ -126,8 +139,8 @@ class _Witness:
         self.histories = [(each.grad_fn, each.requires_grad) for each in tensors]
         self.reached: dict[int, bool] = {}  # arguments whose gradients a backward pass inside computes, and whether they are leaves
 
-    def run(self) -> Any:
-        """The call's result. Its gradients, where it needs them, are recorded as well: `joint`."""
+    def run(self, patient: bool) -> Any:
+        """The call's result. `patient`: numbers that are not known yet may be kept anywhere."""
         try:
             with self._recording(), self._reaching():
                 outputs = replace(self.function(*self.arguments, **self.named), self._returned)
@@ -135,16 +148,27 @@ class _Witness:
             self._settle_numbers(frozenset())  # as the function has left them
             raise
         self._settle_numbers(self.without)
-        self.recorder.refuse_kept()
-        useless = self.recorder.made_state or self.recorder.refused
-        self.change = None if useless else self._changed()
-        with self._recording():
-            self.joint = None if self.change or useless else _differentiate(self.recorder, self.tensors, outputs)
+        if self.recorder.refuse_kept():
+            self._settle_numbers(self.without, outputs)
+        if not patient:  # what is out of sight (in a set, in a generator) would never become a number
+            if self.recorder.refused:
+                self.recorder.program.steps.clear()  # actions may hold such numbers, as these may
+                self.settings.clear()
+            self.recorder.patient, refused, self.recorder.refused = False, self.recorder.refused, ""
+            self.recorder.refuse_kept()
+            self.recorder.refused = refused
         return outputs
+
+    def look_back(self, outputs: Any) -> None:
+        """Find the `change` that the call made, or record the gradients of its result, where that needs some: `joint`."""
+        self.recorder.patient = False
+        self.change = self._changed()
+        with self._recording():
+            self.joint = None if self.change else _differentiate(self.recorder, self.tensors, outputs)
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Note which arguments a backward pass inside reaches. Raises RuntimeError where it calls their hooks, or goes on: other calls' hooks and histories are others."""
+        """Note which arguments a backward pass inside reaches. That it calls their hooks, or goes on, cannot be repeated: other calls' hooks and histories are others."""
         handles, beyond, hooked = [], set(), set()
         own = [(number, each) for number, each in enumerate(self.tensors) if each.requires_grad and id(each) not in self.recorder.outside and (id(each), "data") not in self.without]
         for number, each in own:
@@ -160,7 +184,7 @@ class _Witness:
                 each.remove()
         for number in sorted(beyond | hooked & self.reached.keys()):
             what = f"goes on into what argument {number} was computed of" if number in beyond else f"calls the hooks of argument {number}"
-            raise RuntimeError(f"compile: a backward pass inside {what}, which the next call's may not have; give it detached, or call backward outside the compiled function")
+            self.recorder.give_up(f"compile: a backward pass inside {what}, which the next call's may not have; give it detached, or call backward outside the compiled function")
 
     def _returned(self, each: Any) -> Any:
         """What stands for a result. Views of tensors that existed before are made after the run, so that the tape knows them as views."""
@@ -184,11 +208,12 @@ class _Witness:
             waist.listeners.remove(self.recorder)
             changes.watchers.remove(self.recorder.assigned)
 
-    def _settle_numbers(self, without: frozenset) -> None:
+    def _settle_numbers(self, without: frozenset, outputs: Any = None) -> None:
         """Put values in the stead of what the function has put for them at places in Python: a sum of losses, say."""
-        for holder, name, value in guards.Look(self.function, self.roots, without).places if self.recorder.postponed else ():
-            if type(value) is later.Later:
-                kept.lay(holder, name, replace(later.reading_of(value), lambda each: each, later.compute))
+        known = lambda each: replace(later.reading_of(each), lambda one: one, later.compute) if type(each) is later.Later else each  # noqa: E731
+        for holder, name, value in guards.Look(self.function, [*self.roots, outputs], without).places if self.recorder.postponed else ():
+            if guards.stands_for_numbers(value) and not isinstance(holder, (tuple, set, frozenset)):
+                kept.lay(holder, name, replace(value, known))
 
     def _changed(self) -> str | None:
         self.after = guards.Look(self.function, self.roots, self.without)
@@ -227,6 +252,18 @@ class _Witness:
         if self.recorder.restarted or len(self.recorder.drawn) != len(drawn):
             return "a random stream is begun anew or used outside tensors' operations"
         return None
+
+
+@contextmanager
+def _noted(strict: bool) -> Iterator[list[str]]:
+    """What cannot be repeated ends the context, and is told in the list it yields; or raised, if `strict`."""
+    found: list[str] = []
+    try:
+        yield found
+    except lines.CannotRepeat as error:
+        if strict:
+            raise
+        found.append(str(error))
 
 
 def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...], without: frozenset) -> dict[int, Storage] | None:
@@ -305,7 +342,7 @@ def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] 
             if getattr(target, "kept", ()) is None and target.refill is None:
                 return None
             if target.hooks is not None and any(vars(target.hooks).values()):
-                raise RuntimeError(
+                raise lines.CannotRepeat(
                     "compile: a computed tensor has hooks or retains its gradient, which a compiled function does not call; leave the function uncompiled"
                 )
             waiting += [edge for edge in target.edges if edge is not None]
@@ -320,4 +357,4 @@ def _refuse_hooks(entries: list[guards.Entry]) -> None:
     for name, _, thing in entries:
         if re.search(r"_backward_(pre_)?hooks\[", name) and callable(thing) and not name.startswith(_OWN_HOOKS):
             module, _, hook = name.rpartition(".")
-            raise RuntimeError(f"compile: {module} has a hook ({hook}), which a compiled function would not call; remove it, or compile the parts")
+            raise lines.CannotRepeat(f"compile: {module} has a hook ({hook}), which a compiled function would not call; remove it, or compile the parts")

@@ -21,7 +21,7 @@ from .guards import Look, Place
 from .later import Later, guarded
 from .reach import is_module
 from .structure import replace
-from .trace import line
+from .trace import Recorder, line, recording
 
 
 class Count(NamedTuple):
@@ -118,7 +118,7 @@ def _caller(places: list[Place]) -> Callable:
         before = [(*place, read(*place)) for place in places]
         counts = [(*place, each.value.item()) for place, each in zip(places, held) if type(each) is Count]
         for holder, key, later in [each for each in counts if type(each[2]) is Later]:
-            lay(holder, key, guarded(later, partial(_refuse, key)))
+            lay(holder, key, guarded(later, partial(_refuse, recording(), key)))
         result = function(*arguments, **named)
         if waist.listeners:
             result = replace(result, lambda each: each)  # what it returns may be a container that is put back as it was
@@ -136,8 +136,8 @@ def is_gradient(holder: Any, key: Any) -> bool:
     return isinstance(holder, Tensor) and key == "grad"
 
 
-def _refuse(key: Any) -> None:
-    raise RuntimeError(
+def _refuse(recorder: Recorder, key: Any) -> None:
+    recorder.give_up(
         f"compile: {key} changes whenever the function runs, and {line()} depends on its value, which a compiled function cannot repeat; keep it outside, or make it a tensor"
     )
 

@@ -30,12 +30,12 @@ from ..ops import table, view
 from ..ops.op import Op
 from ..ops.update import Update
 from .later import METHODS, Later, Reading, compute
+from .lines import CannotRepeat
 from .structure import replace
 
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, dtype, Device, Size, slice)  # results that hold no tensor
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_OPTIMIZERS = os.path.join(_PACKAGE, "optim", "")
 _STANDARD = os.path.dirname(os.__file__) + os.sep, "<frozen "
 
 
@@ -153,7 +153,7 @@ class Recorder:
         self.made_here: set[int] = set()  # storages that the function made
         self.indifferent: dict[int, Tensor] = {}  # leaves whose gradient is dropped before it is looked at
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
-        self.patient, self.refused = False, ""  # whether a value that is read is no error, since the function may raise itself; what was read, and where
+        self.patient, self.refused = False, ""  # whether what cannot be repeated is no error, but ends the recording; what that was, and where
         self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
@@ -233,8 +233,8 @@ class Recorder:
         if get_ident() == self.thread:
             self.actors.append(owner)
             made = [where for tensor, where in self.asked if id(tensor._storage) in self.made_here]
-            if made and not self.refused:
-                self.refused = f"a metric that the function computes for {type(owner).__name__} at {made[0]}"
+            if made:
+                self.give_up(f"trace: {made[0]} gives {type(owner).__name__} a metric that the function computes, which a recorded program cannot repeat; step it outside")
 
     def read(self, tensor: Tensor, method: str) -> Later | None:
         """A method of a tensor gives Python its values: what takes their place, if they can be read after the run."""
@@ -246,31 +246,34 @@ class Recorder:
         return Later(Reading(method, (tensor,)), lambda: self.refuse(what, where), self.postponed)
 
     def refuse(self, what: str, where: str = "") -> None:
-        """Python reads a value: an error in the user's code. Where an optimizer does so (L-BFGS, say), the recording is given up: nobody could change that."""
-        if get_ident() != self.thread or (self.asking and not where) or self.refused:
-            return
-        where = where or line()
-        self.refused = f"{what} at {where}"
-        if not self.patient and not _read_by_optimizer():
-            raise RuntimeError(
-                f"trace: {self.refused} reads a tensor's value in Python, which a recorded program cannot repeat; "
+        """Python reads a value."""
+        if not self.asking or where:
+            self.give_up(
+                f"trace: {what} at {where or line()} reads a tensor's value in Python, which a recorded program cannot repeat; "
                 "keep it a tensor, return its item() without looking at it, or read it after the program"
             )
 
-    def refuse_kept(self) -> None:
-        """Raise if a value that is not known yet is kept somewhere in Python. What the function returned has been released."""
-        for each, look in self.postponed:
-            if each() is not None:
-                look()
+    def give_up(self, why: str) -> None:
+        """The function does what no program can repeat: an error, or the recording is worth nothing and the call goes on eagerly."""
+        if get_ident() == self.thread and not self.refused:
+            self.refused = why
+            if not self.patient:
+                raise CannotRepeat(why)
+
+    def refuse_kept(self) -> bool:
+        """Whether a value that is not known yet is kept somewhere in Python, which is refused. What the function returned has been released."""
+        looks = [look for each, look in self.postponed if each() is not None]
+        for look in looks:
+            look()
+        return bool(looks)
 
     def made(self, tensor: Tensor, how: str) -> None:
         """A tensor came to be without an op: "empty" memory, Python "values" (every run gets a fresh copy), or an "array", whose next values nobody knows."""
         if get_ident() != self.thread:
             return
         if how == "array":
-            raise RuntimeError(
-                f"trace: {line()} makes a tensor of a NumPy array, which a recorded program cannot repeat; make it before, or give it as an argument"
-            )
+            self.give_up(f"trace: {line()} makes a tensor of a NumPy array, which a recorded program cannot repeat; make it before, or give it as an argument")
+            return
         if how == "empty":
             self(EMPTY, (), (), (tensor,), False)
             return
@@ -333,7 +336,7 @@ class Recorder:
                 self.program.held[found], self.found[id(each)] = each, (each, each._grad)  # an alias was seen first: the gradient is the leaf's
             return found
         if found is not None or place[0] in self.made_here:
-            raise RuntimeError(
+            self.give_up(
                 f"trace: a tensor's shape or memory was changed in place before {line()}, which a recorded program cannot repeat; "
                 "use the form that gives a new tensor"
             )
@@ -349,7 +352,7 @@ class Recorder:
         for value, tensor in [*program.held.items(), *((v, self.alive[v.number]) for v in program.inputs)]:
             if self.places[value.number] != _place(tensor) and id(tensor) not in self.moving:
                 shape = tuple(program.layouts[value].shape)
-                raise RuntimeError(f"trace: the shape or memory of a {shape} tensor from outside was changed, which a recorded program cannot repeat")
+                raise CannotRepeat(f"trace: the shape or memory of a {shape} tensor from outside was changed, which a recorded program cannot repeat")
             gradient = tensor._grad
             if gradient is not None and id(gradient) in self.numbers and self.numbers[id(gradient)] not in program.held:
                 program.gradients[value] = self.numbers[id(gradient)]
@@ -363,13 +366,13 @@ class Recorder:
         written = {id(self.alive[each.number]._storage) for step in self.program.steps if isinstance(step, Step) and step.in_place for each in step.results}
         for tensor, where in self.asked:
             if id(tensor._storage) in written | self.made_here:
-                raise RuntimeError(f"trace: {where} takes a step with a rate or metric that the function computes, which a recorded program cannot repeat; set it outside")
+                raise CannotRepeat(f"trace: {where} takes a step with a rate or metric that the function computes, which a recorded program cannot repeat; set it outside")
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
         if not isinstance(each, (Tensor, *_PLAIN)) and not callable(each):
             kind = type(each).__name__
-            raise RuntimeError(f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes")
+            raise CannotRepeat(f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes")
         if not isinstance(each, Tensor) or id(each) in self.outside:
             return each
         self._refuse_stale((each,))
@@ -427,14 +430,9 @@ def _drawn_anew(inputs: tuple, values: dict) -> tuple:
     return inputs
 
 
-def _read_by_optimizer() -> bool:
-    """Whether an optimizer or a schedule of this package is about to read, and not the user's code."""
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        if frame.f_code.co_filename.startswith(_OPTIMIZERS):
-            return True
-        frame = frame.f_back
-    return False
+def recording() -> Recorder | None:
+    """What records on this thread."""
+    return next((each for each in waist.listeners if isinstance(each, Recorder) and each.thread == get_ident()), None)
 
 
 def line() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 from collections import OrderedDict, namedtuple
 
 import numpy as np
@@ -31,6 +32,86 @@ def test_reading_a_value_names_the_line(name: str) -> None:
     with pytest.raises(RuntimeError, match=r"test_compile.py:\d+"):
         compile(READS[name])(X.clone())
     assert not numod.core.apply.listeners
+
+
+class Steered(nn.Module):
+    """Networks that Python steers in ways that no program can repeat. Results, parameters, gradients and what is kept in Python are as without compilation."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.use, self.layer, self.seen, self.calls = getattr(self, kind), nn.Linear(3, 3), [], 0
+        self.register_buffer("position", numod.tensor(0))
+        self.register_buffer("kept", numod.zeros(3, 9))
+        self.optimizer = numod.optim.SGD(self.layer.parameters(), lr=0.1, momentum=0.9)
+        if kind == "hook":
+            self.layer.register_full_backward_hook(lambda module, inputs, outputs: self.seen.append(inputs[0].sum().item()))
+
+    def forward(self, x: numod.Tensor) -> object:
+        self.calls += 1
+        self.position += 2
+        self.optimizer.zero_grad()
+        loss = self.layer(x).square().sum()
+        loss.backward()
+        found = self.use(x, loss)
+        self.optimizer.step()
+        return found, numod.rand(2)
+
+    def branch(self, x: numod.Tensor, loss: numod.Tensor) -> object:
+        return x + 1 if loss > 2 else x - loss
+
+    def slices(self, x: numod.Tensor, loss: numod.Tensor) -> object:
+        p = int(self.position)
+        self.kept[:, p : p + 1] = x[:, :1]
+        return self.kept[: self.position.item()] * 2
+
+    def array(self, x: numod.Tensor, loss: numod.Tensor) -> object:
+        return numod.from_numpy(np.full(3, self.calls, np.float32)) + x
+
+    def coin(self, x: numod.Tensor, loss: numod.Tensor) -> object:
+        return x * 2 if random.random() < 0.5 else x * 3
+
+    def log(self, x: numod.Tensor, loss: numod.Tensor) -> object:
+        self.seen.append((self.calls, loss.item()))
+        return x.sum()
+
+    def hook(self, x: numod.Tensor, loss: numod.Tensor) -> object:
+        return (self.layer(x * 2) * x).sum()
+
+    def argument(self, x: numod.Tensor, loss: numod.Tensor) -> object:
+        return x.t_() + 1
+
+    def holder(self, x: numod.Tensor, loss: numod.Tensor) -> object:
+        return Holder((loss * 2).item() + loss.item())
+
+    def rate(self, x: numod.Tensor, loss: numod.Tensor) -> object:
+        self.optimizer.param_groups[0]["lr"] = 0.1 / (1 + loss.item())
+        return self.optimizer.param_groups[0]["lr"]
+
+    def seeded(self, x: numod.Tensor, loss: numod.Tensor) -> object:
+        numod.manual_seed(5)
+        return numod.rand(2) + x.sum()
+
+
+@pytest.mark.parametrize("kind", [name for name, each in vars(Steered).items() if getattr(each, "__code__", None) and name[0] != "_" and name != "forward"])
+def test_what_cannot_be_recorded_runs_eagerly_with_one_warning(kind: str) -> None:
+    def run(wrap: object) -> tuple:
+        numod.manual_seed(1)
+        random.seed(1)
+        model = Steered(kind)
+        step, found = wrap(model), []
+        for _ in range(5):
+            x = numod.randn(3, 3, requires_grad=kind != "argument")
+            outputs = step(x)
+            found += [getattr(outputs[0], "x", outputs[0]), outputs[1], x, x.grad, [each.grad.clone() for each in model.parameters()]]
+        return found, {**model.state_dict()}, model.seen, model.calls, step
+
+    with pytest.warns(UserWarning, match="runs eagerly from here.*cannot repeat|runs eagerly from here.*has a hook") as told:
+        *found, compiled = run(lambda model: compile(model, fullgraph=False))
+    *expected, _ = run(lambda model: model)
+    assert len(told) == 1 and equal(found, expected) and not numod.core.apply.listeners
+    assert "runs eagerly" in compiled.explain() and str(told[0].message).split(": ", 2)[2].split(" (fullgraph")[0] in compiled.explain()
+    with pytest.raises(RuntimeError, match="has a hook|cannot repeat|depends on its value"):
+        run(compile)
 
 
 def test_nothing_is_recorded_after_an_error_and_the_function_still_works() -> None:
@@ -85,7 +166,7 @@ def test_types_of_results_are_kept(linked: bool | None) -> None:
         a, b = compiled(X + k), function(X + k)
         assert equal(a[0], b[0]) and type(a[1]) is type(b[1]) and equal(a[1].values, b[1].values) and type(a[2]) is OrderedDict and equal(a[2]["a"], b[2]["a"]) and a[2]["b"] == b[2]["b"]
     with pytest.raises(RuntimeError, match="returns a Holder"):
-        compiled_natively(lambda x: Holder(x * 2), options={"linked": linked})(X)
+        compiled_natively(lambda x: Holder(x * 2), options={"linked": linked}, fullgraph=True)(X)
 
 
 def test_objects_given_as_arguments() -> None:

@@ -56,7 +56,7 @@ class Stateful(nn.Module):
 
 
 def test_numbers_that_change_at_every_call_are_refused_at_their_line() -> None:
-    compiled = numod.compile(Counting())
+    compiled = numod.compile(Counting(), fullgraph=True)
     with pytest.raises(RuntimeError, match="calls changes whenever the function runs") as caught:
         for _ in range(5):
             compiled(numod.ones(3))
@@ -78,7 +78,7 @@ def test_lists_that_grow_are_refused_by_name_and_function() -> None:
         log.append(1)
         return x * 2
 
-    compiled = numod.compile(growing)
+    compiled = numod.compile(growing, fullgraph=True)
     with pytest.raises(RuntimeError, match=rf"len\(log\) was 1, is 2 in growing, {FILE}:\d+"):
         for _ in range(3):
             compiled(numod.ones(3))

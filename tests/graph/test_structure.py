@@ -61,7 +61,7 @@ def test_data_classes_come_and_go(linked: bool | None) -> None:
 
 @pytest.mark.parametrize("change", [lambda d, x: d.update(y=x), lambda d, x: d.pop("z", None), lambda d, x: d["l"].append(x), lambda d, x: d["l"].__setitem__(0, x), lambda d, x: setattr(d["o"], "loss", x)])
 def test_what_is_put_into_an_argument_is_refused(change: object) -> None:
-    compiled = compile(lambda d: (change(d, d["x"] * 2), d["x"] + 1)[1])
+    compiled = compile(lambda d: (change(d, d["x"] * 2), d["x"] + 1)[1], fullgraph=True)
     with pytest.raises(RuntimeError, match="what is in an argument, a (dict|list|Output), changes"):
         for k in range(3):
             compiled({"x": X + k, "z": X, "l": [X], "o": Output(X)})

@@ -12,9 +12,9 @@ from numod.graph import compile as compiled_natively
 from numod.nn import functional as F
 
 
-def compile(function: object = None, **options: object) -> object:
-    """As kernels in turn, which costs no compilation."""
-    return compiled_natively(function, options={"linked": False}, **options)
+def compile(function: object = None, *, fullgraph: bool = True, **options: object) -> object:
+    """As kernels in turn, which costs no compilation. What cannot be recorded is an error."""
+    return compiled_natively(function, options={"linked": False}, fullgraph=fullgraph, **options)
 
 
 def equal(a: object, b: object) -> bool:
