@@ -146,10 +146,19 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
 
 def _known(op: Op, inputs: tuple, parameters: tuple) -> tuple[tuple, tuple] | None:
     """The arguments of a call some of which stand for numbers while a function is recorded, with these replaced by tensors or numbers; None where there are none."""
-    if not any(hasattr(type(each), "__number__") for each in (*inputs, *parameters)):
-        return None
-    number = lambda each: each.__number__(op, inputs) if hasattr(type(each), "__number__") else each  # noqa: E731
-    return tuple(map(number, inputs)), tuple(map(number, parameters))
+    return (_number(inputs, op, inputs), _number(parameters, op, inputs)) if _stands((inputs, parameters)) else None
+
+
+def _stands(each: object) -> bool:
+    """Whether it stands for a number, or is a tuple with what does."""
+    return any(map(_stands, each)) if type(each) is tuple else hasattr(type(each), "__number__")
+
+
+def _number(each: object, op: Op, inputs: tuple) -> object:
+    """What it stands for in this call."""
+    if type(each) is tuple:
+        return tuple([_number(one, op, inputs) for one in each])
+    return each.__number__(op, inputs) if _stands(each) else each
 
 
 def _is_wanted(inputs: tuple, targets: tuple[Tensor, ...]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 
 from ..device import Layout
+from .apply import listeners
 
 _LIMIT = 4096  # calls remembered per function; beyond it the oldest are forgotten
 
@@ -19,6 +20,8 @@ def resolved(function: Callable) -> Callable:
         try:
             return kept(*arguments)
         except TypeError:
+            if listeners:  # while a function is recorded, what stands for a number may be among them
+                arguments = [each.__number__(None, ()) if hasattr(type(each), "__number__") else each for each in arguments]
             return function(*arguments)
 
     return resolve

@@ -29,8 +29,9 @@ METHODS = ("item", "tolist", "numpy")  # of a tensor
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "round")
 _FLOATS = {dtypes.float32, dtypes.float64}
 _ON_TENSORS = ("add", "sub", "mul", "truediv", "neg", "pos", "abs")  # of numbers, which are the same for tensors of float64
+_COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 _LOOKS = (
-    "__bool__", "__int__", "__float__", "__complex__", "__index__", "__hash__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__str__", "__repr__", "__format__",
+    "__bool__", "__int__", "__float__", "__complex__", "__index__", *_COMPARISONS, "__str__", "__repr__", "__format__",
     "__len__", "__iter__", "__getitem__", "__contains__", "__getattr__", "__array__", "__reduce_ex__", "__trunc__", "__floor__", "__ceil__", "__divmod__", "__rdivmod__",
 )
 
@@ -73,6 +74,9 @@ class Later:
         """What isinstance() looks at. A module's `__setattr__`, which only tells parameters and modules from the rest, may, and so may the waist."""
         code = sys._getframe(1).f_code
         return Later if code.co_filename in _TRUSTED or (code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)) else type(_look(self))
+
+    def __hash__(self) -> int:
+        return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED[0] else hash(_look(self))  # no plan of the waist is of this
 
     def __number__(self, op: Any, inputs: tuple) -> Tensor | float:
         """What an op on these inputs gets: in pointwise ones of floats a tensor without dimensions, that does to them what the number does."""
@@ -144,6 +148,9 @@ def _looking(name: str) -> Callable:
 
 
 def _called(value: Any, name: str, arguments: tuple) -> Any:
+    arguments = tuple(map(_value_of, arguments))
+    if name in _COMPARISONS:  # the method of an integer leaves that with a float to the float's
+        return function_of(name[2:-2])(value, *arguments)
     found = getattr(value, name, None)
     if found is None:
         raise TypeError(f"'{type(value).__name__}' object has no {name}()")

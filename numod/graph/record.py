@@ -190,7 +190,7 @@ class _Witness:
         """What stands for a result. Views of tensors that existed before are made after the run, so that the tape knows them as views."""
         if type(each) is later.Later:
             return later.reading_of(each)
-        if not isinstance(each, Tensor) or each._base is None or each._unrecorded or not waist.state.grad_enabled:
+        if self.recorder.refused or not isinstance(each, Tensor) or each._base is None or each._unrecorded or not waist.state.grad_enabled:
             return each
         before = [*self.tensors, *([each._base] if id(each._base) in self.recorder.outside else [])]
         source = next((other for other in before if other._storage is each._storage and (each._base is other or each._base is other._base)), None)

@@ -6,6 +6,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -95,6 +96,41 @@ def test_a_value_that_is_looked_at_or_kept_is_refused_at_its_line(name: str) -> 
     compiled = compile(lambda x: LOOKS[name](x.sum().item(), x))
     with pytest.raises(RuntimeError, match=rf"item\(\) at test_later.py:{line} reads a tensor's value in Python"):
         compiled(numod.ones(2))
+
+
+@pytest.mark.parametrize("name", sorted(LOOKS.keys() - {"key", "set", "generator"}))
+def test_a_value_that_is_looked_at_makes_the_call_go_on_eagerly(name: str) -> None:
+    run = lambda function, x: found() if callable(found := function(x)) else found  # noqa: E731
+    function = lambda x: LOOKS[name](x.sum().item(), x)  # noqa: E731
+    compiled = compile(function, fullgraph=False)
+    for k in range(3):
+        try:
+            expected = run(function, numod.ones(2) * (k + 1))
+        except (TypeError, IndexError):
+            with pytest.raises((TypeError, IndexError)):
+                compiled(numod.ones(2) * (k + 1))
+            continue
+        with nullcontext() if k else pytest.warns(UserWarning, match="lambda runs eagerly from here"):
+            found = run(compiled, numod.ones(2) * (k + 1))
+        assert np.array_equal(found, expected) if name == "array" else equal(found, expected)
+
+
+SIZES: dict[str, Callable] = {
+    "slice": lambda x, n: x[:n], "index": lambda x, n: x[n], "view": lambda x, n: x.view(n, -1), "split": lambda x, n: x.split(n), "narrow": lambda x, n: x.narrow(0, n - 2, n),
+    "zeros": lambda x, n: numod.zeros(n, 2), "range": lambda x, n: [x * k for k in range(n)], "sum": lambda x, n: x.sum(n - 2), "pad": lambda x, n: F.pad(x, (n, 0)),
+    "between": lambda x, n: x[n - 1 : n + 1], "fill": lambda x, n: x.masked_fill(x > 1, n), "both": lambda x, n: x * n if n - 1 < n <= 2.0 else x, "repeat": lambda x, n: x.repeat(n),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_value_that_is_a_size_is_one_of_the_call(name: str) -> None:
+    function = lambda x, n: SIZES[name](x, n.item())  # noqa: E731
+    compiled, x = compile(function, fullgraph=False), numod.arange(4.0, requires_grad=True)
+    with pytest.warns(UserWarning, match=r"item\(\) at test_later.py:\d+ reads") as told:
+        for _ in range(3):
+            found, expected = compiled(x, numod.tensor(2)), function(x, numod.tensor(2))
+            assert equal(found, expected) and repr(found) == repr(expected)
+    assert len(told) == 1
 
 
 ARITHMETIC: dict[str, Callable] = {
