@@ -114,7 +114,7 @@ def _told(name: str, before: Any, now: Any) -> str:
 
 def stands_for_numbers(value: Any) -> bool:
     """Whether it is a number that is not known yet, or a tuple with one."""
-    return type(value) is Later or (type(value) is tuple and any(type(each) is Later for each in value))
+    return type(value) is Later or (type(value) is tuple and any(map(stands_for_numbers, value)))
 
 
 def can_be_kept(value: Any) -> bool:

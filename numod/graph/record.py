@@ -210,10 +210,9 @@ class _Witness:
 
     def _settle_numbers(self, without: frozenset, outputs: Any = None) -> None:
         """Put values in the stead of what the function has put for them at places in Python: a sum of losses, say."""
-        known = lambda each: replace(later.reading_of(each), lambda one: one, later.compute) if type(each) is later.Later else each  # noqa: E731
         for holder, name, value in guards.Look(self.function, [*self.roots, outputs], without).places if self.recorder.postponed else ():
             if guards.stands_for_numbers(value) and not isinstance(holder, (tuple, set, frozenset)):
-                kept.lay(holder, name, replace(value, known))
+                kept.lay(holder, name, _known(value))
 
     def _changed(self) -> str | None:
         self.after = guards.Look(self.function, self.roots, self.without)
@@ -264,6 +263,13 @@ def _noted(strict: bool) -> Iterator[list[str]]:
         if strict:
             raise
         found.append(str(error))
+
+
+def _known(value: Any) -> Any:
+    """A number that was not known, or a tuple with such, now that the function has ended."""
+    if type(value) is later.Later:
+        return replace(later.reading_of(value), lambda each: each, later.compute)
+    return tuple(map(_known, value)) if guards.stands_for_numbers(value) else value
 
 
 def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...], without: frozenset) -> dict[int, Storage] | None:

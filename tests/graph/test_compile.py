@@ -71,7 +71,7 @@ class Steered(nn.Module):
         return x * 2 if random.random() < 0.5 else x * 3
 
     def log(self, x: numod.Tensor, loss: numod.Tensor) -> object:
-        self.seen.append((self.calls, loss.item()))
+        self.seen.append((self.calls, (loss.item(), {"sum": x.sum().item()})))
         return x.sum()
 
     def hook(self, x: numod.Tensor, loss: numod.Tensor) -> object:
