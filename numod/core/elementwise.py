@@ -233,7 +233,7 @@ def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements agree."""
-    return input.shape == other.shape and bool(apply(r.all_, (input == other,), (every_dim(input.ndim), False, None)))
+    return input._layout.shape == other._layout.shape and bool(apply(r.all_, (input == other,), (every_dim(input.ndim), False, None)))
 
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:

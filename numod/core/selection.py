@@ -179,7 +179,8 @@ def _require_source(name: str, own: Layout, dim: int, index: Layout, source: Lay
         if name == "index_add_":
             shapes = f"Got self.shape = {list(own.shape)} source.shape = {list(source.shape)}"
             raise RuntimeError(f"source tensor shape must match self tensor shape, excluding the specified dimension. {shapes}")
-        raise IndexError(f"{name}(): expected source of shape {expected} for self {tuple(own.shape)} and {index.size} indices at dim {dim}, got {tuple(source.shape)}")
+        slices_differ = source.ndim == own.ndim and (*source.shape[:dim], index.size, *source.shape[dim + 1 :]) != expected
+        raise (RuntimeError if slices_differ else IndexError)(f"{name}(): expected source of shape {expected} for self {tuple(own.shape)} and {index.size} indices at dim {dim}, got {tuple(source.shape)}")
 
 
 def scatter_(self: Tensor, dim: int, index: Tensor, src: Tensor | float | None = None, *, value: float | None = None, reduce: str | None = None) -> Tensor:
