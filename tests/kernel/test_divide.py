@@ -49,6 +49,10 @@ def test_text_without_parallel_loops_only_takes_the_number_of_threads() -> None:
     assert divided("def kernel(x):\n    x[0] = 1\n") == "def kernel(x, threads):\n    x[0] = 1\n"
 
 
+def test_a_turn_may_stand_behind_the_colon() -> None:
+    assert divided("def kernel(x):\n    for i in parallel_range(x.size): x[i] = 1; x[i] += 2\n").count("\n        x[i] = 1; x[i] += 2\n") == 1
+
+
 def test_helpers_stay_in_front() -> None:
     text = divided("@device_function\ndef f(x):\n    return x\ndef kernel(x, n):\n    for i in parallel_range(n):\n        x[i] = f(i)\n")
     assert text.index("def f(") < text.index("def part_of_a_loop_0(first_turn, last_turn, x)") < text.index("def kernel(")
