@@ -200,10 +200,7 @@ def constant(op: object, inputs: tuple, shape: tuple, dtype: DType | None, devic
 
 
 def _dtype(dtype: DType | None) -> DType:
-    dtype = dtypes.given(dtype)
-    if dtype is not None and not isinstance(dtype, DType):
-        raise TypeError(f"dtype must be a numod dtype such as numod.float32, got {dtype!r}")
-    return dtype or dtypes.get_default_dtype()
+    return dtypes.get_default_dtype() if dtype is None else dtypes.given(dtype)
 
 
 @factory

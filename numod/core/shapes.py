@@ -202,10 +202,16 @@ def ravel(input: Tensor) -> Tensor:
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`length` elements of a dimension from `start` on."""
-    dim = normalize_dim(dim, input.ndim)
-    if input.ndim == 0:
+    return apply(v.slice_, (input,), _span(input._layout, dim, start, length))
+
+
+@resolved
+def _span(own: Layout, dim: int, start: int | Tensor, length: int) -> tuple[int, int, int, int]:
+    """(dimension, start, both counted from the front, length, step) of `narrow`."""
+    dim = normalize_dim(dim, own.ndim)
+    if own.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    size = input.shape[dim]
+    size = own.shape[dim]
     if isinstance(start, Tensor):
         if start.ndim or start.dtype is dtypes.bool_ or start.dtype.is_floating_point:
             raise RuntimeError("start must be an 0-dim integral Tensor.")
@@ -217,7 +223,7 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     start = start + size if start < 0 else start
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
-    return apply(v.slice_, (input,), (dim, start, length, 1))
+    return dim, start, length, 1
 
 
 def select(input: Tensor, dim: int, index: int) -> Tensor:
