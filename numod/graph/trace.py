@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -151,6 +152,7 @@ class Recorder:
         self.alive: list[Tensor] = []  # of each value. Ids must not be used again while recording
         self.others: list[object] = []  # aliases and storages, for the same reason
         self.made_here: set[int] = set()  # storages that the function made
+        self.elsewhere: WeakSet[Storage] = WeakSet()  # those that other threads made meanwhile
         self.indifferent: dict[int, Tensor] = {}  # leaves whose gradient is dropped before it is looked at
         self.found: dict[int, tuple[Tensor, Tensor | None]] = {}  # leaves with the gradients they had when they were first used
         self.patient, self.refused = False, ""  # whether what cannot be repeated is no error, but ends the recording; what that was, and where
@@ -178,6 +180,7 @@ class Recorder:
 
     def __call__(self, op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
         if get_ident() != self.thread:
+            self.elsewhere.update(each._storage for each in (() if in_place else outputs))
             return
         self._refuse_stale(inputs)
         if in_place:
@@ -340,6 +343,8 @@ class Recorder:
                 f"trace: a tensor's shape or memory was changed in place before {line()}, which a recorded program cannot repeat; "
                 "use the form that gives a new tensor"
             )
+        if each._storage in self.elsewhere:
+            self.give_up(f"trace: what another thread computed is used at {line()}, which a recorded program cannot repeat; compute it in this thread, or before the call")
         found = self._new(each)
         self.program.held[found] = each
         self.found[id(each)] = each, each._grad

@@ -6,6 +6,7 @@ import copy
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -31,6 +32,24 @@ def test_threads(linked: bool | None) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
     assert not wrong
+
+
+@pytest.mark.parametrize("work", [lambda x: x * 2, lambda x: numod.rand(3) + x])
+def test_what_a_function_has_another_thread_compute_is_not_frozen(work: Callable) -> None:
+    def function(x: numod.Tensor) -> numod.Tensor:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(work, x).result() + 1
+
+    with pytest.warns(UserWarning, match="runs eagerly from here: what another thread computed is used at test_run"):
+        compiled = numod.compile(function)
+        compiled(numod.ones(3))
+    for k in range(3):
+        numod.manual_seed(k)
+        expected = function(numod.full((3,), float(k)))
+        numod.manual_seed(k)
+        assert equal(compiled(numod.full((3,), float(k))), expected)
+    with pytest.raises(RuntimeError, match="what another thread computed"):
+        numod.compile(function, fullgraph=True)(numod.ones(3))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
