@@ -205,7 +205,8 @@ def test_integers(name, dtype):
         pytest.skip("NumPy has no sign bit of an unsigned integer; see test_signbit_of_unsigned")
     arrays = integers(name, dtype)
     result = rows[name](*map(numod.tensor, arrays), *REFERENCES[name].numbers)
-    wanted = {"bool": numod.bool, "float": numod.float32, "same": numod.dtypes.from_numpy(dtype)}[rows[name].result]
+    own = numod.dtypes.from_numpy(dtype)
+    wanted = {"bool": numod.bool, "float": numod.float32, "same": own, "number": own}[rows[name].result]
     assert result.dtype is wanted
     check(name, result, expected_of_integers(name, arrays), 4.0)
 
