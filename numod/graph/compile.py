@@ -45,11 +45,11 @@ def compile(
     A compiled Module is a Module with the same parameters, state_dict and type. `dynamic=True` compiles once for all sizes: another batch size is
     recorded, but compiles nothing, unless another algorithm suits it. False compiles each for itself; None begins so, and compiles for all
     sizes when a third one comes or a tensor is marked (`mark_dynamic`). From the third value of a float on (an argument, an attribute, a global), one program takes all its values, if the
-    function uses it in arithmetic alone. A function that Python steers by values of tensors (`if loss > 1`), or that does what else no program can
-    repeat, runs eagerly, with one warning that names the line; with `fullgraph=True` that is an error. After `recompile_limit` recordings (`numod._dynamo.config.recompile_limit`, 8) other calls
-    run eagerly. `name` is what warnings and reports call the function. `explain=True` prints what was recorded. `backend`, `mode` and `isolate_recompiles` are
+    function uses it in arithmetic alone. A function that Python steers by values of tensors (`if loss > 1`), or that does what else no program can repeat, runs eagerly, with one
+    warning that names the line; with `fullgraph=True` that is an error. After `recompile_limit` recordings (`numod._dynamo.config.recompile_limit`, 8) other calls run eagerly. `name` is what warnings and reports call the function. `explain=True` prints what was recorded. `backend`, `mode` and `isolate_recompiles` are
     taken for PyTorch's sake, as are those of its `options` that only tune: there is one whole graph or none, and each function counts for itself. Raises RuntimeError for an
-    unknown mode, option or name of a backend, and, at the call that records, for views whose copies are written to and numbers not known yet that are kept out of sight.
+    unknown mode, option or name of a backend, and, at the call that records, for the two things that can neither be recorded nor go on: a write to a view by a tensor without dimensions
+    (`x[i].add_(1)`), and an `item()` that is put into a set, a generator or the keys of a dictionary.
 
     `options={"freezing": True}` is for inference, as Inductor's option is: in calls that record no gradients (`no_grad`, `inference_mode`), whatever depends only on tensors that the
     function reaches by itself and does not write (parameters, buffers, in eval mode also running statistics) is computed once, weights packed as products read
