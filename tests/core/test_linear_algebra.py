@@ -183,6 +183,10 @@ def test_least_squares(a: np.ndarray) -> None:
     assert (rank.numpy() == np.linalg.matrix_rank(a)).all()
 
 
+def test_a_negative_tolerance_is_the_machine_precision() -> None:
+    assert linalg.lstsq(numod.ones(2, 2), numod.ones(2, 1), rcond=-1.0).rank == 1
+
+
 @pytest.mark.parametrize("a", [TALL, TALL.T, SQUARE])
 def test_gradients_of_least_squares(a: np.ndarray) -> None:
     inputs = given(a), given(RNG.standard_normal((*a.shape[:-1], 2)))
