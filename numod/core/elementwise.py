@@ -10,6 +10,7 @@ from ..dtypes import dtype as DType
 from ..errors import every_dim
 from ..formats import contiguous_format, memory_format as MemoryFormat, preserve_format
 from ..ops import complexes, reduction as r, table as t
+from ..ops.op import Op
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply, apply_into, state
 from .creation import zeros
@@ -186,7 +187,8 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
         raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
     inputs = op.complete(inputs)
     tensors = [each for each in inputs if isinstance(each, Tensor)]
-    if not tensors or (op.defaults and len({each.dtype for each in (*tensors, out)}) > 1):
+    turned = any(each.is_complex() for each in (*tensors, out)) and (op.result == "bool" or not isinstance(op.complex_form, Op))  # complex numbers become real ones
+    if not tensors or turned or (op.defaults and len({each.dtype for each in (*tensors, out)}) > 1):
         return write_result(op.name, op(*inputs), out)
     _fit(out, broadcast_shapes(op.name, [each.shape for each in tensors]))
     apply_into(op, inputs, (out,))

@@ -267,3 +267,10 @@ def test_fills_keep_infinities_and_take_complex_numbers_that_are_real():
     assert numod.zeros(2, dtype=numod.int64).masked_fill(mask, 2 + 0j).tolist() == [2, 0]
     with pytest.raises(RuntimeError, match="without overflow"):
         numod.zeros(2).fill_(2 + 1j)
+
+
+def test_real_results_of_complex_numbers_are_written_to_what_is_given() -> None:
+    x = numod.tensor([3 + 4j, 0])
+    assert numod.abs(x, out=numod.empty(0)).tolist() == [5, 0] and numod.angle(x, out=numod.empty(2))[1] == 0
+    assert numod.abs(x, out=numod.empty(2, dtype=numod.complex64)).tolist() == [5, 0]
+    assert numod.ne(x, 0, out=numod.empty(2)).tolist() == [1, 0]
