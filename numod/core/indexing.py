@@ -68,7 +68,7 @@ def setitem(self: Tensor, index: object, value: object) -> None:
         return
     view = _cut_out(self, index if index.__class__ is tuple else (index,))
     view, tensors = _basic(self, index) if view is None or view is self else (view, {})
-    if value.__class__ in (int, float):
+    if value.__class__ in (int, float, complex):
         if not tensors:
             view.fill_(value)
             return

@@ -128,6 +128,16 @@ def test_index_put_accumulates():
     assert x.tolist() == [[2.0, 2.0], [3.0, 5.0], [1.0, 1.0]]
 
 
+def test_complex_numbers_are_not_written_to_real_tensors():
+    x = numod.zeros(2)
+    for index in (numod.tensor([0]), 0, numod.tensor([True, False])):
+        with pytest.raises(RuntimeError, match="cannot be converted"):
+            x[index] = 1j
+    z = x.to(numod.complex64)
+    z[numod.tensor([0])], z[1] = 1j, 2j
+    assert z.tolist() == [1j, 2j]
+
+
 def test_writes_raise_the_version():
     x = numod.zeros(3)
     before = x._version
