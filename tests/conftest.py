@@ -5,7 +5,6 @@ Of every test the first and the last of its parameters run there, but for those 
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 from collections.abc import Iterator
@@ -28,7 +27,7 @@ MEMORY = "numpy|dlpack|shares_memory|nothing_changes|another_width|another_shape
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """The processes of `-n auto`: each takes a gigabyte or two for its compiled kernels, and several may compile the same one."""
-    return min(os.cpu_count() or 1, 8)
+    return min(numod.get_num_threads(), 8)
 
 
 def moves(item: pytest.Item) -> bool:
