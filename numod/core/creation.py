@@ -144,10 +144,14 @@ def _array(data: object) -> np.ndarray:
         if not others:
             raise ValueError("Overflow when unpacking long: an integer does not fit in 64 bits")
         raise RuntimeError(f"Could not infer dtype of {type(others[0]).__name__}; expected numbers, nested sequences of numbers, arrays or tensors")
-    if isinstance(data, (str, bytes)):
-        raise TypeError(f"new(): invalid data type '{type(data).__name__}'; expected numbers, nested sequences of numbers, arrays or tensors")
-    if array.dtype.kind in "SU" and not isinstance(data, np.ndarray):  # NumPy would read the numbers in them
-        raise ValueError("too many dimensions 'str': there is text in the data; expected numbers, nested sequences of numbers, arrays or tensors")
+    if array.dtype.kind in "SU" and not isinstance(data, np.ndarray):  # NumPy would read the numbers in it
+        expected = "there is text in the data; expected numbers, nested sequences of numbers, arrays or tensors"
+        kind, first = "bytes" if array.dtype.kind == "S" else "str", data
+        while isinstance(first, (list, tuple)):
+            first = first[0]
+        if first is not data and isinstance(first, (str, bytes)):
+            raise ValueError(f"too many dimensions '{kind}': {expected}")
+        raise TypeError(f"new(): invalid data type '{kind}': {expected}")
     return array
 
 

@@ -62,7 +62,7 @@ def test_truncation_towards_zero():
 
 
 @pytest.mark.parametrize("data, exception, message", [
-    ([[1, 2], [3]], ValueError, "expected sequence"), ("text", TypeError, "invalid data type 'str'"), ([1, "a"], ValueError, "too many dimensions 'str'"),
+    ([[1, 2], [3]], ValueError, "expected sequence"), ("text", TypeError, "invalid data type 'str'"), ([1, "a"], TypeError, "invalid data type 'str'"), (["a"], ValueError, "too many dimensions 'str'"),
     (None, RuntimeError, "NoneType"), ([1, None], RuntimeError, "NoneType"), ([2**70], (RuntimeError, ValueError), "(?i)overflow"),
     (object(), RuntimeError, "object"), (np.array(["a"]), TypeError, "numpy"),
     (np.zeros(2, np.clongdouble), TypeError, "longdouble|complex256"), ({}, RuntimeError, "dict"),
