@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-
 from ..core import apply as waist
 from ..core import changes
 from ..core.random import Draw
@@ -18,12 +17,13 @@ from ..device import Storage
 from ..device.storage import address
 from .freeze import Frozen
 from .guards import Picture, conditions
+from .kinds import SIMPLE, is_plain
 from .later import Reading, function_of
 from .lower import Buffer, Call, Integer, Number, Span, Test
-from .reach import SIMPLE, Guard, Settings, is_plain
-from .structure import fields_of, is_data, parts, remade
+from .reach import Guard, Settings
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
+from .structure import fields_of, is_data, parts, remade
 from .trace import Value
 
 

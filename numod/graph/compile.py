@@ -19,6 +19,7 @@ from . import config, guards
 from . import state as kept
 from .gradients import SAME_MEMORY
 from .key import describe, difference, family
+from .kinds import is_module
 from .lines import CannotRepeat, subject
 from .record import Version, record
 from .run import Executable
@@ -40,22 +41,26 @@ def compile(
     model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable | None = None, mode: str | None = None,
     options: dict | None = None, name: str | None = None, disable: bool = False, recompile_limit: int | None = None, isolate_recompiles: bool = False, explain: bool = False,
 ) -> Any:
-    """Compile `model` (a function or a Module) to native code; also a decorator.
+    """Compile `model` (a function or a Module) to native code; also a decorator. A compiled Module is a Module with the same parameters, state_dict and type.
 
-    A compiled Module is a Module with the same parameters, state_dict and type. `dynamic=True` compiles once for all sizes: another batch size is
-    recorded, but compiles nothing, unless another algorithm suits it. False compiles each for itself; None begins so, and compiles for all
-    sizes when a third one comes or a tensor is marked (`mark_dynamic`). From the third value of a float on (an argument, an attribute, a global), one program takes all its values, if the
-    function uses it in arithmetic alone. A function that Python steers by values of tensors (`if loss > 1`), or that does what else no program can repeat, runs eagerly, with one
-    warning that names the line; with `fullgraph=True` that is an error. After `recompile_limit` recordings (`numod._dynamo.config.recompile_limit`, 8) other calls run eagerly. `name` is what warnings and reports call the function. `explain=True` prints what was recorded. `backend`, `mode` and `isolate_recompiles` are
-    taken for PyTorch's sake, as are those of its `options` that only tune: there is one whole graph or none, and each function counts for itself. Raises RuntimeError for an
-    unknown mode, option or name of a backend, and, at the call that records, for the two things that can neither be recorded nor go on: a write to a view by a tensor without dimensions
-    (`x[i].add_(1)`), and an `item()` that is put into a set, a generator or the keys of a dictionary.
+    The first call runs eagerly and is recorded; later ones run the program. A function that Python steers by values of tensors (`if loss > 1`), or that
+    does something else no program can repeat, runs eagerly, with one warning that names the line; `fullgraph=True` makes that an error. From the third
+    value of a float on (an argument, an attribute, a global) one program takes all its values, if the function uses it in arithmetic alone.
 
-    `options={"freezing": True}` is for inference, as Inductor's option is: in calls that record no gradients (`no_grad`, `inference_mode`), whatever depends only on tensors that the
-    function reaches by itself and does not write (parameters, buffers, in eval mode also running statistics) is computed once, weights packed as products read
-    them included, at the price of memory for them. It is computed again by the call after an optimizer's step, `load_state_dict`, or any other write by
-    numod; what is written past it, by another process or through a NumPy array that shares a weight's memory, goes unseen. Calls that record gradients freeze nothing.
-    `options={"linked": True}` or False forces one native function, or kernels in turn.
+    - `dynamic`: True compiles once for all sizes: another batch size is recorded, but compiles nothing, unless another algorithm suits it. False compiles
+      for each size. None begins so, and compiles for all sizes when a third one comes or a tensor is marked (`mark_dynamic`).
+    - `recompile_limit`: after so many recordings other calls run eagerly; by default `numod._dynamo.config.recompile_limit`, 8.
+    - `name`: what warnings and reports call the function. `explain=True` prints what was recorded. `disable=True` returns `model` as it is.
+    - `options={"freezing": True}`: for inference, as Inductor's option. In calls that record no gradients (`no_grad`, `inference_mode`), whatever depends only
+      on tensors that the function reaches by itself and does not write (parameters, buffers, in eval mode also running statistics) is computed once, and
+      weights are packed as products read them, at the price of memory for both. It is computed anew by the call after an optimizer's step,
+      `load_state_dict` or any other write by numod; a write past it, by another process or through a NumPy array on a weight's memory, goes unseen.
+    - `options={"linked": True}`, or False: one native function, or kernels in turn, whatever the size of the program.
+    - `backend`, `mode`, `isolate_recompiles` and Inductor's options that only tune are taken for PyTorch's sake and change nothing: there is one backend,
+      one whole graph or none, and each function counts its recordings for itself.
+
+    Raises RuntimeError for an unknown mode, option or name of a backend. Two things can neither be recorded nor go on, and raise it at the call that
+    records: a write to a view by a tensor without dimensions (`x[i].add_(1)`), and an `item()` put into a set, a generator or the keys of a dictionary.
     """
     _check_options(mode, options)
     if isinstance(backend, str) and backend not in BACKENDS:
@@ -67,7 +72,7 @@ def compile(
     if disable:
         return model
     settings = dynamic, explain, options, name, recompile_limit, fullgraph
-    return _compiled_module(model, settings) if hasattr(model, "_modules") else Compiled(model, *settings)
+    return _compiled_module(model, settings) if is_module(model) else Compiled(model, *settings)
 
 
 def _check_options(mode: str | None, options: dict | None) -> None:

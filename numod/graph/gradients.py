@@ -7,7 +7,8 @@ from collections.abc import Callable
 from ..core.tensor import Tensor
 from . import lines
 from .guards import Entry, Place
-from .reach import Guard, mentions
+from .names import mentions
+from .reach import Guard
 from .trace import Recorder
 
 SAME_MEMORY = "the memory of the gradient"  # prefix of guards that depend on gradients

@@ -18,12 +18,13 @@ from ..core import changes
 from ..core.random import Generator
 from ..core.tensor import Tensor
 from ..kernel import tensor_cores
+from .kinds import PACKAGE, SIMPLE, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, size, step_hooks, worded
 from .later import Later
-from .reach import SIMPLE, Guard, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, names_of, size, step_hooks, worded
+from .names import names_of
+from .reach import Guard
 
 dtypes.on_default_change.append(changes.note)
 _DEPTH = 6  # of plain objects and containers
-_PACKAGE = __name__.partition(".")[0]
 Entry = tuple[str, str, Any]
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 Place = tuple[Any, Any]  # what holds something, and where in it: an attribute's name ("data" and "grad" of a tensor), a key, a name of a closure or of a module
@@ -184,7 +185,7 @@ class Look:
             yield name, "is", value  # its steps run in Python
             yield from self._look(f"{name}.optimizer", value.optimizer, depth)
         elif isinstance(value, (types.FunctionType, types.MethodType)):
-            if not (getattr(value, "__module__", None) or "").startswith(_PACKAGE):
+            if not (getattr(value, "__module__", None) or "").startswith(PACKAGE):
                 yield from self._names(f"{name}: ", value, depth - 1)
         elif isinstance(value, partial):
             yield from self._names(f"{name}: ", value, depth - 1)

@@ -8,7 +8,7 @@ from ..core.apply import state
 from ..core.tensor import Tensor
 from ..device import Layout
 from . import structure
-from .reach import SIMPLE
+from .kinds import SIMPLE
 
 
 def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:

@@ -8,36 +8,29 @@ value of an iterator, is refused.
 from __future__ import annotations
 
 import array
-import dis
 import functools
 import inspect
 import os
 import random
-import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from .. import dtypes
 from ..core import changes
 from ..core.tensor import Tensor
-from ..device import Size
-from ..device.device import Device
+from .kinds import LIBRARIES, PACKAGE, SIMPLE, fields, is_compiled, is_module, is_optimizer, is_schedule, of_library, package_of, parameters_of, size, step_hooks, worded
 from .lines import CannotRepeat
+from .names import global_names, names_of, strings_in, written
 
-SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, dtypes.dtype, Device, Size, slice, type(Ellipsis))
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
 _SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of their own
-_PACKAGE = __name__.partition(".")[0]
 _METHODS = (types.FunctionType, staticmethod, classmethod, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)  # each use binds anew
-_LIBRARIES = {*sys.stdlib_module_names, _PACKAGE, "numpy", "numba", "builtins"}
 
 
 @dataclass(eq=False)
@@ -130,7 +123,7 @@ class _Walk:
         if isinstance(value, types.ModuleType):
             self.namespace(name, value)
         elif isinstance(value, (types.FunctionType, types.MethodType)):
-            if not _ours(value):
+            if not of_library(value):
                 self.function(value, f"{name}: ")
         elif is_compiled(value):
             self.function(value.function, f"{name}: ")
@@ -169,7 +162,7 @@ class _Walk:
             raise _another(module.__name__)
         if module is os and self.mentioned & {"environ", "getenv"}:
             self.visit("os.environ", os.environ)
-        if root not in _LIBRARIES:
+        if root not in LIBRARIES:
             self.attributes(name, module, module)
 
     def hooks(self, name: str, tensor: Tensor) -> None:
@@ -193,9 +186,8 @@ class _Walk:
 
     def thing(self, name: str, value: Any) -> None:
         """The parts of a module that do not note changes, or the attributes of a plain object."""
-        fields = getattr(value, "__dict__", {})
         if is_module(value):
-            for key, each in list(fields.items()):
+            for key, each in list(value.__dict__.items()):
                 if key in _REGISTRIES:
                     for inner, part in list(each.items()):
                         self.visit(f"{name}.{inner}", part)
@@ -204,7 +196,7 @@ class _Walk:
                         self.visit(f"{name}.{key}", hook)
                 elif "_hooks" not in key and key != _NOTED:
                     self.visit(f"{name}.{key}", each)
-        elif _root(type(value)) == _PACKAGE:
+        elif package_of(type(value)) == PACKAGE:
             self.library(name, value)
         self.attributes(name, value, type(value))
 
@@ -224,7 +216,7 @@ class _Walk:
 
     def attributes(self, name: str, value: Any, kind: type | types.ModuleType) -> None:
         """Attributes that the code mentions: values are guarded, the code of methods is looked into."""
-        if _ours(kind):
+        if of_library(kind):
             return
         known: set[str] = set()
         while found := [each for each in (self.mentioned | {"forward", "__call__"}) - known if not each.startswith("__") or each == "__call__"]:
@@ -258,7 +250,7 @@ class _Walk:
 
     def defined(self, name: str, kind: type | types.ModuleType, key: str) -> None:
         """A guard that a class or module of the user's still has the function of this name."""
-        holder = kind if isinstance(kind, types.ModuleType) else next(each for each in kind.__mro__ if key in vars(each) and not _ours(each))
+        holder = kind if isinstance(kind, types.ModuleType) else next(each for each in kind.__mro__ if key in vars(each) and not of_library(each))
         if (id(holder), key) not in self.seen:
             self.seen.add((id(holder), key))
             self.guards.append(Guard(f"{name}.{key}", f"{{0}}.__dict__[{key!r}] is {{1}}", (holder, vars(holder)[key])))
@@ -313,162 +305,11 @@ def _found(kind: type | types.ModuleType, key: str) -> Any:
     """A class's attribute as it stands there, or a module's name."""
     if isinstance(kind, types.ModuleType):
         return vars(kind).get(key)
-    return next((vars(each)[key] for each in kind.__mro__ if key in vars(each) and not _ours(each)), None)
-
-
-def _root(thing: Any) -> str:
-    """The package that a thing is from."""
-    return (getattr(thing, "__module__", None) or getattr(thing, "__name__", "")).partition(".")[0]
-
-
-def _ours(thing: Any) -> bool:
-    """Whether it is part of a library whose code holds no state that a function could see change."""
-    return _root(thing) in _LIBRARIES
+    return next((vars(each)[key] for each in kind.__mro__ if key in vars(each) and not of_library(each)), None)
 
 
 def _fixed(name: str, value: Any) -> bool:
     """Whether it is a library's module, or a function or class of a library under its own name, which nobody puts another in the place of."""
     if isinstance(value, types.ModuleType):
-        return value.__name__.partition(".")[0] in _LIBRARIES - set(_UNTRACKED) - {"numpy", "os"}
-    return isinstance(value, (types.BuiltinFunctionType, type, types.FunctionType)) and _ours(value) and value.__name__ == name
-
-
-def written(function: Callable) -> Callable:
-    """The function or method that a callable object runs; a partial, and what is not written in Python, is itself."""
-    if hasattr(function, "__code__") or hasattr(function, "__func__") or isinstance(function, functools.partial):
-        return function
-    method = inspect.getattr_static(type(function), "__call__", None)
-    return types.MethodType(method, function) if isinstance(method, types.FunctionType) else function
-
-
-def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
-    """(expression, its object {0}, name, value) of everything a function's code can reach by name: its object, closure, globals, defaults."""
-    function = written(function)
-    if isinstance(function, functools.partial):
-        yield from ((f"{{0}}.{name}", function, name, getattr(function, name)) for name in ("func", "args", "keywords"))
-    owner = getattr(function, "__self__", None)
-    if owner is not None and not isinstance(owner, types.ModuleType):
-        yield "", None, "self", owner
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return
-    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
-        try:
-            yield "{0}.cell_contents", cell, name, cell.cell_contents
-        except ValueError:
-            pass  # not yet assigned
-    space = function.__globals__
-    for name, stored in global_uses(code).items():
-        if name in space:
-            yield f"{{0}}[{name!r}]", space, name, space[name]
-        elif stored:
-            yield f"{{0}}.get({name!r})", space, name, None
-    for k, value in enumerate(function.__defaults__ or ()):
-        yield f"{{0}}.__defaults__[{k}]", function, f"default {k}", value
-    for name, value in (function.__kwdefaults__ or {}).items():
-        yield f"{{0}}[{name!r}]", function.__kwdefaults__, name, value
-
-
-@cache
-def global_uses(code: types.CodeType) -> dict[str, bool]:
-    """Names that a code, and those it defines, use as globals (not as attributes), and whether they assign them."""
-    found: dict[str, bool] = {}
-    for each in dis.get_instructions(code):
-        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
-            found[each.argval] = found.get(each.argval, False) or not each.opname.startswith("LOAD")
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found.update((name, stored or found.get(name, False)) for name, stored in global_uses(constant).items())
-    return found
-
-
-def global_names(code: types.CodeType) -> list[str]:
-    """Names, of globals and attributes, in a code and in those it defines."""
-    found = dict.fromkeys(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found.update(dict.fromkeys(global_names(constant)))
-    return list(found)
-
-
-def strings_in(code: types.CodeType) -> Iterator[str]:
-    """The strings in a code and in those it defines."""
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from strings_in(constant)
-        else:
-            yield from (each for each in (constant if isinstance(constant, tuple) else (constant,)) if isinstance(each, str))
-
-
-def step_hooks(optimizer: Any) -> dict[tuple[str, int], Callable]:
-    """The hooks around an optimizer's steps."""
-    return {(when, number): hook for when in ("pre", "post") for number, hook in getattr(optimizer, f"_optimizer_step_{when}_hooks", {}).items()}
-
-
-def parameters_of(optimizer: Any) -> list[Tensor]:
-    """The parameters of all groups."""
-    return [each for group in optimizer.param_groups for each in group["params"]]
-
-
-def mentions(function: Callable, part: str) -> bool:
-    """Whether a name in the function's own code has `part` in it."""
-    if isinstance(function, functools.partial):
-        return mentions(function.func, part)
-    function = written(function)
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code is not None and any(part in name for name in global_names(code))
-
-
-def is_module(value: Any) -> bool:
-    """Whether it is a module of layers."""
-    return hasattr(value, "_modules") and hasattr(value, "_parameters")
-
-
-def is_compiled(value: Any) -> bool:
-    """Whether it is a compiled function."""
-    return hasattr(value, "versions") and hasattr(value, "function")
-
-
-def size(value: Any, without: frozenset) -> int:
-    """How many things lie in a container; in a dictionary, but for places `without`."""
-    return len(value) - sum((id(value), key) in without for key in value) if isinstance(value, dict) else len(value)
-
-
-def worded(key: Any) -> str:
-    """A key of a dictionary, as it is told. Tensors can be keys, whose values nobody shall read."""
-    return repr(key) if isinstance(key, SIMPLE) else f"a {type(key).__name__}"
-
-
-def fields(value: Any) -> list[tuple[str, Any]]:
-    """The attributes of a plain object, in its dictionary and in its slots."""
-    slots = [each for kind in type(value).__mro__ for each in (vars(kind).get("__slots__", ()) if not _ours(kind) else ())]
-    return [*getattr(value, "__dict__", {}).items(), *((each, getattr(value, each)) for each in slots if each[:2] != "__" and hasattr(value, each))]
-
-
-def hooks_on(tensor: Tensor) -> list[tuple[int, Callable]]:
-    """The hooks of a leaf, with their keys."""
-    return [pair for table in (tensor._hooks, tensor._after_hooks) for pair in (table or {}).items()]
-
-
-def is_plain(tensor: Tensor, leaf: bool) -> bool:
-    """Whether a backward pass that reaches the tensor calls no hooks of it, and, if it is to be a `leaf`, ends there."""
-    node = tensor.grad_fn
-    hooks = (tensor._hooks, tensor._after_hooks) if node is None else () if node.hooks is None else (*node.hooks.tensor.values(), node.hooks.retain, node.hooks.before, node.hooks.after)
-    return (node is None or not leaf) and not any(hooks)
-
-
-def is_schedule(value: Any) -> bool:
-    """Whether it is a schedule of an optimizer's rates."""
-    return hasattr(value, "_last_lr") and hasattr(value, "optimizer")
-
-
-def counts_of(schedules: Sequence) -> list[dict]:
-    """The dictionaries with the numbers that steps of schedules change: their attributes, those of schedules in them, and optimizers' groups."""
-    inner = [part for each in schedules for part in getattr(each, "_schedulers", ())]
-    return [*map(vars, schedules), *(group for each in schedules for group in each.optimizer.param_groups), *(counts_of(inner) if inner else ())]
-
-
-def is_optimizer(value: Any) -> bool:
-    """Whether it is an optimizer."""
-    return hasattr(value, "param_groups") and hasattr(value, "state")
+        return value.__name__.partition(".")[0] in LIBRARIES - set(_UNTRACKED) - {"numpy", "os"}
+    return isinstance(value, (types.BuiltinFunctionType, type, types.FunctionType)) and of_library(value) and value.__name__ == name

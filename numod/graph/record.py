@@ -21,6 +21,7 @@ from . import state as kept
 from .caller import caller
 from .differentiable import Differentiable
 from .gradients import Gradients
+from .kinds import counts_of, is_plain
 from .run import Executable
 from .section import Form
 from .structure import replace
@@ -60,7 +61,7 @@ class Version:
         for number in self.without:
             if tensors[number]._grad is not None:
                 return "an argument that has a gradient already"
-        if not all(reach.is_plain(tensors[number], leaf) for number, leaf in self.reached.items()):
+        if not all(is_plain(tensors[number], leaf) for number, leaf in self.reached.items()):
             return "an argument with hooks or a history, which a backward pass inside reaches"
         return self.picture.difference()
 
@@ -118,7 +119,7 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
         boundary, differentiated, wanted, gradients = witness.joint
         executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
     picture = guards.Picture(function, witness.roots, [*witness.guards, *owned.guards], without)
-    executable.counting = [*picture.counting, *reach.counts_of(recorder.actors)]
+    executable.counting = [*picture.counting, *counts_of(recorder.actors)]
     return Recording(told, Version(executable, picture, owned, shared, witness.reached))
 
 
@@ -172,7 +173,7 @@ class _Witness:
         handles, beyond, hooked = [], set(), set()
         own = [(number, each) for number, each in enumerate(self.tensors) if each.requires_grad and id(each) not in self.recorder.outside and (id(each), "data") not in self.without]
         for number, each in own:
-            if not reach.is_plain(each, False):
+            if not is_plain(each, False):
                 hooked.add(number)
             handles.append(each.register_hook(lambda _, number=number, leaf=each.grad_fn is None: self.reached.update({number: leaf})))
             if each.grad_fn is not None:

@@ -19,7 +19,7 @@ from ..core.tensor import Tensor
 from ..dtypes import float64, int64
 from .guards import Look, Place
 from .later import Later, guarded
-from .reach import is_module
+from .kinds import is_module
 from .structure import replace
 from .trace import Recorder, line, recording
 

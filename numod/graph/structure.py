@@ -8,15 +8,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from .kinds import PACKAGE, SIMPLE
 from .later import Later, Reading
-from .reach import SIMPLE
-
-_PACKAGE = __name__.partition(".")[0] + "."
 
 
 def is_data(each: Any) -> bool:
     """Whether it is an instance of a user's dataclass."""
-    return dataclasses.is_dataclass(each) and not isinstance(each, (type, *SIMPLE)) and not callable(each) and not type(each).__module__.startswith(_PACKAGE)
+    return dataclasses.is_dataclass(each) and not isinstance(each, (type, *SIMPLE)) and not callable(each) and not type(each).__module__.startswith(PACKAGE + ".")
 
 
 def fields_of(each: Any) -> list[str]:

@@ -23,19 +23,16 @@ from ..core.creation import empty
 from ..core.random import Draw
 from ..core.tensor import Tensor
 from ..core.transfer import Move
-from ..device import Layout, Size, Storage
-from ..device.device import Device
+from ..device import Layout, Storage
 from ..device.layout import same
-from ..dtypes import dtype
 from ..ops import table, view
 from ..ops.op import Op
 from ..ops.update import Update
+from .kinds import SIMPLE
 from .later import METHODS, Later, Reading, compute
 from .lines import CannotRepeat
 from .structure import replace
 
-
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), np.generic, dtype, Device, Size, slice)  # results that hold no tensor
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep, "<frozen "
 
@@ -375,7 +372,7 @@ class Recorder:
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
-        if not isinstance(each, (Tensor, *_PLAIN)) and not callable(each):
+        if not isinstance(each, (Tensor, *SIMPLE)) and not callable(each):
             kind = type(each).__name__
             raise CannotRepeat(f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes")
         if not isinstance(each, Tensor) or id(each) in self.outside:

@@ -1,0 +1,95 @@
+"""What guards need to know of an object: whether it is a module, an optimizer, a schedule or a library's, and what lies in it.
+
+Modules and optimizers are known by their attributes, since this folder cannot import their classes, which are above it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..core.tensor import Tensor
+from ..device import Size
+from ..device.device import Device
+
+SIMPLE = (bool, int, float, complex, str, bytes, type(None), np.generic, dtypes.dtype, Device, Size, slice, type(Ellipsis))  # immutable, and compared by value
+PACKAGE = __name__.partition(".")[0]
+LIBRARIES = {*sys.stdlib_module_names, PACKAGE, "numpy", "numba", "builtins"}
+
+
+def is_module(value: Any) -> bool:
+    """Whether it is a module of layers."""
+    return hasattr(value, "_modules") and hasattr(value, "_parameters")
+
+
+def is_compiled(value: Any) -> bool:
+    """Whether it is a compiled function."""
+    return hasattr(value, "versions") and hasattr(value, "function")
+
+
+def is_optimizer(value: Any) -> bool:
+    """Whether it is an optimizer."""
+    return hasattr(value, "param_groups") and hasattr(value, "state")
+
+
+def parameters_of(optimizer: Any) -> list[Tensor]:
+    """The parameters of all groups."""
+    return [each for group in optimizer.param_groups for each in group["params"]]
+
+
+def step_hooks(optimizer: Any) -> dict[tuple[str, int], Callable]:
+    """The hooks around an optimizer's steps."""
+    return {(when, number): hook for when in ("pre", "post") for number, hook in getattr(optimizer, f"_optimizer_step_{when}_hooks", {}).items()}
+
+
+def is_schedule(value: Any) -> bool:
+    """Whether it is a schedule of an optimizer's rates."""
+    return hasattr(value, "_last_lr") and hasattr(value, "optimizer")
+
+
+def counts_of(schedules: Sequence) -> list[dict]:
+    """The dictionaries with the numbers that steps of schedules change: their attributes, those of schedules in them, and optimizers' groups."""
+    inner = [part for each in schedules for part in getattr(each, "_schedulers", ())]
+    return [*map(vars, schedules), *(group for each in schedules for group in each.optimizer.param_groups), *(counts_of(inner) if inner else ())]
+
+
+def hooks_on(tensor: Tensor) -> list[tuple[int, Callable]]:
+    """The hooks of a leaf, with their keys."""
+    return [pair for table in (tensor._hooks, tensor._after_hooks) for pair in (table or {}).items()]
+
+
+def is_plain(tensor: Tensor, leaf: bool) -> bool:
+    """Whether a backward pass that reaches the tensor calls no hooks of it, and, if it is to be a `leaf`, ends there."""
+    node = tensor.grad_fn
+    hooks = (tensor._hooks, tensor._after_hooks) if node is None else () if node.hooks is None else (*node.hooks.tensor.values(), node.hooks.retain, node.hooks.before, node.hooks.after)
+    return (node is None or not leaf) and not any(hooks)
+
+
+def package_of(thing: Any) -> str:
+    """The package that a thing is from."""
+    return (getattr(thing, "__module__", None) or getattr(thing, "__name__", "")).partition(".")[0]
+
+
+def of_library(thing: Any) -> bool:
+    """Whether it is part of a library whose code holds no state that a function could see change."""
+    return package_of(thing) in LIBRARIES
+
+
+def fields(value: Any) -> list[tuple[str, Any]]:
+    """The attributes of a plain object, in its dictionary and in its slots."""
+    slots = [each for kind in type(value).__mro__ for each in (vars(kind).get("__slots__", ()) if not of_library(kind) else ())]
+    return [*getattr(value, "__dict__", {}).items(), *((each, getattr(value, each)) for each in slots if each[:2] != "__" and hasattr(value, each))]
+
+
+def size(value: Any, without: frozenset) -> int:
+    """How many things lie in a container; in a dictionary, but for places `without`."""
+    return len(value) - sum((id(value), key) in without for key in value) if isinstance(value, dict) else len(value)
+
+
+def worded(key: Any) -> str:
+    """A key of a dictionary, as it is told. Tensors can be keys, whose values nobody shall read."""
+    return repr(key) if isinstance(key, SIMPLE) else f"a {type(key).__name__}"

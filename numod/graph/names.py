@@ -1,0 +1,88 @@
+"""What a function can reach by name, and what its code mentions: read off its closure, globals, defaults and bytecode."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+
+def written(function: Callable) -> Callable:
+    """The function or method that a callable object runs; a partial, and what is not written in Python, is itself."""
+    if hasattr(function, "__code__") or hasattr(function, "__func__") or isinstance(function, functools.partial):
+        return function
+    method = inspect.getattr_static(type(function), "__call__", None)
+    return types.MethodType(method, function) if isinstance(method, types.FunctionType) else function
+
+
+def names_of(function: Callable) -> Iterator[tuple[str, Any, str, Any]]:
+    """(expression, its object {0}, name, value) of everything a function's code can reach by name: its object, closure, globals, defaults."""
+    function = written(function)
+    if isinstance(function, functools.partial):
+        yield from ((f"{{0}}.{name}", function, name, getattr(function, name)) for name in ("func", "args", "keywords"))
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        yield "", None, "self", owner
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+        try:
+            yield "{0}.cell_contents", cell, name, cell.cell_contents
+        except ValueError:
+            pass  # not yet assigned
+    space = function.__globals__
+    for name, stored in global_uses(code).items():
+        if name in space:
+            yield f"{{0}}[{name!r}]", space, name, space[name]
+        elif stored:
+            yield f"{{0}}.get({name!r})", space, name, None
+    for k, value in enumerate(function.__defaults__ or ()):
+        yield f"{{0}}.__defaults__[{k}]", function, f"default {k}", value
+    for name, value in (function.__kwdefaults__ or {}).items():
+        yield f"{{0}}[{name!r}]", function.__kwdefaults__, name, value
+
+
+@cache
+def global_uses(code: types.CodeType) -> dict[str, bool]:
+    """Names that a code, and those it defines, use as globals (not as attributes), and whether they assign them."""
+    found: dict[str, bool] = {}
+    for each in dis.get_instructions(code):
+        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
+            found[each.argval] = found.get(each.argval, False) or not each.opname.startswith("LOAD")
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.update((name, stored or found.get(name, False)) for name, stored in global_uses(constant).items())
+    return found
+
+
+def global_names(code: types.CodeType) -> list[str]:
+    """Names, of globals and attributes, in a code and in those it defines."""
+    found = dict.fromkeys(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.update(dict.fromkeys(global_names(constant)))
+    return list(found)
+
+
+def strings_in(code: types.CodeType) -> Iterator[str]:
+    """The strings in a code and in those it defines."""
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from strings_in(constant)
+        else:
+            yield from (each for each in (constant if isinstance(constant, tuple) else (constant,)) if isinstance(each, str))
+
+
+def mentions(function: Callable, part: str) -> bool:
+    """Whether a name in the function's own code has `part` in it."""
+    if isinstance(function, functools.partial):
+        return mentions(function.func, part)
+    function = written(function)
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return code is not None and any(part in name for name in global_names(code))
