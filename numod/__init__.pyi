@@ -383,7 +383,7 @@ def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]:
 def clamp(input: Tensor, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
 def clamp_(self: Tensor, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
-    """In-place clamp."""
+    """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
 def clamp_max(input: Tensor, max: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """clamp_max(x, max), element by element, with broadcasting and type promotion."""
 def clamp_max_(input: Tensor, max: Tensor | _float) -> Tensor:
@@ -395,7 +395,7 @@ def clamp_min_(input: Tensor, min: Tensor | _float) -> Tensor:
 def clip(input: Tensor, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
     """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
 def clip_(self: Tensor, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
-    """In-place clamp."""
+    """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
 def clone(input: Tensor, *, memory_format: _memory_format = ...) -> Tensor:
     """A copy with memory of its own."""
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -938,7 +938,7 @@ def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = ...) -> Tensor:
 def round(input: Tensor, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
     """Nearest integer (or multiple of 10^-decimals), halves to even."""
 def round_(self: Tensor, *, decimals: _int = 0) -> Tensor:
-    """In-place round."""
+    """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along dimension 0, vectors as rows."""
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -17,6 +17,7 @@ METHODS = """
 
 
 def _scaled(row: object, sign: int) -> Callable:
+    """`add_` or `sub_`: without alpha the row itself, else the sum with `sign * alpha * other`."""
     def method(self: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
         if alpha == 1:
             apply_into(row, (self, other), (self,))
@@ -28,25 +29,30 @@ def _scaled(row: object, sign: int) -> Callable:
 
 
 def div_(self: Tensor, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
+    """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
     apply_into(quotient(rounding_mode), (self, other if rounding_mode is None else divisor(self, other)), (self,))
     return self
 
 
 def floor_divide_(self: Tensor, other: Tensor | float) -> Tensor:
+    """Divide by `other`, rounded towards minus infinity. Raises RuntimeError for an integer division by zero."""
     return div_(self, other, rounding_mode="floor")
 
 
 def remainder_(self: Tensor, other: Tensor | float) -> Tensor:
+    """Replace by the remainder of a division by `other`, with the sign of `other`. Raises RuntimeError for an integer division by zero."""
     apply_into(t.remainder, (self, divisor(self, other)), (self,))
     return self
 
 
 def fmod_(self: Tensor, other: Tensor | float) -> Tensor:
+    """The same with the sign of `self`."""
     apply_into(t.fmod, (self, divisor(self, other)), (self,))
     return self
 
 
 def clamp_(self: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
+    """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
     if min is None and max is None:
         raise RuntimeError("numod.clamp: At least one of 'min' or 'max' must not be None")
     if min is not None:
@@ -57,6 +63,7 @@ def clamp_(self: Tensor, min: Tensor | float | None = None, max: Tensor | float 
 
 
 def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
+    """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
     if decimals:
         return elementwise.copy_(self, elementwise.round(self, decimals=decimals))
     apply_into(t.round, (self,), (self,))
@@ -84,6 +91,7 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
 
 
 def _addcmul(row: object) -> Callable:
+    """`addcmul_` or `addcdiv_`."""
     def method(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
         apply_into(row, (self, tensor1, tensor2, value), (self,))
         return self

@@ -219,7 +219,7 @@ class Tensor:
     def clamp(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
         """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
     def clamp_(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
-        """In-place clamp."""
+        """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
     def clamp_max(self, max: Tensor | _float) -> Tensor:
         """clamp_max(x, max), element by element, with broadcasting and type promotion."""
     def clamp_max_(self, max: Tensor | _float) -> Tensor:
@@ -231,7 +231,7 @@ class Tensor:
     def clip(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None, *, out: Tensor | None = None) -> Tensor:
         """Elements limited to [min, max]; either bound may be None, a number or a tensor."""
     def clip_(self, min: Tensor | _float | None = None, max: Tensor | _float | None = None) -> Tensor:
-        """In-place clamp."""
+        """Limit to [min, max]; either bound may be None, a number or a tensor. Raises RuntimeError where both are None."""
     def clone(self, *, memory_format: _memory_format = ...) -> Tensor:
         """A copy with memory of its own."""
     def conj(self) -> Tensor:
@@ -327,11 +327,11 @@ class Tensor:
     def div(self, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     def div_(self, other: Tensor | _float, *, rounding_mode: str | None = None) -> Tensor:
-        """In-place div."""
+        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
     def divide(self, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     def divide_(self, other: Tensor | _float, *, rounding_mode: str | None = None) -> Tensor:
-        """In-place div."""
+        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
     def dot(self, tensor: Tensor) -> Tensor:
         """Product of two vectors."""
     def double(self, memory_format: object = ...) -> Tensor:
@@ -412,7 +412,7 @@ class Tensor:
     def floor_divide(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
         """Quotient rounded towards minus infinity."""
     def floor_divide_(self, other: Tensor | _float) -> Tensor:
-        """In-place floor_divide."""
+        """Divide by `other`, rounded towards minus infinity. Raises RuntimeError for an integer division by zero."""
     def fmax(self, other: Tensor | _float) -> Tensor:
         """fmax(x, y), element by element, with broadcasting and type promotion."""
     def fmax_(self, other: Tensor | _float) -> Tensor:
@@ -424,7 +424,7 @@ class Tensor:
     def fmod(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
         """Remainder with the sign of `input`."""
     def fmod_(self, other: Tensor | _float) -> Tensor:
-        """In-place fmod."""
+        """The same with the sign of `self`."""
     def frac(self) -> Tensor:
         """frac of every element."""
     def frac_(self) -> Tensor:
@@ -920,7 +920,7 @@ class Tensor:
     def remainder(self, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
         """Remainder with the sign of `other`."""
     def remainder_(self, other: Tensor | _float) -> Tensor:
-        """In-place remainder."""
+        """Replace by the remainder of a division by `other`, with the sign of `other`. Raises RuntimeError for an integer division by zero."""
     def renorm(self, p: _float, dim: _int, maxnorm: _float) -> Tensor:
         """Slices of a dimension whose p-norm exceeds `maxnorm` scaled down to it."""
     def renorm_(self, p: _float, dim: _int, maxnorm: _float) -> Tensor:
@@ -960,7 +960,7 @@ class Tensor:
     def round(self, *, decimals: _int = 0, out: Tensor | None = None) -> Tensor:
         """Nearest integer (or multiple of 10^-decimals), halves to even."""
     def round_(self, *, decimals: _int = 0) -> Tensor:
-        """In-place round."""
+        """Round to the nearest integer (or multiple of 10^-decimals), halves to even."""
     def rsqrt(self) -> Tensor:
         """rsqrt of every element."""
     def rsqrt_(self) -> Tensor:
@@ -1129,7 +1129,7 @@ class Tensor:
     def true_divide(self, other: Tensor | _float, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:
         """input / other; `rounding_mode` "floor" or "trunc" rounds the quotient."""
     def true_divide_(self, other: Tensor | _float, *, rounding_mode: str | None = None) -> Tensor:
-        """In-place div."""
+        """Divide by `other`; `rounding_mode` "floor" or "trunc" rounds the quotient. Raises RuntimeError where the dtype cannot hold a true quotient."""
     def trunc(self) -> Tensor:
         """trunc of every element."""
     def trunc_(self) -> Tensor:

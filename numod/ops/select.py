@@ -22,35 +22,36 @@ ORDERED = 32  # up to so many first elements are returned in order
 _THREADS = 1024  # tasks on a GPU
 
 
-def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, flip, aim):
-    """values, indices (rows, m) = the element at `rank` of each row of x (rows, n), or for `aim` FIRST the m = rank + 1 first, in the order they stand.
+def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, flip, first, median, skips):
+    """values, indices (rows, m) = the element at `rank` of each row of x (rows, n), or with `first` the m = rank + 1 first, in the order they stand.
 
-    For `aim` MEDIAN it is the middle one, or the first NaN where there is one; for NANMEDIAN the middle of the others. keys (rows, n) and
-    counts (tasks, 2^digit) are scratch. Where few are wanted of many, a sample of 4096 tells a key that more than enough do not pass, and the others are left out.
+    With `median` it is the middle one, or the first NaN where there is one; if it also `skips`, the middle of those that are not NaN. keys (rows, n) and
+    counts (tasks, 2^digit) are scratch. Where few are wanted of many, a sample tells a key that more than enough do not pass, and the others are left out.
     """
     for place in parallel_range(tasks):
-        task = int64(place)
+        task, sample, block = int64(place), int64(4096), int64(64)
         for row in range(task, rows, tasks):
             base = row * n
             half = base + n // 2  # from here on stand the places of those whose keys stand before it, where these are not all
             seen = n
-            if aim == 1 and n >= 32 * m and n >= 16384:
-                for k in range(4096):
-                    keys[uintp(base + k)] = key_of(x[uintp(base + k * (n // 4096))]) ^ uint64(flip)
-                limit, _ = key_at_rank(keys, counts, base, 4096, task << digit, m * 8192 // n + 16, digit, passes)
+            if first != 0 and n >= 32 * m and n >= 4 * sample:
+                for k in range(sample):
+                    keys[uintp(base + k)] = key_of(x[uintp(base + k * (n // sample))]) ^ uint64(flip)
+                enough = 2 * m * sample // n + 16  # twice as many as are wanted of the sample, and some
+                limit, _ = key_at_rank(keys, counts, base, sample, task << digit, enough, digit, passes)
                 seen = int64(0)
-                for low in range(0, n, 64):
+                for low in range(0, n, block):
                     found = int64(0)
-                    for k in range(low, min(low + 64, n)):
+                    for k in range(low, min(low + block, n)):
                         found += int64((key_of(x[uintp(base + k)]) ^ uint64(flip)) <= limit)
-                    if found > 0 and seen + 64 <= n // 2:
-                        for k in range(low, min(low + 64, n)):
+                    if found > 0 and seen + block <= n // 2:
+                        for k in range(low, min(low + block, n)):
                             key = key_of(x[uintp(base + k)]) ^ uint64(flip)
                             if key <= limit:
                                 keys[uintp(base + seen)] = key
                                 keys[uintp(half + seen)] = k
                                 seen += 1
-            few = seen >= m and seen + 64 <= n // 2
+            few = seen >= m and seen + block <= n // 2
             missing = int64(0)
             if not few:
                 seen = n
@@ -58,11 +59,11 @@ def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, dig
                     value = x[uintp(base + k)]
                     missing += int64(value != value)
                     keys[uintp(base + k)] = key_of(value) ^ uint64(flip)
-            prefix, equals = key_at_rank(keys, counts, base, seen, task << digit, rank_for(aim, rank, n, missing), digit, passes)
+            prefix, equals = key_at_rank(keys, counts, base, seen, task << digit, rank_for(rank, n, missing, median, skips), digit, passes)
             filled = int64(0)
             for k in range(seen):
                 key = uint64(keys[uintp(base + k)])
-                if (key < prefix and aim == 1) or (key == prefix and filled < m and equals >= 0):
+                if (key < prefix and first != 0) or (key == prefix and filled < m and equals >= 0):
                     equals -= int64(key == prefix)
                     source = int64(keys[uintp(half + k)]) if few else k
                     indices[uintp(row * m + filled)] = source
@@ -109,11 +110,11 @@ def place_key(keys, indices, own, first, hole, key, k):
 
 
 @scalar
-def rank_for(aim, rank, n, missing):
+def rank_for(rank, n, missing, median, skips):
     """The wanted rank in a row of n, of which `missing` are NaN (the largest)."""
-    if aim < 2:
+    if median == 0:
         return rank
-    if missing == 0 or (aim == 3 and missing < n):
+    if missing == 0 or (skips != 0 and missing < n):
         return (n - missing - 1) // 2
     return n - missing
 
@@ -159,12 +160,13 @@ class Select(Op):
             return Plan(results, _first(x, rows, n, m, descending))
         tasks, (digit, passes) = min(rows, _THREADS if flat else TASKS), digits(x.dtype, 0 if flat else n)  # short digits, since each thread has its own counts
         arrays = f"{x.storage.name}[], {x.storage.name}[], int64[], {key.name}[], int64[]"
-        run = keyed_launcher(x, "select", select_kernel, arrays, 9, x.size * 4 if rows > 1 else 1)
+        run = keyed_launcher(x, "select", select_kernel, arrays, 11, x.size * 4 if rows > 1 else 1)
         empty, flip = x.device.empty, _turning(key, descending)
+        flags = int(aim == FIRST), int(aim in (MEDIAN, NANMEDIAN)), int(aim == NANMEDIAN)
 
         def launch(x_data: object, values: object, indices: object) -> None:
             keys, counts = empty(rows * n, key), empty(tasks << digit, np.dtype(np.int64))
-            run(x_data, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, flip, aim)
+            run(x_data, values, indices, keys, counts, rows, n, tasks, m, rank, digit, passes, flip, *flags)
 
         return Plan(results, launch)
 

@@ -21,7 +21,8 @@ from rows import NAMES, arguments
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 sys.path.insert(0, str(Path(__file__).parent))
-from ptx_machine import FRAGMENTS, Fault, Machine, converted, directed, fused, matrices, numbers, odd_sum, quotient
+from ptx_arithmetic import FRAGMENTS, Fault, converted, directed, fused, matrices, numbers, odd_sum, quotient
+from ptx_machine import Machine
 
 pytestmark = [
     pytest.mark.ptx,

@@ -1,0 +1,136 @@
+"""The PTX text as data: its variables, its functions, and a kernel with its calls written out. What instructions do is in `ptx_writer`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter, defaultdict
+
+import numpy as np
+
+TYPES = {f"{kind}{8 * size}": np.dtype(f"{'u' if kind == 'b' else 'i' if kind == 's' else kind}{size}") for kind in "usbf" for size in (1, 2, 4, 8) if kind != "f" or size > 1}
+SIZES = {**{name: each.itemsize for name, each in TYPES.items()}, "pred": 0}
+
+
+def statements(text: str) -> list[str]:
+    """Statements of a PTX text without semicolons; functions' heads, labels (`name:`) and the braces of scopes are some too."""
+    text = re.sub(r"//.*|^\.(version|target|address_size).*", "", text, flags=re.M)
+    found = re.findall(r"^[ \t]*(?:\.(?:visible|weak|extern)\s+)*\.(?:entry|func)\b[^;{]*|^\s*[{}](?=\s*$)|[$\w]+:(?!:)|[^\s;{}][^;]*(?=;)", text, flags=re.M)
+    return [each.strip() for each in found if each.strip()]
+
+
+class Declared:
+    """A variable: `.shared .align 16 .b8 name[64] = {…}`."""
+
+    def __init__(self, text: str) -> None:
+        self.space = re.search(r"\.(reg|param|local|shared|global|const)\b", text)[1]
+        kind, self.name, count, values = re.search(r"\.([usbf]\d+)\s+([%$\w]+)(?:\[(\d+)\])?(?:\s*=\s*\{?([^}]*)\}?)?", text).groups()
+        self.size = SIZES[kind] * int(count or 1)
+        self.align = int(found[1]) if (found := re.search(r"\.align (\d+)", text)) else SIZES[kind]
+        self.values = np.array([int(each, 0) for each in values.split(",")], TYPES[kind]).tobytes().ljust(self.size, b"\0") if values else None
+
+
+class Function:
+    """A function of a text: its formal results and arguments, and its statements."""
+
+    def __init__(self, head: str, body: list[str]) -> None:
+        results, self.name, arguments = re.search(r"\.(?:entry|func)\s*(?:\(([^)]*)\))?\s*([$\w]+)\s*(?:\(([^)]*)\))?", head).groups()
+        self.results, self.arguments = ([Declared(each) for each in (part or "").split(",") if each.strip()] for part in (results, arguments))
+        self.body = body
+
+
+def read(text: str) -> tuple[list[Declared], dict[str, Function]]:
+    """A text's global variables and its functions."""
+    variables, functions, rest = [], {}, iter(statements(text))
+    head = ""
+    for each in rest:
+        if each == "{":
+            body, depth = [], 1
+            while depth:
+                body.append(next(rest))
+                depth += {"{": 1, "}": -1}.get(body[-1], 0)
+            made = Function(head, body[:-1])
+            functions[made.name] = made
+        elif re.search(r"\.(entry|func)\b", each):
+            head = each
+        elif re.match(r"\.(common|visible|weak|extern|global|const|shared)\b", each):
+            variables.append(Declared(each))
+    return variables, functions
+
+
+class Instruction:
+    """`@!%p1 setp.gt.s32 %p2, %r1, 5`: guard, opcode's parts, operands, and what the text says."""
+
+    def __init__(self, text: str) -> None:
+        guard, opcode, rest = re.match(r"(?:@(!?[%\w]+)\s+)?([\w.]+)\s*(.*)", text, re.S).groups()
+        self.text, self.guard, self.parts = " ".join(text.split()), guard, opcode.split(".")
+        self.operands = re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^\s,]+", rest)
+
+
+def unknown(instruction: Instruction) -> NotImplementedError:
+    """The error for an instruction, or a form of one, that no kernel had so far."""
+    return NotImplementedError(f"`{instruction.text}`: the PTX machine does not know this instruction; teach it in tests/cuda/ptx_writer.py")
+
+
+class Program:
+    """An entry with its calls written out: `code` with names that are unique, `labels`, and the registers and variables it needs."""
+
+    def __init__(self, functions: dict[str, Function], entry: str, variables: list[Declared]) -> None:
+        self.functions, self.code, self.labels = functions, [], {}
+        self.registers: dict[str, str] = {}  # name: kind
+        self.variables: dict[str, tuple[str, int]] = {}  # name: space and place there
+        self.ends, self.spans = Counter(), defaultdict(list)  # of a space: bytes it needs, variables in it
+        self._fresh = itertools.count()
+        self.parameters = functions[entry].arguments
+        names = {each.name: self._place(each) for each in [*variables, *self.parameters] if each.space != "global"}
+        self._write(functions[entry], names, "end")
+        self.labels["end"] = len(self.code)
+        self.code.append(Instruction("exit"))
+
+    def _place(self, each: Declared) -> str:
+        name = f"{each.name}.{next(self._fresh)}"
+        space = "local" if each.space == "param" and each not in self.parameters else each.space
+        start = -(-self.ends[space] // each.align) * each.align
+        self.variables[name], self.ends[space] = (space, start), start + each.size
+        self.spans[space].append((start, start + each.size))
+        if space != "param":
+            self.ends[space] = -(-self.ends[space] // 128) * 128 + 128  # nobody's, so that one array's end is not the next one's beginning
+        return name
+
+    def _write(self, function: Function, names: dict[str, str], end: str) -> None:
+        number = next(self._fresh)
+        scopes = [{**names, **{each[:-1]: f"{each[:-1]}.{number}" for each in function.body if each.endswith(":")}}]
+
+        def known(text: str) -> str:
+            return re.sub(r"[%$A-Za-z_][%$\w]*", lambda found: next((each[found[0]] for each in reversed(scopes) if found[0] in each), found[0]), text)
+
+        for each in function.body:
+            if each == "{":
+                scopes.append({})
+            elif each == "}":
+                scopes.pop()
+            elif each.endswith(":"):
+                self.labels[known(each[:-1])] = len(self.code)
+            elif each.startswith(".reg"):
+                kind, listed = re.match(r"\.reg\s+\.(\w+)\s+(.*)", each, re.S).groups()
+                for name in listed.split(","):
+                    stem, count = re.match(r"\s*([%\w]+)(?:<(\d+)>)?", name).groups()
+                    for each_name in [f"{stem}{k}" for k in range(int(count))] if count else [stem]:
+                        scopes[-1][each_name] = made = f"{each_name}.{next(self._fresh)}"
+                        self.registers[made] = kind
+            elif re.match(r"\.(param|local|shared)\b", each):
+                variable = Declared(each)
+                scopes[-1][variable.name] = self._place(variable)
+            elif each.startswith(".pragma") or each.startswith(".loc"):
+                continue
+            elif each.startswith("call"):
+                results, name, arguments = re.match(r"call(?:\.uni)?\s*(?:\(([^)]*)\)\s*,)?\s*([$\w]+)\s*(?:,\s*\(([^)]*)\))?", each).groups()
+                called, after = self.functions[name], f"after.{next(self._fresh)}"
+                given = [known(part.strip()) for part in [*(results or "").split(","), *(arguments or "").split(",")] if part.strip()]
+                self._write(called, dict(zip([part.name for part in called.results + called.arguments], given)), after)
+                self.labels[after] = len(self.code)
+            else:
+                made = Instruction(re.sub(r"^(@\S+\s+)?(ret)$", rf"\1bra {end}", each))
+                made.guard = made.guard and known(made.guard)
+                made.operands = [known(operand) for operand in made.operands]
+                self.code.append(made)
