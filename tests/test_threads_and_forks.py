@@ -77,6 +77,20 @@ def child():
 print(in_child(child))
 leave.set()
 other.join()""",
+    "child_of_a_parent_that_makes_a_launcher": """
+from numod.device.threads import Gated
+entered, leave = threading.Event(), threading.Event()
+make = lambda: entered.set() or leave.wait(60) or print
+other = threading.Thread(target=lambda: Gated(make, make))
+other.start()
+entered.wait(60)
+def child():
+    import signal
+    signal.alarm(10)
+    return Gated(lambda: print, lambda: print).divided is print
+print(in_child(child))
+leave.set()
+other.join()""",
     "child_first": "print(in_child(work), in_child(lambda: in_threads(4)), work())",
 }
 

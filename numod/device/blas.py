@@ -20,7 +20,8 @@ SMALL = 512  # rows and columns below which a second thread gains little, if any
 _NAMES = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")  # as wheels, as distributions and conda build it
 _PTHREADS = 1  # what OpenBLAS says of its kind; built with OpenMP it would change the number of threads of other libraries
 _lock = threading.Lock()
-_inside, _before = 0, 0  # calls that now hold the number of threads, and what it was
+_inside: set[int] = set()  # threads whose calls now hold the number of threads
+_before = 0  # what it was
 
 
 @cache
@@ -41,31 +42,33 @@ def _controls() -> tuple[Callable, Callable] | None:
 
 def limited(compute: Callable, arrays: list[np.ndarray], parameters: tuple = ()) -> object:
     """compute(*arrays, *parameters), on one thread where the first array's matrices (..., M, N) are small, else on at most as many as our kernels use."""
-    global _inside, _before
+    global _before
     controls = _controls()
     if controls is None:
         return compute(*arrays, *parameters)
     read, write = controls
-    with _lock:
-        if not _inside:
-            _before = read()
-            write(1 if min(arrays[0].shape[-2:]) < SMALL else min(_before, threads.get_num_threads()))
-        _inside += 1
+    thread = threading.get_ident()
     try:
+        with _lock:
+            if not _inside:
+                _before = read()
+                _inside.add(thread)  # at once, since Ctrl-C may come at any call
+                write(1 if min(arrays[0].shape[-2:]) < SMALL else min(_before, threads.get_num_threads()))
+            _inside.add(thread)
         return compute(*arrays, *parameters)
     finally:
         with _lock:
-            _inside -= 1
-            if not _inside:
+            if thread in _inside and len(_inside) == 1:
                 write(_before)
+            _inside.discard(thread)
 
 
 def _enter_child() -> None:
     """Another thread may have been inside at the fork; it is not in the child."""
-    global _lock, _inside
+    global _lock
     _lock = threading.Lock()
     if _inside:
-        _inside = 0
+        _inside.clear()
         _controls()[1](_before)
 
 

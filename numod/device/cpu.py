@@ -284,10 +284,12 @@ def _prepare() -> None:
 
 
 def _enter_child() -> None:
-    """After a fork: a new random start for symbol names, and a new compiler lock."""
+    """After a fork: a new random start for symbol names, and new locks of Numba's and LLVM's, which a thread of the parent may have held."""
+    from llvmlite.binding import ffi
     from numba.core import compiler_lock
 
     compiler_lock.global_compiler_lock._lock = threading.RLock()
+    ffi.lib._lock._lock = threading.RLock()
     _load_again()  # a thread of the parent may have been compiling
     compiler.forget()
     _renumber()

@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from functools import cached_property
 
 from .. import config
 
 THRESHOLD = 1 << 17  # elements of simple work below which starting threads costs more than it saves
-_gate = threading.Lock()
+_gate = threading.RLock()  # so that the thread may enter again that Ctrl-C drove out before it could release it
 _forked = False
 _threads = config.num_threads()
 
@@ -42,15 +41,12 @@ class Gated:
         self.make_divided, self.make_serial = make_divided, make_serial
         _ = self.serial if _threads == 1 else self.divided  # built now, as other kernels are
 
-    @cached_property
-    def serial(self) -> Callable:
-        """The serial kernel."""
-        return self.make_serial()
-
-    @cached_property
-    def divided(self) -> Callable:
-        """The divided kernel."""
-        return self.make_divided()
+    def __getattr__(self, name: str) -> Callable:
+        """`serial` and `divided`, built when they are first used. `cached_property` holds a lock in Python 3.11, for which a child forked meanwhile would wait for ever."""
+        if name not in ("serial", "divided"):
+            raise AttributeError(name)
+        kernel = vars(self)[name] = vars(self)[f"make_{name}"]()
+        return kernel
 
     def __call__(self, *arguments: object) -> None:
         if _threads == 1:
@@ -80,7 +76,7 @@ def most() -> int:
 
 def _enter_child() -> None:
     global _forked, _gate
-    _forked, _gate = True, threading.Lock()  # the parent's lock may have been held at the fork
+    _forked, _gate = True, threading.RLock()  # the parent's lock may have been held at the fork
 
 
 if hasattr(os, "register_at_fork"):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..device.division import MARK
+from . import build
 from .build import Kernel
 
 _LABEL = re.compile(r"^(\.?\w[\w.$]*):")
@@ -93,10 +94,11 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
 
     if kernel.translate is None:
         return None
-    library = kernel.translate(lines).library
-    object_file = ObjectFileRef.from_data(library._codegen._tm.emit_object(library._final_module))
-    size = sum(each.size() for each in object_file.sections() if each.is_text())
-    text = _own_functions(library.get_asm_str(), kernel.name)
+    with build.unforked:
+        library = kernel.translate(lines).library
+        object_file = ObjectFileRef.from_data(library._codegen._tm.emit_object(library._final_module))
+        size = sum(each.size() for each in object_file.sections() if each.is_text())
+        text = _own_functions(library.get_asm_str(), kernel.name)
     return MachineCode("\n".join(line for line, _ in text), size, library.get_llvm_str(), tuple(number for _, number in text) if lines else (), kernel.source)
 
 
