@@ -12,9 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.creation import tensor
 from ..core.tensor import Tensor
-from ..dtypes import float64
 from . import config, guards
 from . import state as kept
 from .gradients import SAME_MEMORY
@@ -45,7 +43,7 @@ def compile(
 
     The first call runs eagerly and is recorded; later ones run the program. A function that Python steers by values of tensors (`if loss > 1`), or that
     does something else no program can repeat, runs eagerly, with one warning that names the line; `fullgraph=True` makes that an error. From the third
-    value of a float on (an argument, an attribute, a global) one program takes all its values, if the function uses it in arithmetic alone.
+    value of a number on (an argument, an attribute, a global) one program takes all its values, if the function uses it in arithmetic alone.
 
     - `dynamic`: True compiles once for all sizes: another batch size is recorded, but compiles nothing, unless another algorithm suits it. False compiles
       for each size. None begins so, and compiles for all sizes when a third one comes or a tensor is marked (`mark_dynamic`).
@@ -126,8 +124,9 @@ class Compiled:
         self.rounds = 0  # how often places were added: a structure that grows without end is refused
         self.within = False  # whether this is another's `inner`
         self._without: frozenset = frozenset()  # places whose tensors this function gets as arguments
-        self.floats: dict[Any, set[float]] | None = {}  # the values of floats, by position or name of an argument, or by place; None if programs cannot take them as they come
-        self.spots: dict[tuple[int, Any], guards.Place] = {}  # all places of floats
+        self.numbers: dict[Any, set[int | float]] | None = {}  # the values of numbers, by position or name of an argument, or by place; None if programs cannot take them as they come
+        self.steering: set = set()  # those of them that the function looks at
+        self.spots: dict[tuple[int, Any], guards.Place] = {}  # all places of numbers
         self.which: list[int | str] = []  # positions and names of the arguments that `free` takes as tensors
         self.loose: list[guards.Place] = []  # the places that it takes
         self.free: Compiled | None = None  # the function that takes some of them as tensors
@@ -165,43 +164,44 @@ class Compiled:
         return self._record(key, kind, form, counts, failed, arguments, named)
 
     def _loosen(self, arguments: tuple, named: dict) -> bool:
-        """Whether, from the third value of a float on (an argument, or what the function reads of modules, objects and globals), programs are given it as a tensor."""
-        if self.floats is None or self.patient:
+        """Whether, from the third value of a number on (an argument, or what the function reads of modules, objects and globals), programs are given it as a tensor."""
+        if self.numbers is None or self.patient:
             return False
         for version in [each for versions in self.versions.values() for each in versions]:
-            self.spots.update(version.picture.floats)
+            self.spots.update(version.picture.numbers)
         for name, value in [*enumerate(arguments), *named.items(), *((key, kept.read(*place)) for key, place in self.spots.items())]:
-            if type(value) is float:
-                self.floats.setdefault(name, set()).add(value)
-        changing = [name for name, values in self.floats.items() if len(values) > 2]
+            if kept.is_number(value):
+                self.numbers.setdefault(name, set()).add(value)
+        changing = [name for name, values in self.numbers.items() if len(values) > 2 and name not in self.steering]
         if len(changing) == len(self.which) + len(self.loose):
             return False
         self.which, self.loose = [name for name in changing if name not in self.spots], [self.spots[name] for name in changing if name in self.spots]
-        self.free = Compiled(kept.freed(self.function, self.which, self.loose), *self.settings)
+        self.free = Compiled(kept.freed(self.function, self.which, self.loose, self.steering), *self.settings)
         self.free.name, self.free.patient = self.name, True
         self.free._without = self._without | {(id(holder), key) for holder, key in self.loose}
         return True
 
     def _frees(self, arguments: tuple, named: dict) -> bool:
-        """Whether all that `free` takes as tensors are floats in this call: an argument may be left out, or be an integer."""
-        return self.free is not None and all(type(each) is float for each in self._floats(arguments, named))
+        """Whether all that `free` takes as tensors are numbers in this call: an argument may be left out."""
+        return self.free is not None and all(map(kept.is_number, self._changing(arguments, named)))
 
-    def _floats(self, arguments: tuple, named: dict) -> list:
-        """The floats that `free` takes as tensors."""
+    def _changing(self, arguments: tuple, named: dict) -> list:
+        """The numbers that `free` takes as tensors."""
         given = [named.get(name) if isinstance(name, str) else arguments[name] if name < len(arguments) else None for name in self.which]
         return given + [kept.read(*place) for place in self.loose]
 
     def _run_free(self, arguments: tuple, named: dict) -> Any:
-        """Call the function that takes floats as they come. If it looks at one of them, it is not tried again."""
-        free, floats, others = self.free, self._floats(arguments, named), dict(named)
-        rest = tuple(kept.put_floats(self.which, [None] * len(self.which), arguments, others))
+        """Call the function that takes numbers as they come. Those that it looks at are not tried again, or none, if it looks at other values."""
+        free, numbers, others, steering = self.free, self._changing(arguments, named), dict(named), len(self.steering)
+        rest = tuple(kept.put_numbers(self.which, [None] * len(self.which), arguments, others))
         before = free.recorded
-        outputs = free([kept.Count(tensor(each, dtype=float64)) for each in floats], rest, others)
+        outputs = free(list(map(kept.counted, numbers)), rest, others)
         if free.refused:
-            self.free = self.floats = None
+            self.free, self.which, self.loose = None, [], []
+            self.numbers = self.numbers if len(self.steering) > steering else None
         else:
             self.recorded, self.versions = free.recorded, free.versions
-            if free.recorded > before:  # another float may have begun to change
+            if free.recorded > before:  # another number may have begun to change
                 self._loosen(arguments, named)
         return outputs
 
@@ -291,7 +291,7 @@ class Compiled:
             self._give_up(self.inner.refused)
         if self.inner.wanted:
             self._want(self.inner.wanted)
-        if self.inner.recorded > before:  # a float may have begun to change
+        if self.inner.recorded > before:  # a number may have begun to change
             self._loosen(arguments, named)
         return outputs
 

@@ -37,7 +37,7 @@ class Picture:
         self.function, self.roots, self.without, self.guards = function, roots, without, guards
         look = Look(function, roots, without)
         self.entries = look.entries
-        self.floats: dict[tuple[int, Any], Place] = {(id(holder), key): (holder, key) for holder, key, value in look.places if type(value) is float}
+        self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (holder, key) for holder, key, value in look.places if type(value) in (int, float)}
         self.count = changes.count
         for _, kind, thing in self.entries:
             if kind == "is" and isinstance(thing, Tensor):

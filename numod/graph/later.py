@@ -28,7 +28,10 @@ _TRUSTED = apply.__code__.co_filename, operators.__file__, __file__  # whose cod
 METHODS = ("item", "tolist", "numpy")  # of a tensor
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "round")
 _FLOATS = {dtypes.float32, dtypes.float64}
+_WIDE = {each: dtypes.float64 for each in _FLOATS} | {each: dtypes.int64 for each in (dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64)}
+_LARGEST = 1 << 53  # to which float64 has all integers
 _ON_TENSORS = ("add", "sub", "mul", "truediv", "neg", "pos", "abs")  # of numbers, which are the same for tensors of float64
+_ON_INTEGERS = ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne", "where")  # ops that take integers of any sign and size
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 _LOOKS = (
     "__bool__", "__int__", "__float__", "__complex__", "__index__", *_COMPARISONS, "__str__", "__repr__", "__format__",
@@ -73,16 +76,16 @@ class Later:
     def __class__(self) -> type:
         """What isinstance() looks at. A module's `__setattr__`, which only tells parameters and modules from the rest, may, and so may the waist."""
         code = sys._getframe(1).f_code
-        return Later if code.co_filename in _TRUSTED or (code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)) else type(_look(self))
+        return Later if code.co_filename in _TRUSTED or (code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)) else type(look(self))
 
     def __hash__(self) -> int:
-        return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED[0] else hash(_look(self))  # no plan of the waist is of this
+        return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED[0] else hash(look(self))  # no plan of the waist is of this
 
     def __number__(self, op: Any, inputs: tuple) -> Tensor | float:
         """What an op on these inputs gets: in pointwise ones of floats a tensor without dimensions, that does to them what the number does."""
         kinds = {each.dtype for each in inputs if isinstance(each, Tensor) and each.dtype is not dtypes.bool_}
-        exact = _exact(reading_of(self)) if isinstance(op, Pointwise) and any(each is self for each in inputs) and len(kinds) == 1 and kinds <= _FLOATS else None
-        return _look(self) if exact is None else exact.to(kinds.pop())
+        found = _among(self, kinds.pop()) if isinstance(op, Pointwise) and any(each is self for each in inputs) and len(kinds) == 1 else None
+        return look(self) if found is None or (found.dtype is dtypes.int64 and op.name not in _ON_INTEGERS) else found
 
 
 def reading_of(later: Later) -> Reading:
@@ -90,9 +93,10 @@ def reading_of(later: Later) -> Reading:
     return Later._reading.__get__(later)
 
 
-def guarded(later: Later, look: Callable[[], None]) -> Later:
-    """The same, with another `look`."""
-    return Later(reading_of(later), look, Later._made.__get__(later))
+def guarded(later: Later, first: Callable[[], None]) -> Later:
+    """The same, where whatever looks at it calls `first`."""
+    own = Later._look.__get__(later)
+    return Later(reading_of(later), lambda: (first(), own()), Later._made.__get__(later))
 
 
 def _value_of(thing: Any) -> Any:
@@ -101,33 +105,72 @@ def _value_of(thing: Any) -> Any:
     return thing if reading is None else compute(reading.operation, map(_value_of, reading.operands))
 
 
-def _look(self: Later) -> Any:
+def look(self: Later) -> Any:
+    """The value, for what looks at it."""
     Later._look.__get__(self)()
     return _value_of(self)
 
 
-def _exact(reading: Any) -> Tensor | float | None:
-    """A float as a tensor of float64, if the reading is one. Converted to a tensor's dtype, it does to that what the number does."""
+def _among(self: Later, dtype: dtypes.dtype) -> Tensor | None:
+    """A tensor without dimensions that does to tensors of `dtype` what the number does."""
+    found = _exact(reading_of(self)) if dtype in (*_FLOATS, dtypes.int64) else None
+    return None if found is None or (dtype is dtypes.int64 and found.dtype is not dtype) else found.to(dtype)
+
+
+def _exact(reading: Any) -> Tensor | float | int | None:
+    """A float as a tensor of float64, an integer as one of int64, if the reading is one. Converted to a tensor's dtype, it does to that what the number does."""
     if type(reading) in (int, float):
-        return float(reading) if abs(reading) < 1 << 53 else None
+        return reading if abs(reading) < _LARGEST else None
     if type(reading) is not Reading:
         return None
     if reading.operation == "item":
         (tensor,) = reading.operands
-        return tensor.double().reshape(()) if tensor.dtype in _FLOATS else None
-    operands = [_exact(each) for each in reading.operands] if reading.operation in _ON_TENSORS else [None]
+        if tensor.dtype is dtypes.int64 and ((tensor >= _LARGEST) | (tensor <= -_LARGEST))._observe():
+            return None
+        return tensor.to(_WIDE[tensor.dtype]).reshape(()) if tensor.dtype in _WIDE else None
+    operands = [_exact(each) for each in reading.operands]
     if any(each is None for each in operands):
         return None
-    if reading.operation == "truediv" and (operands[1] == 0 if type(operands[1]) is float else (operands[1] == 0)._observe()):
-        return None  # Python raises ZeroDivisionError, and so does a run in which a divisor becomes zero: its check fails
+    if all(type(each) is int or (isinstance(each, Tensor) and each.dtype is dtypes.int64) for each in operands) and reading.operation != "truediv":
+        divides = reading.operation in ("floordiv", "mod")
+        known = (divides or reading.operation in _ON_TENSORS) and _bound(reading) < 1 << 63 and not (divides and _is_zero(operands[1]))
+        return compute(reading.operation, operands) if known else None
+    operands = [float(each) if type(each) is int else each.double() if isinstance(each, Tensor) else each for each in operands]
+    if reading.operation == "pow":
+        return _power(*operands)
+    if reading.operation not in _ON_TENSORS or (reading.operation == "truediv" and _is_zero(operands[1])):
+        return None
     return compute(reading.operation, operands)
+
+
+def _is_zero(divisor: Tensor | float | int) -> bool:
+    """Python raises ZeroDivisionError, and so does a run in which a divisor becomes zero: its check fails."""
+    return bool((divisor == 0)._observe() if isinstance(divisor, Tensor) else divisor == 0)
+
+
+def _power(base: Tensor | float, exponent: Tensor | float) -> Tensor | None:
+    """A power of a positive number. Of others it may be complex, and one that is too large is an error."""
+    if (base <= 0)._observe() if isinstance(base, Tensor) else base <= 0:
+        return None
+    found = base**exponent
+    return None if (found == float("inf"))._observe() else found
+
+
+def _bound(reading: Any) -> int:
+    """How large an integer's magnitude can be."""
+    if type(reading) is int:
+        return abs(reading)
+    if reading.operation == "item":
+        return _LARGEST if reading.operands[0].dtype is dtypes.int64 else 1 << 31
+    bounds = list(map(_bound, reading.operands))
+    return bounds[0] * bounds[1] if reading.operation == "mul" else sum(bounds)
 
 
 def _arithmetic(operation: str, reflected: bool) -> Callable:
     def method(self: Later, *others: Any) -> Any:
-        if others and isinstance(others[0], Tensor) and others[0].dtype in _FLOATS and (number := _exact(reading_of(self))) is not None:
-            pair = number.to(others[0].dtype), others[0]
-            return function_of(operation)(*(pair[::-1] if reflected else pair))
+        other = others[0] if others and isinstance(others[0], Tensor) else None
+        if other is not None and (number := _among(self, other.dtype)) is not None and (other.dtype in _FLOATS or operation in _ON_TENSORS):
+            return function_of(operation)(*((other, number) if reflected else (number, other)))
         look = Later._look.__get__(self)
         operands = tuple(reading_of(each) if type(each) is Later else each for each in (self, *others))
         if not all(type(each) in (bool, int, float, complex) or (type(each) is Reading and each.operation != "numpy") for each in operands):
@@ -141,7 +184,7 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
 
 def _looking(name: str) -> Callable:
     def method(self: Later, *arguments: Any) -> Any:
-        value = _look(self)
+        value = look(self)
         return getattr(value, *arguments) if name == "__getattr__" else np.array(value, *arguments) if name == "__array__" else _called(value, name, arguments)
 
     return method

@@ -16,10 +16,10 @@ from ..core import apply as waist
 from ..core import changes
 from ..core.creation import tensor
 from ..core.tensor import Tensor
-from ..dtypes import float64, int64
+from ..dtypes import float64, int32, int64
 from .guards import Look, Place
-from .later import Later, guarded
 from .kinds import is_module
+from .later import Later, guarded, look
 from .structure import replace
 from .trace import Recorder, line, recording
 
@@ -54,7 +54,17 @@ def read(holder: Any, key: Any) -> Any:
 def values(places: list[Place]) -> list:
     """The values at the places, as a compiled function takes them: for a tensor's memory, the tensor."""
     found = [holder if isinstance(holder, Tensor) and key == "data" else read(holder, key) for holder, key in places]
-    return [Count(tensor(each, dtype=int64 if type(each) is int else float64)) if type(each) in (int, float) else each for each in found]
+    return [counted(each) if is_number(each) else each for each in found]
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a float, or an integer that a tensor can hold."""
+    return type(value) is float or (type(value) is int and -(1 << 63) <= value < 1 << 63)
+
+
+def counted(number: float | int) -> Count:
+    """A number as a tensor. That most integers are small is known by their dtype, when something is computed of them."""
+    return Count(tensor(number, dtype=float64 if type(number) is float else int32 if -(1 << 31) <= number < 1 << 31 else int64))
 
 
 def given(function: Callable, places: list[Place]) -> Callable:
@@ -68,45 +78,50 @@ def given(function: Callable, places: list[Place]) -> Callable:
     return run
 
 
-def freed(function: Callable, which: Sequence[int | str], places: Sequence[Place]) -> Callable:
-    """A function of (floats, its arguments, those with names) that calls `function` with the floats at these positions and names, and then at these places."""
-    call = _with_floats(which, places)
+def freed(function: Callable, which: Sequence[int | str], places: Sequence[Place], steering: set) -> Callable:
+    """A function of (numbers, its arguments, those with names) that calls `function` with the numbers at these positions and names, and then at these places.
+
+    Where it looks at one of them, its position or name, or its place as (id of the holder, key), is added to `steering`.
+    """
+    call = _with_numbers(which, places, steering)
 
     @wraps(function)
-    def run(floats: list[Count], arguments: tuple, named: dict) -> Any:
-        return call(function, floats, arguments, named)
+    def run(numbers: list[Count], arguments: tuple, named: dict) -> Any:
+        return call(function, numbers, arguments, named)
 
     return run
 
 
-def _with_floats(which: Sequence[int | str], places: Sequence[Place]) -> Callable:
+def _with_numbers(which: Sequence[int | str], places: Sequence[Place], steering: set) -> Callable:
     """A function of this library, which guards do not look into."""
+    names = [*which, *((id(holder), key) for holder, key in places)]
 
-    def call(function: Callable, floats: list[Count], arguments: tuple, named: dict) -> Any:
-        numbers, own = [each.value.item() for each in floats], dict(named)
-        given = put_floats(which, numbers, arguments, own)
+    def call(function: Callable, counts: list[Count], arguments: tuple, named: dict) -> Any:
+        numbers, own = [each.value.item() for each in counts], dict(named)
+        numbers = [guarded(each, partial(steering.add, name)) if type(each) is Later else each for name, each in zip(names, numbers)]
+        given = put_numbers(which, numbers, arguments, own)
         laid = [(*place, read(*place), number) for place, number in zip(places, numbers[len(which) :])]
         try:
             for holder, key, _, number in laid:
                 try:
                     lay(holder, key, number)
-                except Exception:  # a class whose setter takes nothing but floats
-                    float(number)
+                except Exception:  # a class whose setter takes nothing but numbers
+                    look(number)
             return function(*given, **own)
         finally:
             for holder, key, former, number in laid:
                 if read(holder, key) is number:
                     lay(holder, key, former)
                 elif type(number) is Later:
-                    float(number)  # the function writes there: its next value depends on this one's
+                    look(number)  # the function writes there: its next value depends on this one's
 
     return call
 
 
-def put_floats(which: Sequence[int | str], floats: Sequence, arguments: tuple, named: dict) -> list:
+def put_numbers(which: Sequence[int | str], numbers: Sequence, arguments: tuple, named: dict) -> list:
     """The arguments with others at these positions; those with names are put into `named`."""
     found = list(arguments)
-    for key, each in zip(which, floats):
+    for key, each in zip(which, numbers):
         (found if type(key) is int else named)[key] = each
     return found
 

@@ -116,7 +116,7 @@ def test_lists_that_numbers_are_appended_to_are_refused() -> None:
 
 
 @pytest.mark.parametrize("use", [
-    lambda count, x: x if count % 2 else -x, lambda count, x: x * count, lambda count, x: x + numod.tensor(count), lambda count, x: F.dropout(x, 1 / (2 + count)),
+    lambda count, x: x if count % 2 else -x, lambda count, x: x * 2**count, lambda count, x: x + numod.tensor(count), lambda count, x: F.dropout(x, 1 / (2 + count)),
     lambda count, x: x[: int(count > 2)], lambda count, x: numod.full((2,), float(count)),
 ])
 def test_a_count_that_matters_is_refused_at_its_line(use: Callable) -> None:
@@ -129,6 +129,49 @@ def test_a_count_that_matters_is_refused_at_its_line(use: Callable) -> None:
         for _ in range(4):
             compiled(numod.ones(2))
     assert count == {"calls": 3}
+
+
+INTEGERS: dict[str, Callable] = {
+    "product": lambda n, x: x * n + n * x, "rate": lambda n, x: x * (0.1 * 0.9**n), "corrected": lambda n, x: x / (1 - 0.9 ** (n + 1)), "turn": lambda n, x: x * (n % 3 + n // 2),
+    "inverse": lambda n, x: x * (2 / (n + 1)) + x * 2.0**-n, "whole": lambda n, x: (x.long() * n + (7 - n)) / (n + 1), "compared": lambda n, x: (x > n) * x, "squared": lambda n, x: x * (n * n),
+}
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_in_arithmetic_are_those_of_each_call(name: str) -> None:
+    held, use = {"step": 0}, INTEGERS[name]
+
+    def kept(x: numod.Tensor) -> numod.Tensor:
+        held["step"] += 1
+        return use(held["step"], x)
+
+    argument, place, count, read = compile(lambda x, n: use(n, x)), compile(lambda x: use(held["step"], x)), compile(kept), compile(lambda x, n: use(n.item(), x))
+    for k in [*range(7), 1 << 20, (1 << 40) * (name != "squared")]:
+        x = numod.arange(3.0) + k % 5
+        held["step"] = k
+        expected = use(k, x)
+        if k < 1 << 20 or "**" not in name:
+            assert equal(argument(x, k), expected) and equal(place(x), expected) and equal(read(x, numod.tensor(k, dtype=numod.int32 if name == "squared" else None)), expected)
+        assert equal(count(x), use(k + 1, x)) and held == {"step": k + 1}
+    assert max(each.recorded for each in (argument, place, count, read)) <= 3
+
+
+def test_integers_that_steer_beside_numbers_that_do_not() -> None:
+    compiled, x = compile(lambda x, rate, turn, n: sum([x * k for k in range(turn)], x * rate) * n), numod.randn(3)
+    for k in range(12):
+        assert equal(compiled(x, k / 4, k % 4, k), sum([x * each for each in range(k % 4)], x * (k / 4)) * k)
+    assert compiled.steering == {2} and compiled.recorded == 4 and compiled(x, 0.5, True, 1 << 62).shape == x.shape
+
+
+@pytest.mark.parametrize("use", [lambda n, m, x: x * (n / m), lambda n, m, x: x * (n % m), lambda n, m, x: x * (n // m)])
+def test_a_divisor_that_becomes_zero_raises(use: Callable) -> None:
+    compiled, x = compile(lambda x, n, m: use(n, m, x)), numod.ones(2)
+    for m in (3, 2, -1, 0, 5, -7):
+        if m:
+            assert equal(compiled(x, 9 - m, m), use(9 - m, m, x))
+        else:
+            with pytest.raises(ZeroDivisionError):
+                compiled(x, 9 - m, m)
 
 
 def test_what_is_not_a_number_is_one_value() -> None:
