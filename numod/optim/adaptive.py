@@ -23,6 +23,11 @@ def _zeros(*names: str) -> Any:
     return lambda each: {name: each.new_zeros(each.shape) for name in names}
 
 
+def _filled(each: Tensor, value: float) -> Tensor:
+    """A tensor like this one, full of a number; of a complex one both parts, since optimizers take complex numbers as pairs."""
+    return each.new_full(each.shape, complex(value, value) if each.is_complex() else value)
+
+
 class RMSprop(Optimizer):
     """Gradients divided by the root of a running mean of their squares (of their variance if `centered`), with `momentum`. Hinton, Coursera lecture 6e, 2012."""
 
@@ -67,7 +72,7 @@ class Adagrad(Optimizer):
                 self.state[each] = self._first(group, each)
 
     def _first(self, group: dict[str, Any], each: Tensor) -> dict[str, Any]:
-        return {"step": 0, "sum": each.new_full(each.shape, group["initial_accumulator_value"])}
+        return {"step": 0, "sum": _filled(each, group["initial_accumulator_value"])}
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
         found = by_step(self, parameters, group, partial(self._first, group))
@@ -193,7 +198,7 @@ class Rprop(Optimizer):
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
         def begin(each: Tensor) -> dict[str, Any]:
-            return {"prev": each.new_zeros(each.shape), "step_size": each.new_full(each.shape, float(group["lr"]))}
+            return {"prev": each.new_zeros(each.shape), "step_size": _filled(each, float(group["lr"]))}
 
         return [(update.rprop, members, partial(self._numbers, group, states)) for members, states in by_step(self, parameters, group, begin)]
 

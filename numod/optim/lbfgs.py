@@ -32,12 +32,12 @@ class LBFGS(Optimizer):
         self._params = self.param_groups[0]["params"]
 
     def _gradient(self) -> Tensor:
-        """All gradients as a vector."""
-        return f.cat([f.reshape(p.new_zeros(p.numel()) if p._grad is None else p._grad, (-1,)) for p in self._params], 0)
+        """All gradients as a vector of real numbers."""
+        return f.cat([f.reshape(_reals(p.new_zeros(p.shape) if p._grad is None else p._grad), (-1,)) for p in self._params], 0)
 
     def _move(self, step: float, direction: Tensor) -> None:
         offset = 0
-        for p in self._params:
+        for p in map(_reals, self._params):
             p.add_(f.reshape(direction[offset : offset + p.numel()], p.shape), alpha=step)
             offset += p.numel()
 
@@ -104,6 +104,11 @@ class LBFGS(Optimizer):
                 break
         changes, moves, inverses = (list(each) for each in zip(*pairs)) if pairs else ([], [], [])
         state.update(d=direction, t=step, old_dirs=changes, old_stps=moves, ro=inverses, H_diag=scale, prev_flat_grad=old_gradient, prev_loss=old_loss)
+
+
+def _reals(each: Tensor) -> Tensor:
+    """The tensor, or a view of a complex one as pairs of real numbers."""
+    return f.view_as_real(each) if each.is_complex() else each
 
 
 def _two_loops(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, float]], scale: float) -> Tensor:

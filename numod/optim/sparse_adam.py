@@ -29,6 +29,8 @@ class SparseAdam(Optimizer):
             if not 0.0 <= beta < 1.0:
                 raise ValueError(f"Invalid beta parameter at index {k}: {beta}")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        if any(each.is_complex() for group in self.param_groups for each in group["params"]):
+            raise ValueError("SparseAdam does not support complex parameters")
 
     @no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:

@@ -189,3 +189,34 @@ def test_training_reaches_the_minimum():
             ((w - target) * (w - target)).sum().backward()
             optimizer.step()
         assert w.tolist() == pytest.approx(target.tolist(), abs=1e-2)
+
+
+@pytest.mark.parametrize("name, options", [("Adagrad", {"initial_accumulator_value": 0.1}), ("Rprop", {}), ("LBFGS", {}), ("LBFGS", {"line_search_fn": "strong_wolfe"})])
+def test_complex_numbers_step_as_pairs_of_real_ones(name, options):
+    w = numod.tensor([1.0 + 2.0j, -0.5j], dtype=numod.complex128, requires_grad=True)
+    pairs = numod.view_as_real(w.detach()).clone().requires_grad_()
+    found = []
+    for p in (w, pairs):
+        optimizer = getattr(numod.optim, name)([p], **options)
+
+        def loss(p=p, optimizer=optimizer):
+            optimizer.zero_grad()
+            z = numod.view_as_real(p) if p.is_complex() else p
+            value = (z**2).sum() + (z * 3).cos().sum()
+            value.backward()
+            return value
+
+        for _ in range(3):
+            optimizer.step(loss)
+        found.append(numod.view_as_real(p.detach()) if p.is_complex() else p.detach())
+    assert found[0].flatten().tolist() == pytest.approx(found[1].flatten().tolist(), rel=1e-12)
+
+
+def test_optimizers_of_real_numbers_refuse_complex_ones():
+    w = numod.ones(2, 2, dtype=numod.complex64, requires_grad=True)
+    w.grad = numod.ones_like(w)
+    for name in ("Adafactor", "Muon"):
+        with pytest.raises(RuntimeError, match="does not support complex parameters"):
+            getattr(numod.optim, name)([w]).step()
+    with pytest.raises(ValueError, match="does not support complex parameters"):
+        numod.optim.SparseAdam([w])
