@@ -119,9 +119,9 @@ def _built(backend: object, name: str, source: str, signature: str, real: DType,
 
 
 @cache
-def source_of(function: Callable) -> str:
-    """A kernel function's text, renamed `kernel`, without docstring, with its float literals typed."""
-    return _rewrite(function, "kernel")
+def source_of(function: Callable, name: str = "kernel") -> str:
+    """A function's text, renamed, without docstring, with its float literals typed."""
+    return _rewrite(function, name)
 
 
 def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:

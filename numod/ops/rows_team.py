@@ -19,28 +19,15 @@ def softmax_held(x, out, outer, n, inner):
     shared, held = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
-        base = row * n
-        for part in range(SLOTS // WIDTH):
-            k = WIDTH * (part * TEAM + thread)
-            if k < n:
-                hold_WIDTH(held, WIDTH * part, x, uintp(base + k))
-            else:
-                for j in range(WIDTH):
-                    held[WIDTH * part + j] = -1e400
-        high = held[0]
-        for slot in range(1, SLOTS):
-            high = larger(high, held[slot])
-        high, total = team_greatest(high, shared, thread, TEAM), real(0.0)
+        hold_row(held, x, row * n, n, thread, -1e400)
+        high, total = team_greatest(greatest_held(held), shared, thread, TEAM), real(0.0)
         for slot in range(SLOTS):
             held[slot] = exp(held[slot] - high)
             total += held[slot]
         scale = real(1.0) / team_sum(total, shared, thread, TEAM)
-        for part in range(SLOTS // WIDTH):
-            k = WIDTH * (part * TEAM + thread)
-            if k < n:
-                for j in range(WIDTH):
-                    held[WIDTH * part + j] *= scale
-                give_WIDTH(out, uintp(base + k), held, WIDTH * part)
+        for slot in range(SLOTS):
+            held[slot] *= scale
+        give_row(out, row * n, n, thread, held)
 
 
 def log_softmax_held(x, out, outer, n, inner):
@@ -48,27 +35,14 @@ def log_softmax_held(x, out, outer, n, inner):
     shared, held = shared_array(TEAM, real, SHARED), cuda.local.array(SLOTS, real)
     thread = int64(cuda.threadIdx.x)
     for row in range(int64(cuda.blockIdx.x), outer, int64(cuda.gridDim.x)):
-        base = row * n
-        for part in range(SLOTS // WIDTH):
-            k = WIDTH * (part * TEAM + thread)
-            if k < n:
-                hold_WIDTH(held, WIDTH * part, x, uintp(base + k))
-            else:
-                for j in range(WIDTH):
-                    held[WIDTH * part + j] = -1e400
-        high = held[0]
-        for slot in range(1, SLOTS):
-            high = larger(high, held[slot])
-        high, total = team_greatest(high, shared, thread, TEAM), real(0.0)
+        hold_row(held, x, row * n, n, thread, -1e400)
+        high, total = team_greatest(greatest_held(held), shared, thread, TEAM), real(0.0)
         for slot in range(SLOTS):
             total += exp(held[slot] - high)
         rest = log(float64(team_sum(total, shared, thread, TEAM)))
-        for part in range(SLOTS // WIDTH):
-            k = WIDTH * (part * TEAM + thread)
-            if k < n:
-                for j in range(WIDTH):
-                    held[WIDTH * part + j] = real(float64(held[WIDTH * part + j] - high) - rest)
-                give_WIDTH(out, uintp(base + k), held, WIDTH * part)
+        for slot in range(SLOTS):
+            held[slot] = real(float64(held[slot] - high) - rest)
+        give_row(out, row * n, n, thread, held)
 
 
 def row_norm_held(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, eps):
@@ -77,13 +51,7 @@ def row_norm_held(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, ep
     thread, share = int64(cuda.threadIdx.x), float64(1) / float64(n)
     for row in range(int64(cuda.blockIdx.x), rows, int64(cuda.gridDim.x)):
         base, total = row * n, float64(0)
-        for part in range(SLOTS // WIDTH):
-            k = WIDTH * (part * TEAM + thread)
-            if k < n:
-                hold_WIDTH(held, WIDTH * part, x, uintp(base + k))
-            else:
-                for j in range(WIDTH):
-                    held[WIDTH * part + j] = 0.0
+        hold_row(held, x, base, n, thread, 0.0)
         for part in range(SLOTS // WIDTH):
             near = real(0.0)
             for j in range(WIDTH):
@@ -115,6 +83,33 @@ def row_norm_held(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, ep
                 give_WIDTH(out, uintp(base + k), held, WIDTH * part)
 
 
+def hold_row(held, x, base, n, thread, rest):
+    """held = this thread's elements of x[base : base + n], and `rest` where there are none."""
+    for part in range(SLOTS // WIDTH):
+        k = WIDTH * (part * TEAM + thread)
+        if k < n:
+            hold_WIDTH(held, WIDTH * part, x, uintp(base + k))
+        else:
+            for j in range(WIDTH):
+                held[WIDTH * part + j] = rest
+
+
+def give_row(out, base, n, thread, held):
+    """This thread's elements of out[base : base + n] = held."""
+    for part in range(SLOTS // WIDTH):
+        k = WIDTH * (part * TEAM + thread)
+        if k < n:
+            give_WIDTH(out, uintp(base + k), held, WIDTH * part)
+
+
+def greatest_held(held):
+    """The greatest element that this thread holds; NaN where one is."""
+    high = held[0]
+    for slot in range(1, SLOTS):
+        high = larger(high, held[slot])
+    return high
+
+
 _HELD = {"softmax_team": softmax_held, "log_softmax_team": log_softmax_held, "row_norm_team": row_norm_held}
 
 
@@ -123,4 +118,6 @@ def form(kernel: Callable, n: int, threads: int) -> Callable | str:
     slots = 1 << (-(-n // threads) - 1).bit_length()
     if kernel.__name__ not in _HELD or slots > _MOST:
         return kernel
-    return bind.source_of(_HELD[kernel.__name__]).replace("SLOTS", str(slots)).replace("WIDTH", "1" if n % 4 or slots < 4 else "4")
+    helpers = "".join(f"@inlined_function\n{bind.source_of(each, each.__name__)}\n" for each in (hold_row, give_row, greatest_held))
+    text = helpers + bind.source_of(_HELD[kernel.__name__])
+    return text.replace("SLOTS", str(slots)).replace("WIDTH", "1" if n % 4 or slots < 4 else "4")
