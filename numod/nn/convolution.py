@@ -10,7 +10,7 @@ from ..autograd import no_grad
 from ..core import Tensor, empty
 from . import functional as F
 from . import init
-from .lazy import LazyModuleMixin
+from .lazy import LazyLayer, lazy_form
 from .module import Module
 from .parameter import Parameter, UninitializedParameter
 from .settings import Size, per_dimension, unusual
@@ -171,17 +171,14 @@ class ConvTranspose3d(_ConvTranspose):
     ndim = 3
 
 
-class _LazyConvolution(LazyModuleMixin):
+class _LazyConvolution(LazyLayer):
     """A convolution that takes `in_channels` from its first input."""
+
+    inferred = "in_channels"
 
     def _make(self, bias: bool, device: Any, dtype: Any) -> None:
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.register_parameter("bias", UninitializedParameter(device=device, dtype=dtype) if bias else None)
-
-    def reset_parameters(self) -> None:
-        """Draw new values, once the parameters have shapes."""
-        if not self.has_uninitialized_params() and self.in_channels != 0:
-            super().reset_parameters()
 
     @no_grad()
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
@@ -218,11 +215,5 @@ class _LazyConvTranspose(_LazyConvolution):
         super().__init__(0, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)
 
 
-def _lazy(cls: type) -> type:
-    """The lazy form of a convolution class."""
-    members = {"cls_to_become": cls, "__doc__": f"A {cls.__name__} whose `in_channels` are those of its first input.", "__module__": __name__}
-    return type(f"Lazy{cls.__name__}", (_LazyConvTranspose if cls.transposed else _LazyConv, cls), members)
-
-
-LazyConv1d, LazyConv2d, LazyConv3d = map(_lazy, (Conv1d, Conv2d, Conv3d))
-LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = map(_lazy, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d))
+LazyConv1d, LazyConv2d, LazyConv3d = (lazy_form(each, _LazyConv) for each in (Conv1d, Conv2d, Conv3d))
+LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (lazy_form(each, _LazyConvTranspose) for each in (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d))

@@ -64,10 +64,28 @@ class LazyModuleMixin:
             module.__class__ = module.cls_to_become
 
 
-class LazyLinear(LazyModuleMixin, Linear):
+class LazyLayer(LazyModuleMixin):
+    """Mixin of numod's own lazy layers: their size `inferred` is 0 until the first input tells it."""
+
+    inferred: str
+
+    def reset_parameters(self) -> None:
+        """Draw new values, once the parameters have shapes."""
+        if not self.has_uninitialized_params() and getattr(self, self.inferred) != 0:
+            super().reset_parameters()
+
+
+def lazy_form(cls: type, mixin: type) -> type:
+    """The lazy form of a layer's class: its constructor is the mixin's."""
+    members = {"cls_to_become": cls, "__doc__": f"A {cls.__name__} whose `{mixin.inferred}` are those of its first input.", "__module__": mixin.__module__}
+    return type(f"Lazy{cls.__name__}", (mixin, cls), members)
+
+
+class LazyLinear(LazyLayer, Linear):
     """A Linear that takes `in_features` from its first input, and then becomes a Linear."""
 
     cls_to_become = Linear
+    inferred = "in_features"
     weight: UninitializedParameter
     bias: UninitializedParameter | None
 
@@ -77,11 +95,6 @@ class LazyLinear(LazyModuleMixin, Linear):
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
-
-    def reset_parameters(self) -> None:
-        """Draw new values, once the parameters have shapes."""
-        if not self.has_uninitialized_params() and self.in_features != 0:
-            super().reset_parameters()
 
     @no_grad()
     def initialize_parameters(self, input: Tensor) -> None:

@@ -10,7 +10,7 @@ from ..core import Tensor, empty, ones, tensor, zeros
 from .. import dtypes
 from . import functional as F
 from . import init
-from .lazy import LazyModuleMixin
+from .lazy import LazyLayer, lazy_form
 from .module import Module
 from .parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
@@ -285,8 +285,10 @@ class CrossMapLRN2d(LocalResponseNorm):
         return F.local_response_norm(input, width, self.alpha * width / self.size, self.beta, self.k)
 
 
-class _LazyNorm(LazyModuleMixin):
-    """A normalisation that takes `num_features` from its first input."""
+class _LazyNorm(LazyLayer):
+    """A normalisation that takes `num_features`, the channels, from its first input."""
+
+    inferred = "num_features"
 
     def __init__(
         self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True
@@ -300,11 +302,6 @@ class _LazyNorm(LazyModuleMixin):
             self.register_buffer(name, UninitializedBuffer(device=device, dtype=dtype) if self.track_running_stats else None)
         self.register_buffer("num_batches_tracked", tensor(0, dtype=dtypes.int64, device=device) if self.track_running_stats else None)
 
-    def reset_parameters(self) -> None:
-        """Reset statistics and parameters, once they have shapes."""
-        if not self.has_uninitialized_params() and self.num_features != 0:
-            super().reset_parameters()
-
     def initialize_parameters(self, input: Tensor) -> None:
         """Take `num_features` from the input."""
         if self.has_uninitialized_params():
@@ -315,11 +312,5 @@ class _LazyNorm(LazyModuleMixin):
             self.reset_parameters()
 
 
-def _lazy(cls: type) -> type:
-    """The lazy form of a normalisation class."""
-    members = {"cls_to_become": cls, "__doc__": f"A {cls.__name__} whose `num_features` are the channels of its first input.", "__module__": __name__}
-    return type(f"Lazy{cls.__name__}", (_LazyNorm, cls), members)
-
-
-LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = map(_lazy, (BatchNorm1d, BatchNorm2d, BatchNorm3d))
-LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = map(_lazy, (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d))
+LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (lazy_form(each, _LazyNorm) for each in (BatchNorm1d, BatchNorm2d, BatchNorm3d))
+LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (lazy_form(each, _LazyNorm) for each in (InstanceNorm1d, InstanceNorm2d, InstanceNorm3d))
