@@ -7,6 +7,7 @@ whatever else looks at it raises, or is given the value where the recording is g
 from __future__ import annotations
 
 import builtins
+import math
 import operator
 import os
 import sys
@@ -34,7 +35,7 @@ _ON_TENSORS = ("add", "sub", "mul", "truediv", "neg", "pos", "abs")  # of number
 _ON_INTEGERS = ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne", "where")  # ops that take integers of any sign and size
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 _LOOKS = (
-    "__bool__", "__int__", "__float__", "__complex__", "__index__", *_COMPARISONS, "__str__", "__repr__", "__format__",
+    "__int__", "__float__", "__complex__", "__index__", "__str__", "__repr__", "__format__",
     "__len__", "__iter__", "__getitem__", "__contains__", "__getattr__", "__array__", "__reduce_ex__", "__trunc__", "__floor__", "__ceil__", "__divmod__", "__rdivmod__",
 )
 
@@ -66,10 +67,11 @@ def compute(operation: str, operands: Iterable) -> Any:
 class Later:
     """Stands for a reading while the function runs. `look` is called by whatever looks at it, and raises. `made` collects all that are alive, with their looks."""
 
-    __slots__ = ("__weakref__", "_look", "_made", "_reading")
+    __slots__ = ("__weakref__", "_early", "_look", "_made", "_reading")
 
-    def __init__(self, reading: Reading, look: Callable[[], None], made: list[tuple[ref, Callable]]) -> None:
+    def __init__(self, reading: Reading, look: Callable[[], None], made: list[tuple[ref, Callable]], given: bool = False) -> None:
         self._reading, self._look, self._made = reading, look, made
+        self._early = given  # whether it is known before a run begins, so that what it is compared with may be checked
         made.append((ref(self), look))
 
     @property
@@ -93,10 +95,14 @@ def reading_of(later: Later) -> Reading:
     return Later._reading.__get__(later)
 
 
-def guarded(later: Later, first: Callable[[], None]) -> Later:
-    """The same, where whatever looks at it calls `first`."""
+def early(later: Later, first: Callable[[], None]) -> Later:
+    """The same, as a number that is known before a run begins. Whatever looks at it, but for comparisons, calls `first`."""
     own = Later._look.__get__(later)
-    return Later(reading_of(later), lambda: (first(), own()), Later._made.__get__(later))
+    return Later(reading_of(later), lambda: (first(), own()), Later._made.__get__(later), True)
+
+
+def _is_early(thing: Any) -> bool:
+    return type(thing) in (int, float) or (type(thing) is Later and Later._early.__get__(thing))
 
 
 def _value_of(thing: Any) -> Any:
@@ -157,13 +163,14 @@ def _power(base: Tensor | float, exponent: Tensor | float) -> Tensor | None:
 
 
 def _bound(reading: Any) -> int:
-    """How large an integer's magnitude can be."""
-    if type(reading) is int:
-        return abs(reading)
+    """How large the magnitudes of the integers in it can be."""
+    if type(reading) is not Reading:
+        return abs(reading) if type(reading) is int else 0
     if reading.operation == "item":
-        return _LARGEST if reading.operands[0].dtype is dtypes.int64 else 1 << 31
+        dtype = reading.operands[0].dtype
+        return 0 if dtype in _FLOATS else _LARGEST if dtype is dtypes.int64 else 1 << 31
     bounds = list(map(_bound, reading.operands))
-    return bounds[0] * bounds[1] if reading.operation == "mul" else sum(bounds)
+    return max(*bounds, math.prod(bounds) if reading.operation == "mul" else sum(bounds))
 
 
 def _arithmetic(operation: str, reflected: bool) -> Callable:
@@ -177,9 +184,32 @@ def _arithmetic(operation: str, reflected: bool) -> Callable:
             look()  # an array shares the tensor's memory, which may change until the run has ended
             operands = list(map(_value_of, operands))
             return compute(operation, operands[::-1] if reflected else operands)
-        return Later(Reading(operation, operands[::-1] if reflected else operands), look, Later._made.__get__(self))
+        return Later(Reading(operation, operands[::-1] if reflected else operands), look, Later._made.__get__(self), all(map(_is_early, (self, *others))))
 
     return method
+
+
+def _comparison(name: str) -> Callable:
+    def method(self: Later, other: Any) -> Any:
+        operation = name[2:-2]
+        if isinstance(other, Tensor) and (number := _among(self, other.dtype)) is not None:
+            return function_of(operation)(number, other)
+        found = _condition(operation, self, other)
+        return _called(look(self), name, (other,)) if found is None else found
+
+    return method
+
+
+def _condition(operation: str, self: Later, other: Any) -> bool | None:
+    """What comes of comparing numbers that are known before a run begins. Runs check that it is the same."""
+    readings = [reading_of(each) if type(each) is Later else each for each in (self, other)]
+    if not (_is_early(self) and _is_early(other)) or any(_bound(each) > _LARGEST for each in readings):
+        return None
+    pair = [_exact(each) for each in readings]
+    if any(each is None for each in pair):
+        return None
+    pair = [each.double() if isinstance(each, Tensor) else float(each) for each in pair]
+    return bool(function_of(operation)(*pair)._observe())
 
 
 def _looking(name: str) -> Callable:
@@ -205,3 +235,6 @@ for _each in _ARITHMETIC:
     setattr(Later, f"__r{_each}__", _arithmetic(_each, True))
 for _each in _LOOKS:
     setattr(Later, _each, _looking(_each))
+for _each in _COMPARISONS:
+    setattr(Later, _each, _comparison(_each))
+Later.__bool__ = lambda self: bool(look(self)) if (found := _condition("ne", self, 0)) is None else found

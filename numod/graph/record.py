@@ -91,7 +91,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
     strict = fullgraph and not patient
     with _noted(strict) as refused:
         _refuse_hooks(before.entries)
-        witness = _Witness(function, arguments, named, tensors, before, without, failed)
+        witness = _Witness(function, arguments, named, tensors, before, without)
     if refused:
         return Recording(function(*arguments, **named), refused=refused[0])
     recorder, owned = witness.recorder, Gradients(function, before.entries, tensors, without)
@@ -126,12 +126,12 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
 class _Witness:
     """How things were before a call, and what the call changes beside tensors: `change`."""
 
-    def __init__(self, function: Callable, arguments: tuple, named: dict, tensors: tuple[Tensor, ...], before: guards.Look, without: frozenset, failed: bool) -> None:
+    def __init__(self, function: Callable, arguments: tuple, named: dict, tensors: tuple[Tensor, ...], before: guards.Look, without: frozenset) -> None:
         self.function, self.arguments, self.named, self.tensors, self.before, self.without = function, arguments, named, tensors, before, without
         self.roots = key.objects((arguments, named))
         self.guards = reach.quick(function, self.roots, without)
         self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
-        self.recorder.postponing = not failed
+        self.recorder.postponing = True
         self.recorder.moving = {holder for holder, name in without if name == "data"}
         self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
         self.recorder.watch = self._watch

@@ -19,7 +19,7 @@ from ..core.tensor import Tensor
 from ..dtypes import float64, int32, int64
 from .guards import Look, Place
 from .kinds import is_module
-from .later import Later, guarded, look
+from .later import Later, early, look
 from .structure import replace
 from .trace import Recorder, line, recording
 
@@ -98,7 +98,7 @@ def _with_numbers(which: Sequence[int | str], places: Sequence[Place], steering:
 
     def call(function: Callable, counts: list[Count], arguments: tuple, named: dict) -> Any:
         numbers, own = [each.value.item() for each in counts], dict(named)
-        numbers = [guarded(each, partial(steering.add, name)) if type(each) is Later else each for name, each in zip(names, numbers)]
+        numbers = [early(each, partial(steering.add, name)) if type(each) is Later else each for name, each in zip(names, numbers)]
         given = put_numbers(which, numbers, arguments, own)
         laid = [(*place, read(*place), number) for place, number in zip(places, numbers[len(which) :])]
         try:
@@ -133,7 +133,7 @@ def _caller(places: list[Place]) -> Callable:
         before = [(*place, read(*place)) for place in places]
         counts = [(*place, each.value.item()) for place, each in zip(places, held) if type(each) is Count]
         for holder, key, later in [each for each in counts if type(each[2]) is Later]:
-            lay(holder, key, guarded(later, partial(_refuse, recording(), key)))
+            lay(holder, key, early(later, partial(_refuse, recording(), key)))
         result = function(*arguments, **named)
         if waist.listeners:
             result = replace(result, lambda each: each)  # what it returns may be a container that is put back as it was

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -116,8 +118,8 @@ def test_lists_that_numbers_are_appended_to_are_refused() -> None:
 
 
 @pytest.mark.parametrize("use", [
-    lambda count, x: x if count % 2 else -x, lambda count, x: x * 2**count, lambda count, x: x + numod.tensor(count), lambda count, x: F.dropout(x, 1 / (2 + count)),
-    lambda count, x: x[: int(count > 2)], lambda count, x: numod.full((2,), float(count)),
+    lambda count, x: [x, -x][count % 2], lambda count, x: x * 2**count, lambda count, x: x + numod.tensor(count), lambda count, x: F.dropout(x, 1 / (2 + count)),
+    lambda count, x: x[:count], lambda count, x: numod.full((2,), float(count)),
 ])
 def test_a_count_that_matters_is_refused_at_its_line(use: Callable) -> None:
     def function(x: numod.Tensor) -> numod.Tensor:
@@ -161,6 +163,58 @@ def test_integers_that_steer_beside_numbers_that_do_not() -> None:
     for k in range(12):
         assert equal(compiled(x, k / 4, k % 4, k), sum([x * each for each in range(k % 4)], x * (k / 4)) * k)
     assert compiled.steering == {2} and compiled.recorded == 4 and compiled(x, 0.5, True, 1 << 62).shape == x.shape
+
+
+CONDITIONS: dict[str, Callable] = {
+    "from": lambda n, x: x * 2 if n > 6 else -x, "every": lambda n, x: x * n if n % 3 == 0 else -x, "warm up": lambda n, x: x * min(1.0, (n + 1) / 5), "truth": lambda n, x: x * n if n % 2 else x,
+    "between": lambda n, x: x * n if 2 < n <= 7 else x + n, "among": lambda n, x: -x if n in (3, 5) else x, "decay": lambda n, x: x * max(0.1, 0.8**n), "tensor": lambda n, x: x * (n > x),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_what_numbers_are_compared_with_is_checked(name: str) -> None:
+    held, use = {"step": 0}, CONDITIONS[name]
+
+    def kept(x: numod.Tensor) -> numod.Tensor:
+        held["step"] += 1
+        return use(held["step"], x)
+
+    argument, count = compile(lambda x, n: use(n, x)), compile(kept)
+    for k in range(14):
+        x = numod.arange(3.0) + k % 5
+        held["step"] = k
+        half = k / 2 if name not in ("every", "truth") else k  # remainders of floats are looked at
+        assert equal(argument(x, k), use(k, x)) and equal(argument(x, half), use(half, x)) and equal(count(x), use(k + 1, x)) and held == {"step": k + 1}
+    assert argument.recorded <= 6 and count.recorded <= 3
+
+
+@pytest.mark.parametrize("kind", [numod.optim.SGD, numod.optim.AdamW])
+def test_steps_and_copies_every_so_many_calls(kind: type) -> None:
+    def make(wrap: Callable) -> tuple[nn.Module, nn.Module, Callable]:
+        model, calls = nn.Linear(3, 2), {"count": 0}
+        numod.nn.init.constant_(model.weight, 0.5)
+        numod.nn.init.constant_(model.bias, 0.1)
+        target, optimizer = copy.deepcopy(model), kind(model.parameters(), lr=0.1)
+
+        def step(x: numod.Tensor) -> float:
+            calls["count"] += 1
+            loss = (model(x) - target(x) - 1).square().mean() / 2
+            loss.backward()
+            if calls["count"] % 2 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+            if calls["count"] % 6 == 0:
+                target.load_state_dict(model.state_dict())
+            return loss.item()
+
+        return model, target, wrap(step)
+
+    (eager, first, plain), (model, second, compiled) = make(lambda step: step), make(compile)
+    for k in range(26):
+        x = numod.arange(6.0).reshape(2, 3) / (k + 3)
+        assert math.isclose(plain(x), compiled(x), rel_tol=1e-5)
+        assert equal(dict(eager.state_dict()), dict(model.state_dict())) and equal(dict(first.state_dict()), dict(second.state_dict()))
+    assert compiled.recorded <= 5
 
 
 @pytest.mark.parametrize("use", [lambda n, m, x: x * (n / m), lambda n, m, x: x * (n % m), lambda n, m, x: x * (n // m)])
