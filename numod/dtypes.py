@@ -64,8 +64,6 @@ _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 _SCALAR_CATEGORY = {bool: 0, int: 1, float: 2, complex: 3}
 _default = float32
 on_default_change: list = []  # called after the default dtype has changed
-
-
 _OF_PYTHON = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 

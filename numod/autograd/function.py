@@ -54,7 +54,6 @@ class FunctionNode(Node):
 
     foreign = True
 
-
     def __init__(self, function: type, context: Context, edges: tuple, layouts: tuple, outputs: tuple) -> None:
         super().__init__(None, edges, layouts, outputs)
         self.function, self.context = function, context

@@ -350,7 +350,6 @@ def before_write(target: Tensor) -> None:
 class PartNode(Node):
     """The node of a base written through a view: the view's part of the gradient goes through the op, the rest to the old base."""
 
-
     def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
         old = (base._node, base._output) if base._node is not None else None
         super().__init__(None, (old, *inner.edges), (base._layout, *inner.layouts), (base._layout,))
@@ -377,7 +376,6 @@ class PartNode(Node):
 
 class ViewNode(Node):
     """The node of a view, remade after a write through its base or another view: the view's gradient is scattered into zeros of the base's shape."""
-
 
     def __init__(self, base: Tensor, view: Tensor) -> None:
         super().__init__(None, ((base._node, base._output),), (base._layout,), (view._layout,))

@@ -20,6 +20,7 @@ METHODS = "float_power ldexp_ float_power_"
 IN_PLACE = "nextafter"
 OUT = "nextafter ldexp frexp float_power"
 
+
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other; with integers `other`, in the dtype of a floating `input`."""
     if other.dtype.differentiable:

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 count = 0
 everywhere: list[dict] = []  # what all modules look into, such as the hooks of all modules
-
-
 watchers: list[Callable[[str], None]] = []  # told of every note, and of what is assigned
 
 

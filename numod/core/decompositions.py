@@ -22,8 +22,6 @@ BOTH = "cholesky=old_cholesky qr=old_qr svd=old_svd geqrf ormqr orgqr=householde
 FUNCTIONS = "lu=old_lu lu_unpack"
 METHODS = "lu=old_lu"
 OUT = "lu lu_unpack cholesky qr svd geqrf ormqr orgqr"
-
-
 _OF_REAL = ("ldl_factor_ex", "ldl_solve")
 
 

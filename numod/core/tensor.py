@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 
-
 from ..device import Layout, Size, Storage
 from ..device.device import Device
 from ..dtypes import dtype as DType

@@ -20,11 +20,9 @@ LOOP, FLAT = "range({0})", False
 ROUNDING = "numpy"  # the module from which kernels import floor, ceil and trunc, as functions from float to float
 MATH = "math"  # the module from which they import other functions
 VECTORISED = True  # whether kernels import exp, tanh and the like from `kernel.vector_math`
-_ready = False
-
-
 _SCRATCH = 1 << 26  # bytes of scratch memory a thread keeps at most
 _kept = threading.local()
+_ready = False  # whether compiled functions are numbered from a random start
 
 
 def scratch(parts: tuple[tuple[int, np.dtype], ...]) -> list[np.ndarray]:

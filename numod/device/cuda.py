@@ -32,8 +32,6 @@ _BLOCK = 256  # threads: 8 warps, few enough that register-heavy kernels keep se
 _MOST_BLOCKS = 4096  # beyond it the grid-stride loop takes over
 _MOST_STREAMS = 32
 _MOST_TASKS = 1 << 20  # blocks of kernels written for blocks: those that share memory are worth starting anew
-
-
 # PTX versions by the first digits of the target's number: the oldest that has it, so that a driver older than the compiler takes the text
 _PTX_VERSIONS = {"100": "8.6", "101": "8.6", "103": "8.8", "110": "9.0", "120": "8.7", "121": "8.8"}
 _NO_DRIVER = (
@@ -97,6 +95,10 @@ def upload(host: np.ndarray) -> object:
     return buffer
 
 
+_flying: list[tuple] = []  # (event, host array): copies under way
+_landing = threading.Lock()  # while one thread asks which have ended, another would add its own to a list that is replaced
+
+
 def upload_pinned(host: np.ndarray, wait: bool) -> object:
     """A device copy of a flat array of `pinned` memory, which the device reads by itself: unless told to `wait`, while the host goes on."""
     if driver() is None:
@@ -110,10 +112,6 @@ def upload_pinned(host: np.ndarray, wait: bool) -> object:
         with _landing:
             _flying[:] = [each for each in _flying if not each[0].query()] + [(mark, host)]
     return buffer
-
-
-_flying: list[tuple] = []  # (event, host array): copies under way
-_landing = threading.Lock()  # while one thread asks which have ended, another would add its own to a list that is replaced
 
 
 def download(buffer: object) -> np.ndarray:
@@ -140,6 +138,9 @@ def record_stream(buffer: object, stream: object) -> None:
     pool().record_stream(address(buffer), stream)
 
 
+_streams: list[cuda_driver.Stream] = []
+
+
 def make_stream() -> object:
     """A queue of work: a new one, and after many the first again, as PyTorch's. Each has free memory of its own, which must not pile up."""
     if driver() is None:
@@ -149,9 +150,6 @@ def make_stream() -> object:
     else:
         _streams.append(_streams.pop(0))
     return _streams[-1]
-
-
-_streams: list[cuda_driver.Stream] = []
 
 
 def make_event(timing: bool) -> object:

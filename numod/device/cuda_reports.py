@@ -6,7 +6,6 @@ exists, so that nothing else is harmed, and the process can use the GPU afterwar
 
 from __future__ import annotations
 
-
 import numpy as np
 
 WORDS = 1 << 12  # the first is the word that was written last, the others have what was found

@@ -55,7 +55,6 @@ class Layout:
         self.extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if self.size else 0
 
 
-
 def _overlapping(shape: tuple, strides: tuple) -> bool:
     """Whether two indices may share an element (an expanded tensor). Exact for expanded and sliced tensors, else cautious."""
     reach = 0

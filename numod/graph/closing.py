@@ -18,6 +18,7 @@ from .effects import Effects, copied, leaving, used
 from .fuse import LARGE, Fused
 from .trace import Check, Program, Step, Value
 
+
 class FusedReduction(Op):
     """A reduction over a fused loop. `rows` are the loop's, `row` the reduction's."""
 

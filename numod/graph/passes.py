@@ -10,7 +10,6 @@ from .overwrite import overwrite
 from .simplify import out_of_place, without_dead, without_repeats
 from .trace import Program
 
-
 SIMPLIFY = (out_of_place, without_repeats, without_dead)
 
 

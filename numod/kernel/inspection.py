@@ -21,8 +21,6 @@ _REGISTER = re.compile(r"%([xyz])mm\d+")
 _BITS = {"x": 128, "y": 256, "z": 512}
 _LINE = re.compile(r"^\s+\.loc\s+\d+ (\d+)")
 _SCALAR = re.compile(r"^\s+v?(?:\w*s[sdh]|mov[dq])\b")
-
-
 _NOT_CODE = (".cfi", ".size", ".type", ".p2align", ".globl", ".section", ".file", ".Ltmp", ".Lfunc", ".text")
 
 

@@ -23,7 +23,6 @@ from .finish import Finish
 from .op import Op, Packing, Plan, on_tensor_cores, single_device
 from .pointwise import broadcast_strides
 
-
 _FEW_WEIGHTS = 1 << 15  # elements of a weight of single taps up to which it is turned: a matrix takes longer to transpose
 
 

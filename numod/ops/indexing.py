@@ -17,7 +17,6 @@ from .op import Op, Plan, single_device
 from .search import searchsorted
 from .softmax import split
 
-
 _PARTS = 16  # runs of indices that threads share
 
 

@@ -21,8 +21,6 @@ from ..device import Layout
 from ..kernel.expression import parameter_names
 
 PLAN_LIMIT = 4096  # plans cached per op; beyond it the table is cleared, which costs only time
-
-
 _ops: WeakSet[Op] = WeakSet()
 
 

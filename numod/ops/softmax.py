@@ -16,6 +16,7 @@ from .op import Op, Plan, single_device
 _COLUMNS = 128  # neighbouring places that are done together where n is not the last axis,
 _FEWEST = 8  # if there are so many
 
+
 def softmax_kernel(x, out, outer, n, inner):
     """out = exp(x - max) / sum(exp(x - max)) along n."""
     for task in parallel_range(outer * inner):

@@ -8,7 +8,6 @@ import sys
 
 from .event import time_text
 
-
 _COLUMNS = (
     "self_cpu_time_total", "cpu_time_total", "cpu_time", "count", "self_device_time_total", "device_time_total", "self_cpu_memory_usage", "cpu_memory_usage", "flops",
     "bytes_moved",

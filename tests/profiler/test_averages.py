@@ -34,6 +34,7 @@ def test_shapes_and_lines_part_the_averages() -> None:
     with profile(record_shapes=True, with_stack=True) as prof:
         numod.zeros(2).exp()
         numod.zeros(3).exp()
+
     def count(**options: object) -> int:
         return sum(each.key == "numod::exp" for each in prof.key_averages(**options))
 
