@@ -20,11 +20,11 @@ from .guards import Picture, conditions
 from .kinds import SIMPLE, is_plain
 from .later import Reading, function_of
 from .lower import Buffer, Call, Integer, Number, Span, Test
+from .program import Value
 from .reach import Guard, Settings
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
 from .structure import fields_of, is_data, parts, remade
-from .trace import Value
 
 
 def caller(

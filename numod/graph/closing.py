@@ -16,7 +16,7 @@ from ..ops.op import Op, Plan
 from ..ops.reduction import Reduction
 from .effects import Effects, copied, leaving, used
 from .fuse import LARGE, Fused
-from .trace import Check, Program, Step, Value
+from .program import Check, Program, Step, Value
 
 
 class FusedReduction(Op):

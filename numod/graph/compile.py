@@ -19,10 +19,11 @@ from .gradients import SAME_MEMORY
 from .key import describe, difference, family
 from .kinds import is_module
 from .lines import CannotRepeat, subject
+from .program import Program
 from .record import Version, record
 from .run import Executable
 from .section import CheckFailed, Form
-from .trace import Program, recording
+from .trace import recording
 
 VERSIONS = 8  # rounds of another structure, or other changes in Python, after which they are taken to go on for ever
 _MODES = "default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"

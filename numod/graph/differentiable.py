@@ -18,10 +18,10 @@ from . import memory
 from .later import Reading, compute
 from .lines import CannotRepeat
 from .lower import Buffer
+from .program import Program, Value
 from .run import Executable
 from .section import Form, Section
 from .structure import replace
-from .trace import Program, Value
 
 
 class Differentiable(Executable):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from .closing import FusedReduction
 from .epilogue import Finished
 from .fuse import Fused
+from .program import Check, Program, Step, Value, name
 from .structure import replace
-from .trace import Check, Program, Step, Value, name
 
 
 def dot(program: Program) -> str:

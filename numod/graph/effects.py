@@ -8,8 +8,8 @@ from ..core.random import Draw
 from ..core.transfer import Move
 from ..device import Layout
 from ..ops.update import Update
+from .program import EMPTY, Check, Program, Step, Value
 from .structure import replace
-from .trace import EMPTY, Check, Program, Step, Value
 
 
 class Boundary:

@@ -12,7 +12,7 @@ from ..kernel import bind, writer
 from ..ops.op import Op, Plan
 from .effects import Boundary, Effects, copied, described, leaving, used
 from .fuse import Fused, makes_product
-from .trace import Program, Step, Value
+from .program import Program, Step, Value
 
 
 class Finished(Op):

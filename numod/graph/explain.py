@@ -17,10 +17,10 @@ from .freeze import Frozen
 from .fuse import Fused
 from .lower import Buffer, Call, Lowered, Test
 from .memory import lifetimes
+from .program import Program, Step, Value, name
 from .run import Executable
 from .section import Section
 from .structure import replace
-from .trace import Program, Step, Value, name
 
 WIDE = 160  # columns
 

@@ -14,8 +14,8 @@ from ..autograd import inference_mode, no_grad
 from ..core.tensor import OwnCount, Tensor
 from ..ops import table
 from .effects import Effects, copied, described, leaving, pure, used
+from .program import Check, Program, Step, Value
 from .simplify import exactly
-from .trace import Check, Program, Step, Value
 
 
 class Frozen:

@@ -21,8 +21,8 @@ from ..ops.op import Op, Plan
 from ..ops.pointwise import Pointwise, plan_loop
 from ..ops.reduction import Reduction
 from .effects import Boundary, Effects, copied, draws, leaving, pure, used
+from .program import Check, Program, Step, Value
 from .roll import stretches
-from .trace import Check, Program, Step, Value
 
 _ROUNDED = Formula("rounded_product", "rounded_product(x, y)", {})
 PAIRS = 20  # the number of array pairs (one of them written to) that LLVM checks for overlap at run time

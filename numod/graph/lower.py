@@ -19,7 +19,7 @@ from ..device import Layout
 from ..kernel import bind
 from ..ops.update import Update
 from .lines import CannotRepeat
-from .trace import EMPTY, Check, Program, Step, Value
+from .program import EMPTY, Check, Program, Step, Value
 
 
 @dataclass(eq=False)

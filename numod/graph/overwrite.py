@@ -7,7 +7,7 @@ from typing import Any
 from ..ops.pointwise import Pointwise
 from .effects import Boundary, Effects, copied, pure, renamed, used
 from .fuse import LARGE, Fused
-from .trace import Check, Program, Step, Value
+from .program import Check, Program, Step, Value
 
 
 def overwrite(program: Program) -> Program:

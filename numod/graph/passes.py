@@ -7,8 +7,8 @@ from .effects import Boundary, copied
 from .epilogue import finish
 from .fuse import fuse
 from .overwrite import overwrite
+from .program import Program
 from .simplify import out_of_place, without_dead, without_repeats
-from .trace import Program
 
 SIMPLIFY = (out_of_place, without_repeats, without_dead)
 

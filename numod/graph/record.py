@@ -22,10 +22,11 @@ from .caller import caller
 from .differentiable import Differentiable
 from .gradients import Gradients
 from .kinds import counts_of, is_plain
+from .program import Value
 from .run import Executable
 from .section import Form
 from .structure import replace
-from .trace import Recorder, Value
+from .trace import Recorder
 
 _OWN_HOOKS = tuple(f"self.{name}" for name in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"))
 

@@ -18,9 +18,9 @@ from .freeze import freeze
 from .later import compute
 from .lower import Buffer, Call, lower
 from .passes import optimise, simplified
+from .program import Program, Value
 from .section import CheckFailed, Form, Section, draw, undraw
 from .structure import replace
-from .trace import Program, Value
 
 
 class Executable:

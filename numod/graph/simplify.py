@@ -12,7 +12,7 @@ from ..device import Layout
 from ..ops import table
 from ..ops.pointwise import Pointwise
 from .effects import Effects, copied, described, draws, leaving, pure, renamed, used
-from .trace import EMPTY, Check, Program, Step, Value
+from .program import EMPTY, Check, Program, Step, Value
 
 
 def out_of_place(program: Program) -> Program:

@@ -9,8 +9,8 @@ from ..device.layout import same
 from ..ops.op import Op
 from ..ops.update import Update
 from .effects import described
+from .program import EMPTY, Check, Program, Step, Value, name
 from .structure import replace
-from .trace import EMPTY, Check, Program, Step, Value, name
 
 
 def verify(program: Program) -> Program:

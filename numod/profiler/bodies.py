@@ -10,7 +10,7 @@ from ..autograd.tape import Node
 from ..core import apply as waist
 from ..core.tensor import Tensor
 from ..graph.compile import Compiled
-from ..graph.trace import Program
+from ..graph.program import Program
 from ..ops.op import Op
 from .launches import Launches
 

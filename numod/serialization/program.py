@@ -19,7 +19,7 @@ from ..core.tensor import Tensor, wrap
 from ..device import Layout, Size
 from ..device.device import Device
 from ..device.layout import layout
-from ..graph.trace import EMPTY, Check, Program, Step, Value
+from ..graph.program import EMPTY, Check, Program, Step, Value
 from ..graph.verify import verify
 from ..ops import pointwise, reduction
 from ..ops.op import Op

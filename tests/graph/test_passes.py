@@ -8,7 +8,7 @@ import numod
 from numod.graph import trace, verify
 from numod.graph.fuse import Fused
 from numod.graph.passes import optimise
-from numod.graph.trace import Step
+from numod.graph.program import Step
 
 
 def steps(function: object, *inputs: numod.Tensor) -> list[Step]:
