@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from . import native
+from . import native, threads
 
 MOST = 1024  # parts recorded per launch
 _TEXT = """
@@ -90,8 +90,10 @@ def _default_threads_kept() -> Iterator[None]:
 def install() -> _State:
     """Interpose between parallel kernels and the threading layer; must be called before the first kernel is linked."""
     import llvmlite.binding as llvm
+    from numba import config
     from numba.np.ufunc.parallel import _launch_threads
 
+    config.NUMBA_NUM_THREADS = threads.startable(config.NUMBA_NUM_THREADS)
     with _default_threads_kept():
         _launch_threads()
     llvm.add_symbol("numod_plain_parallel_for", llvm.address_of_symbol("numba_parallel_for"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from .. import config
 
@@ -72,6 +73,20 @@ def most() -> int:
     import numba
 
     return min(_threads, numba.config.NUMBA_NUM_THREADS)
+
+
+def startable(count: int) -> int:
+    """How many of `count` threads, this one among them, the system allows. Where it refuses one, OpenMP would end the process, and Numba's workqueue wait for ever."""
+    leave, others = threading.Event(), []
+    with suppress(RuntimeError):
+        for _ in range(count - 1):
+            other = threading.Thread(target=leave.wait, daemon=True)
+            other.start()
+            others.append(other)
+    leave.set()
+    for each in others:
+        each.join()
+    return 1 + len(others)
 
 
 def _enter_child() -> None:

@@ -103,13 +103,18 @@ def nonzero_kernel(mask, before, out, n):
             out[uintp(before[uintp(i)] - 1)] = i
 
 
-def nonzero_run_kernel(mask, out, total):
-    """The same by one thread, which needs no more than the `total`. No branch depends on the mask, and what is written for a false element is written over."""
+def nonzero_run_kernel(mask, out, total, n):
+    """The same by one thread, which needs no more than the `total`. No branch depends on the mask, and what is written for a false element is written over.
+
+    Where another thread has written to the mask since it was counted, and fewer are true, the rest is 0.
+    """
     found, i = int64(0), int64(0)
-    while found < total:
+    while found < total and i < n:
         out[uintp(found)] = i
         found += int64(mask[uintp(i)] != 0)
         i += 1
+    for k in range(found, total):
+        out[uintp(k)] = 0
 
 
 def bounded_kernel(index, report, out, total, low, size, ignored, place):
@@ -234,8 +239,9 @@ class Nonzero(Op):
         out = layout((parameters[0],), dtypes.int64, mask.device)
         if mask.size == 0:
             return Plan(out, lambda *_: None)
-        kernel, counts, size, work = (nonzero_kernel, "int64[], ", mask.size, mask.size) if mask.device.backend.FLAT else (nonzero_run_kernel, "", *parameters, 1)
-        return Plan(out, bind.launcher(mask.device, self.name, bind.source_of(kernel), f"uint8[], {counts}int64[], int64", dtypes.float64, work), (size,))
+        flat = mask.device.backend.FLAT
+        kernel, kinds, work = (nonzero_kernel, "uint8[], int64[], int64[], int64", mask.size) if flat else (nonzero_run_kernel, "uint8[], int64[], int64, int64", 1)
+        return Plan(out, bind.launcher(mask.device, self.name, bind.source_of(kernel), kinds, dtypes.float64, work), (mask.size,) if flat else (*parameters, mask.size))
 
 
 def columns(x: Layout, inner: int) -> int:

@@ -177,7 +177,7 @@ sigmoid = pointwise("sigmoid", lambda x: where(x >= 0.0, 1.0, exp(-abs(x))) / (1
                     complex=lambda x: 1.0 / (1.0 + exp(-x)))
 relu = pointwise("relu", lambda x: maximum(x, 0), dx=lambda g, out: where(out <= 0.0, 0.0, g), accepts=NUMBER)
 hardtanh = pointwise("hardtanh", lambda x, min_val=-1.0, max_val=1.0: minimum(maximum(x, min_val), max_val),
-                     dx=lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0.0), accepts=NUMBER)
+                     dx=lambda g, x, min_val, max_val: where((x <= min_val) | (x >= max_val), 0.0, g), accepts=NUMBER)
 leaky_relu = pointwise("leaky_relu", lambda x, negative_slope=0.01: where(x > 0.0, x, negative_slope * x), accepts=FLOAT)
 elu = pointwise("elu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0))),
                 dx=lambda g, x, alpha, out: where(x > 0.0, g, g * (out + alpha)), accepts=FLOAT)
@@ -195,9 +195,9 @@ logsigmoid = pointwise("logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(
 softsign = pointwise("softsign", lambda x: x / (1.0 + abs(x)), result="float")
 tanhshrink = pointwise("tanhshrink", lambda x: x - tanh(x), result="float", complex=True)
 softshrink = pointwise("softshrink", lambda x, lambd=0.5: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, 0.0 * x)),
-                       dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0), accepts=FLOAT)
+                       dx=lambda g, x, lambd: where((x >= -lambd) & (x <= lambd), 0.0, g), accepts=FLOAT)
 hardshrink = pointwise("hardshrink", lambda x, lambd=0.5: where((x >= -lambd) & (x <= lambd), 0.0, x),
-                       dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0), accepts=FLOAT)
+                       dx=lambda g, x, lambd: where((x >= -lambd) & (x <= lambd), 0.0, g), accepts=FLOAT)
 threshold = pointwise("threshold", lambda x, threshold, value: where(x <= threshold, value, x), accepts=NUMBER)
 hardsigmoid = pointwise("hardsigmoid", lambda x: minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0,
                         dx=lambda g, x: where((x > -3.0) & (x < 3.0), g / 6.0, 0.0), accepts=FLOAT)
@@ -210,9 +210,11 @@ prelu = pointwise("prelu", lambda x, weight: where(x > 0.0, x, weight * x), acce
 squared_error = pointwise("squared_error", lambda x, target: square(x - target), accepts=FLOAT)
 absolute_error = pointwise("absolute_error", lambda x, target: abs(x - target), accepts=FLOAT)
 smooth_l1 = pointwise("smooth_l1", lambda x, target, beta=1.0: where(abs(x - target) < beta, 0.5 * square(x - target) / beta, abs(x - target) - 0.5 * beta),
-                      accepts=FLOAT)
+                      dx=lambda g, x, target, beta: g * hardtanh((x - target) / beta, -1.0, 1.0),
+                      dtarget=lambda g, x, target, beta: -g * hardtanh((x - target) / beta, -1.0, 1.0), accepts=FLOAT)
 huber = pointwise("huber", lambda x, target, delta=1.0: where(abs(x - target) <= delta, 0.5 * square(x - target), delta * (abs(x - target) - 0.5 * delta)),
-                  accepts=FLOAT)
+                  dx=lambda g, x, target, delta: g * hardtanh(x - target, -delta, delta),
+                  dtarget=lambda g, x, target, delta: -g * hardtanh(x - target, -delta, delta), accepts=FLOAT)
 margin_gap = pointwise("margin_gap", lambda use, x, own, margin: where(use, maximum(margin - own + x, 0.0), 0.0), conditions=("use",),
                        dx=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), g, 0.0), down=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), -g, 0.0),
                        accepts=FLOAT)

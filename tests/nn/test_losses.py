@@ -110,6 +110,13 @@ def test_logits_far_from_zero() -> None:
     assert loss.tolist() == [1e4, 0.0, 0.0, 1e4] and x.grad.tolist() == [1.0, 0.0, 0.0, -1.0]
 
 
+@pytest.mark.parametrize("loss", [F.smooth_l1_loss, F.huber_loss])
+def test_gradients_of_infinite_errors_are_bounded_as_others_and_those_of_nan_are_nan(loss: Callable) -> None:
+    x = numod.tensor([0.25, np.inf, -np.inf, np.nan], requires_grad=True)
+    loss(x, numod.zeros(4), reduction="sum").backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [0.25, 1, -1, np.nan])
+
+
 def test_the_older_spelling_has_its_places() -> None:
     x, y = tensors((X, Y))
     assert list(inspect.signature(F.mse_loss).parameters) == ["input", "target", "size_average", "reduce", "reduction", "weight"]

@@ -7,7 +7,9 @@ import pytest
 
 import numod
 from numod.autograd import gradcheck, gradgradcheck
+from numod.core.apply import apply
 from numod.nn import functional as F
+from numod.ops import indexing as ix
 
 DIMS = [0, 1, 2, -1]
 
@@ -198,6 +200,11 @@ def test_nonzero(shape):
     for ours, theirs in zip(numod.tensor(x).nonzero(as_tuple=True), np.nonzero(x), strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs)
     np.testing.assert_array_equal(numod.where(numod.tensor(x > 0))[0].numpy(), np.nonzero(x)[0])
+
+
+def test_nonzero_of_a_mask_that_another_thread_clears_after_the_count():
+    places = apply(ix.nonzero, (numod.tensor([False, True, False]), None), (3,))
+    assert places.tolist() == [1, 0, 0]
 
 
 def test_nonzero_of_a_scalar_and_of_nothing():

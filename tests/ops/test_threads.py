@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 import numod
-from numod.device.threads import Gated, most
+from numod.device.threads import Gated, most, startable
 from numod.nn import functional as F
 
 OPS = {
@@ -63,3 +65,14 @@ def test_only_the_kernel_that_is_used_is_built() -> None:
         assert built == (["serial", "divided"] if before > 1 else ["serial"]) and calls[1:] == 2 * [(7, most()) if before > 1 else (7,)]
     finally:
         numod.set_num_threads(before)
+
+
+def test_threads_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert startable(3) == 3
+    start, left = threading.Thread.start, iter(range(1))
+    monkeypatch.setattr(threading.Thread, "start", lambda self: start(self) if next(left, None) == 0 else _refuse())
+    assert startable(4) == 2
+
+
+def _refuse() -> None:
+    raise RuntimeError("can't start new thread")
