@@ -352,9 +352,9 @@ def tell_made(tensor: Tensor, how: str) -> Tensor:
     return tensor
 
 
-def tell_copied(copy: Tensor, source: Tensor) -> Tensor:
-    """Tell listeners of a copy that stands for a view of `source`."""
-    _tell_of("copied", copy, source)
+def tell_copied(copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None]) -> Tensor:
+    """Tell listeners of a copy that stands for a view of `source`: `again` gives the view's values after a write to it, `back` writes the copy's to it."""
+    _tell_of("copied", copy, source, again, back)
     return copy
 
 

@@ -42,7 +42,7 @@ def view_as_real(input: Tensor) -> Tensor:
     if not input.is_complex():
         raise RuntimeError("view_as_real is only supported for complex tensors")
     if _recording():
-        return tell_copied(stack(c.parts(input), -1), input)
+        return _copied(input, lambda x: stack(c.parts(x), -1), _joined)
     return _read(c.as_real, input)
 
 
@@ -52,12 +52,22 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError(f"view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: {input.dtype.short}")
     if _recording():
         c.as_complex.rule(input._layout, input._offset)
-        return tell_copied(c.join(input.select(-1, 0), input.select(-1, 1)), input)
+        return _copied(input, _joined, lambda copy: stack(c.parts(copy), -1))
     return _read(c.as_complex, input)
 
 
+def _joined(pairs: Tensor) -> Tensor:
+    return c.join(pairs.select(-1, 0), pairs.select(-1, 1))
+
+
+def _copied(input: Tensor, shown: Callable[[Tensor], Tensor], kept: Callable[[Tensor], Tensor]) -> Tensor:
+    """A copy that stands for a view: what is `shown` of the input, and what the input is to hold where that is written to."""
+    copy = shown(input)
+    return tell_copied(copy, input, lambda: shown(input), lambda: copy_(input, kept(copy)))
+
+
 def _recording() -> bool:
-    """Whether a program is being recorded: it has no memory of two dtypes, so views are copies there, which may not be written to."""
+    """Whether a program is being recorded: it has no memory of two dtypes, so views are copies there."""
     return any(hasattr(each, "copied") for each in waist.listeners)
 
 
@@ -86,7 +96,9 @@ def imag(input: Tensor) -> Tensor:
 
 
 def _part(input: Tensor, place: int) -> Tensor:
-    return tell_copied((c.imag if place else c.real)(input), input) if _recording() else view_as_real(input).select(-1, place)
+    if _recording():
+        return _copied(input, (c.real, c.imag)[place], lambda part: c.join(c.real(input), part) if place else c.join(part, c.imag(input)))
+    return view_as_real(input).select(-1, place)
 
 
 def conj_(input: Tensor) -> Tensor:

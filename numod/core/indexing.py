@@ -33,7 +33,10 @@ def getitem(self: Tensor, index: object) -> Tensor:
     if not tensors:
         return view
     result = _gathered(view, tensors)
-    return result if any([each.ndim for each in tensors.values()]) else tell_copied(result, self)  # the latter where a program is recorded
+    if not listeners or any([each.ndim for each in tensors.values()]):
+        return result
+    places = {dim: each.clone() for dim, each in tensors.items()}  # where a program is recorded, which has a copy in the view's place
+    return tell_copied(result, view, lambda: _gathered(view, places), lambda: put(view, places, result, accumulate=False))
 
 
 def _cut_out(self: Tensor, items: tuple) -> Tensor | None:

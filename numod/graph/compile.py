@@ -58,8 +58,7 @@ def compile(
     - `backend`, `mode`, `isolate_recompiles` and Inductor's options that only tune are taken for PyTorch's sake and change nothing: there is one backend,
       one whole graph or none, and each function counts its recordings for itself.
 
-    Raises RuntimeError for an unknown mode, option or name of a backend. Two things can neither be recorded nor go on, and raise it at the call that
-    records: a write to a view by a tensor without dimensions (`x[i].add_(1)`), and an `item()` put into a set, a generator or the keys of a dictionary.
+    Raises RuntimeError for an unknown mode, option or name of a backend.
     """
     _check_options(mode, options)
     if isinstance(backend, str) and backend not in BACKENDS:

@@ -191,6 +191,7 @@ class Look:
             yield from self._names(f"{name}: ", value, depth - 1)
         elif isinstance(value, _CONTAINERS):
             yield f"len({name})", "equal", size(value, self.without)
+            self.places += [(value, each, each) for each in value if isinstance(value, (set, dict)) and stands_for_numbers(each)]
             for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
                 yield from self._at(value, key, f"{name}[{worded(key)}]", each, depth - 1)
         elif isinstance(value, Generator):

@@ -11,6 +11,10 @@ from functools import cache
 from typing import Any
 
 
+_NEAR = 20  # instructions between a call of type() and what its result is compared with
+_TAKE_NUMBERS = {"json", "dumps", "Decimal", "sqlite3", "executemany"}  # of Python's library, which take nothing else for a number
+
+
 def written(function: Callable) -> Callable:
     """The function or method that a callable object runs; a partial, and what is not written in Python, is itself."""
     if hasattr(function, "__code__") or hasattr(function, "__func__") or isinstance(function, functools.partial):
@@ -77,6 +81,18 @@ def strings_in(code: types.CodeType) -> Iterator[str]:
             yield from strings_in(constant)
         else:
             yield from (each for each in (constant if isinstance(constant, tuple) else (constant,)) if isinstance(each, str))
+
+
+@cache
+def asks_types(code: types.CodeType) -> bool:
+    """Whether a code, or one it defines, may tell numbers from what stands for them: by `type(x) is float`, or by what writes them in its own way."""
+    steps = list(dis.get_instructions(code))
+    calls = [k for k, each in enumerate(steps) if each.opname == "LOAD_GLOBAL" and each.argval == "type"]
+    for k in calls:
+        end = next((n for n, each in enumerate(steps[k : k + _NEAR], k) if each.opname in ("IS_OP", "COMPARE_OP", "CONTAINS_OP")), k)
+        if any(each.argval in ("int", "float", "type") for each in steps[k + 1 : end]):
+            return True
+    return not _TAKE_NUMBERS.isdisjoint(code.co_names) or any(asks_types(each) for each in code.co_consts if isinstance(each, types.CodeType))
 
 
 def mentions(function: Callable, part: str) -> bool:

@@ -24,7 +24,7 @@ from ..core import changes
 from ..core.tensor import Tensor
 from .kinds import LIBRARIES, PACKAGE, SIMPLE, fields, is_compiled, is_module, is_optimizer, is_schedule, of_library, package_of, parameters_of, size, step_hooks, worded
 from .lines import CannotRepeat
-from .names import global_names, names_of, strings_in, written
+from .names import asks_types, global_names, names_of, strings_in, written
 
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -62,8 +62,11 @@ class Settings(Guard):
         return all(key == "params" or isinstance(each, SIMPLE) or (isinstance(each, tuple) and all(isinstance(part, SIMPLE) for part in each)) for key, each in self.group.items())
 
 
-def quick(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> list[Guard]:
-    """The guards of a function and of objects it is given (`roots`), but for places `without`. Raises CannotRepeat for what it uses and no guard can hold."""
+def quick(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> tuple[list[Guard], bool]:
+    """The guards of a function and of objects it is given (`roots`), but for places `without`, and whether its code may ask for the types of numbers.
+
+    Raises CannotRepeat for what it uses and no guard can hold.
+    """
     walk = _Walk(without)
     walk.function(function, "")
     for k, each in enumerate(roots):
@@ -74,7 +77,7 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
         walk.optimizer(name, each)
     for name, each in walk.schedules:
         walk.schedule(name, each)
-    return walk.guards
+    return walk.guards, walk.asks_types
 
 
 class _Walk:
@@ -86,6 +89,7 @@ class _Walk:
         self.strings: set[str] = set()  # keys that the code may use
         self.optimizers: list[tuple[str, Any]] = []  # looked into last, when it is known what the code mentions
         self.schedules: list[tuple[str, Any]] = []
+        self.asks_types = False
 
     def function(self, function: Callable, prefix: str) -> None:
         """Everything the code of a function reaches."""
@@ -93,6 +97,7 @@ class _Walk:
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         self.mentioned.update(global_names(code) if code is not None else ())
         self.strings.update(strings_in(code) if code is not None else ())
+        self.asks_types |= code is not None and asks_types(code)
         for text, owner, name, value in names_of(function):
             if owner is None:
                 self.visit(prefix + name, value)  # the function's own object is the one it was bound to

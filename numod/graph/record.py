@@ -97,7 +97,7 @@ def record(function: Callable, arguments: tuple, named: dict, name: str, form: F
         return Recording(function(*arguments, **named), refused=refused[0])
     recorder, owned = witness.recorder, Gradients(function, before.entries, tensors, without)
     recorder.patient = failed or not strict
-    outputs = witness.run(patient)
+    outputs = witness.run()
     told = replace(outputs, lambda each: each, later.compute)
     with _noted(strict) as refused:
         return _concluded(witness, owned, shared, outputs, told, name, form)
@@ -130,9 +130,9 @@ class _Witness:
     def __init__(self, function: Callable, arguments: tuple, named: dict, tensors: tuple[Tensor, ...], before: guards.Look, without: frozenset) -> None:
         self.function, self.arguments, self.named, self.tensors, self.before, self.without = function, arguments, named, tensors, before, without
         self.roots = key.objects((arguments, named))
-        self.guards = reach.quick(function, self.roots, without)
+        self.guards, asks_types = reach.quick(function, self.roots, without)
         self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
-        self.recorder.postponing = True
+        self.recorder.postponing = not asks_types
         self.recorder.moving = {holder for holder, name in without if name == "data"}
         self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
         self.recorder.watch = self._watch
@@ -141,8 +141,8 @@ class _Witness:
         self.histories = [(each.grad_fn, each.requires_grad) for each in tensors]
         self.reached: dict[int, bool] = {}  # arguments whose gradients a backward pass inside computes, and whether they are leaves
 
-    def run(self, patient: bool) -> Any:
-        """The call's result. `patient`: numbers that are not known yet may be kept anywhere."""
+    def run(self) -> Any:
+        """The call's result. Where numbers that are not known yet are kept out of sight, as in a generator, what stands for them stays: it is the number to whatever uses it."""
         try:
             with self._recording(), self._reaching():
                 outputs = replace(self.function(*self.arguments, **self.named), self._returned)
@@ -152,13 +152,6 @@ class _Witness:
         self._settle_numbers(self.without)
         if self.recorder.refuse_kept():
             self._settle_numbers(self.without, outputs)
-        if not patient:  # what is out of sight (in a set, in a generator) would never become a number
-            if self.recorder.refused:
-                self.recorder.program.steps.clear()  # actions may hold such numbers, as these may
-                self.settings.clear()
-            self.recorder.patient, refused, self.recorder.refused = False, self.recorder.refused, ""
-            self.recorder.refuse_kept()
-            self.recorder.refused = refused
         return outputs
 
     def look_back(self, outputs: Any) -> None:
@@ -213,8 +206,10 @@ class _Witness:
     def _settle_numbers(self, without: frozenset, outputs: Any = None) -> None:
         """Put values in the stead of what the function has put for them at places in Python: a sum of losses, say."""
         for holder, name, value in guards.Look(self.function, [*self.roots, outputs], without).places if self.recorder.postponed else ():
-            if guards.stands_for_numbers(value) and not isinstance(holder, (tuple, set, frozenset)):
-                kept.lay(holder, name, _known(value))
+            if guards.stands_for_numbers(value) and name is value:
+                kept.replace_member(holder, name, _known(value))
+            elif guards.stands_for_numbers(value) and not isinstance(holder, (tuple, set, frozenset)):
+                kept.lay(holder, _known(name), _known(value))
 
     def _changed(self) -> str | None:
         self.after = guards.Look(self.function, self.roots, self.without)
@@ -224,7 +219,7 @@ class _Witness:
         if found is None and (kind := structure.changed(self.contents)):
             found = f"what is in an argument, a {kind}, changes"
         if found is None:
-            former, self.guards = self.guards, reach.quick(self.function, self.roots, self.without)
+            former, (self.guards, _) = self.guards, reach.quick(self.function, self.roots, self.without)
             found = guards.moved(former, self.guards)
         return found
 

@@ -180,3 +180,15 @@ def lay(holder: Any, key: Any, value: Any) -> None:
         holder[key] = value
     else:
         setattr(holder, key, value)
+
+
+def replace_member(holder: set | dict, former: Any, value: Any) -> None:
+    """Replace the member of a set, or the key of a dictionary, which keeps its order."""
+    if isinstance(holder, set):
+        holder.remove(former)
+        holder.add(value)
+    else:
+        items = [(value if key is former else key, each) for key, each in holder.items()]
+        holder.clear()
+        for key, each in items:
+            holder[key] = each

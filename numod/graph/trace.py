@@ -68,8 +68,8 @@ class Recorder:
         self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
-        self.copies: dict[int, tuple[int, str]] = {}  # storages that stand for views of others: of which, and where they were made
-        self.stale: dict[int, str] = {}  # those of them that are no longer like the view, for one of the two was written to
+        self.copies: list[tuple[Tensor, Tensor, Callable, Callable]] = []  # copies that stand for views: of which tensors, their values anew, how they are written back
+        self.following = False  # whether copies, or what they are views of, are written after a write to the other
         self.moving: set[int] = set()  # ids of inputs that may get other memory, which is among the results
         self.actors: list[object] = []  # schedules that were stepped
         self.watch: Callable[[bool], None] = lambda asking: None  # told before and after an update's numbers are asked for
@@ -91,10 +91,6 @@ class Recorder:
         if get_ident() != self.thread:
             self.elsewhere.update(each._storage for each in (() if in_place else outputs))
             return
-        self._refuse_stale(inputs)
-        if in_place:
-            self._note_written(outputs)
-            self._refuse_stale(outputs)
         known = tuple(self._known(each) for each in inputs)
         if isinstance(op, Update):
             for each in outputs:
@@ -104,25 +100,30 @@ class Recorder:
         if not in_place and not op.is_view:
             self.made_here.update(id(each._storage) for each in outputs)
         self.program.steps.append(Step(op, known, parameters, results, in_place, line()))
+        if in_place and self.copies and not self.following:
+            self.following = True
+            try:
+                self._follow({id(each._storage) for each in outputs})
+            finally:
+                self.following = False
 
-    def copied(self, copy: Tensor, source: Tensor) -> None:
+    def copied(self, copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None]) -> None:
         """A copy was made in the place of a view."""
         if get_ident() == self.thread:
-            self.copies[id(copy._storage)] = id(source._storage), line()
+            self.copies.append((copy, source, again, back))
 
-    def _note_written(self, targets: tuple) -> None:
-        written = {id(each._storage) for each in targets}
-        self.stale.update({copy: line for copy, (source, line) in self.copies.items() if source in written or copy in written})
-
-    def _refuse_stale(self, used: tuple) -> None:
-        """Refuse the use of a copy that is told from the view it stands for: it, or what it was taken from, has been written to since."""
-        for each in used:
-            if isinstance(each, Tensor) and id(each._storage) in self.stale:
-                raise RuntimeError(
-                    f"trace: {self.stale[id(each._storage)]} indexes by a tensor without dimensions, or takes the parts of a complex one, "
-                    f"which makes a view that is written to at {line()}, or was before; "
-                    "a recorded program has a copy there: write by x[i] = ..., index by a Python number, or make the complex tensor of parts that are written before"
-                )
+    def _follow(self, written: set[int]) -> None:
+        """After a write to a copy that stands for a view, what it is a view of is written, and after that, or a write by others, all other copies. By their storages."""
+        current = set()
+        for copy, source, _, back in reversed(self.copies):
+            if id(copy._storage) in written:
+                back()
+                written.add(id(source._storage))
+                current.add(id(copy))
+        for copy, source, again, _ in self.copies:
+            if id(source._storage) in written and id(copy) not in current:
+                copy.copy_(again())
+                written.add(id(copy._storage))
 
     def observe(self, tensor: Tensor, value: float | int | bool) -> None:
         """The library looked at a value."""
@@ -289,7 +290,6 @@ class Recorder:
             raise CannotRepeat(f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes")
         if not isinstance(each, Tensor) or id(each) in self.outside:
             return each
-        self._refuse_stale((each,))
         found = self._known(each)
         if self.alive[found.number] is each:
             return found

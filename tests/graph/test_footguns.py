@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from pairs import compile, equal
 
 import numod
 from numod import nn
@@ -184,30 +185,64 @@ def test_a_compiled_module_compiled_again() -> None:
     assert "return" in compiled.explain() and compiled.graph is not None and type(copy.deepcopy(compiled)).__name__ == "Linear"
 
 
-def _written(x: numod.Tensor, i: numod.Tensor) -> numod.Tensor:
-    y = x.clone()
+def _written(y: numod.Tensor, i: numod.Tensor) -> numod.Tensor:
     y[i][:1].add_(5)
-    return y
+    return y * 2
 
 
-def _left_behind(x: numod.Tensor, i: numod.Tensor) -> numod.Tensor:
-    y = x.clone()
-    row = y[i]
+def _counted(y: numod.Tensor, i: numod.Tensor) -> numod.Tensor:
+    y[i] += 1
+    y[i, 0] *= 3
+    y[..., i - i] -= y[i, 1]
+    return y + 0
+
+
+def _left_behind(y: numod.Tensor, i: numod.Tensor) -> tuple:
+    row, other = y[i], y[i]
     y.mul_(2)
-    return row
+    row.detach().add_(1)
+    return row, other + 1
 
 
-def _used_behind(x: numod.Tensor, i: numod.Tensor) -> numod.Tensor:
-    y = x.clone()
-    row = y[i]
-    y.mul_(2)
-    return row + 1
+def _of_rows(y: numod.Tensor, i: numod.Tensor) -> tuple:
+    row, k = y[i], i.clone()
+    part, rows = row[i - i], y[k]
+    k.add_(1)
+    part += 7
+    y.mul_(row.sum())
+    rows[0] = 4
+    return row * 2, part + 0, rows + 1
 
 
-@pytest.mark.parametrize("function", [_written, _left_behind, _used_behind])
-def test_a_view_by_a_tensor_without_dimensions_must_not_matter(function: Callable) -> None:
-    with pytest.raises(RuntimeError, match=r"test_footguns.py:\d+ indexes by a tensor without dimensions, or takes the parts of a complex one, which makes a view that is written to at"):
-        numod.compile(function)(numod.arange(6.0).reshape(3, 2), numod.tensor(1))
+def _of_parts(y: numod.Tensor, i: numod.Tensor) -> tuple:
+    whole = numod.view_as_complex(y.clone())
+    whole.real.mul_(3)
+    numod.view_as_real(whole)[i] += 1
+    pairs = y.clone()
+    numod.view_as_complex(pairs)[i] *= 1j
+    whole.imag[i] = -1
+    return whole.abs(), pairs
+
+
+@pytest.mark.parametrize("function", [_written, _counted, _left_behind, _of_rows, _of_parts])
+@pytest.mark.parametrize("own", [False, True])
+def test_views_that_are_copies_in_programs_follow_what_is_written(function: Callable, own: bool) -> None:
+    def run(x: numod.Tensor, i: numod.Tensor) -> tuple:
+        return function(x if own else x * 1, i), x
+
+    def run_backward(x: numod.Tensor, i: numod.Tensor) -> tuple:
+        weight = numod.ones(2, requires_grad=True)
+        found = function(x * (weight if function is not _of_parts else weight.detach()), i)
+        sum((each * weight[0]).square().sum() for each in (found if type(found) is tuple else (found,))).backward()
+        return found, weight.grad
+
+    for each in (run, run_backward):
+        compiled = compile(each, fullgraph=True)
+        for k in (0, 2, 1, 0):
+            mine, theirs = numod.arange(6.0).reshape(3, 2), numod.arange(6.0).reshape(3, 2)
+            found, expected = compiled(mine, numod.tensor(k)), each(theirs, numod.tensor(k))
+            assert equal(found, expected) and equal(mine, theirs)
+        assert compiled.recorded == 1
 
 
 def test_a_row_by_a_tensor_without_dimensions_is_a_copy_where_nobody_can_tell() -> None:

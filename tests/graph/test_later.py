@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -98,9 +101,9 @@ def test_a_value_that_is_looked_at_or_kept_is_refused_at_its_line(name: str) -> 
         compiled(numod.ones(2))
 
 
-@pytest.mark.parametrize("name", sorted(LOOKS.keys() - {"key", "set", "generator"}))
+@pytest.mark.parametrize("name", sorted(LOOKS))
 def test_a_value_that_is_looked_at_makes_the_call_go_on_eagerly(name: str) -> None:
-    run = lambda function, x: found() if callable(found := function(x)) else found  # noqa: E731
+    run = lambda function, x: found() if callable(found := function(x)) else list(found) if name == "generator" else found  # noqa: E731
     function = lambda x: LOOKS[name](x.sum().item(), x)  # noqa: E731
     compiled = compile(function, fullgraph=False)
     for k in range(3):
@@ -113,6 +116,29 @@ def test_a_value_that_is_looked_at_makes_the_call_go_on_eagerly(name: str) -> No
         with nullcontext() if k else pytest.warns(UserWarning, match="lambda runs eagerly from here"):
             found = run(compiled, numod.ones(2) * (k + 1))
         assert np.array_equal(found, expected) if name == "array" else equal(found, expected)
+
+
+KINDS: dict[str, Callable] = {
+    "written": lambda v: json.dumps({"loss": v, "all": [v, 1]}), "type": lambda v: "float" if type(v) is float else "integer" if type(v) is int else "?",
+    "types": lambda v: type(v) in (int, float), "keys": lambda v: ({v: v, "last": (v, 2)}, {(1, v): "a"}, {1, v}, Counter([v, v])), "exact": lambda v: Decimal(v),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("given", ["read", "argument", "count"])
+@pytest.mark.filterwarnings("ignore:compile")
+def test_a_value_whose_type_is_asked_for_is_a_number(name: str, given: str) -> None:
+    use, held = KINDS[name], {"steps": 0}
+
+    def function(x: numod.Tensor, value: float | None) -> tuple:
+        held["steps"] += 1
+        return x * 2, use({"read": x.sum().item(), "argument": value, "count": held["steps"]}[given])
+
+    compiled = compile(function, fullgraph=False)
+    for k in range(6):
+        _, found = compiled(numod.arange(3.0) * k, k / 4)
+        expected = use({"read": 3.0 * k, "argument": k / 4, "count": held["steps"]}[given])
+        assert found == expected and repr(found) == repr(expected) and held == {"steps": k + 1}
 
 
 SIZES: dict[str, Callable] = {
