@@ -36,12 +36,7 @@ def add(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor |
 
 def sub(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
-    masks = [(isinstance(each, Tensor) and each.dtype is dtypes.bool_) or isinstance(each, bool) for each in (input, other)]
-    if all(masks):
-        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
-    if any(masks):
-        instead = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
-        raise RuntimeError(f"Subtraction, the `-` operator, with a bool tensor is not supported. {instead}")
+    refuse_masks(input, other)
     if alpha != 1:
         _check_scale(input, other, alpha)
     return write_out(t.sub if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, -alpha), out)
@@ -169,6 +164,16 @@ def checked_fill(value: Tensor | float, dtype: DType) -> Tensor | float:
     if isinstance(value, Tensor) and value.dtype.is_complex and not dtype.is_complex:
         raise RuntimeError(f"value cannot be converted to type {dtype.name}: it is complex; take a part first, with .real, .imag or .abs()")
     return dtypes.fitting(value, dtype)
+
+
+def refuse_masks(input: object, other: object) -> None:
+    """Raise RuntimeError for a subtraction in which a mask takes part."""
+    masks = [(isinstance(each, Tensor) and each.dtype is dtypes.bool_) or isinstance(each, bool) for each in (input, other)]
+    if all(masks):
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+    if any(masks):
+        instead = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        raise RuntimeError(f"Subtraction, the `-` operator, with a bool tensor is not supported. {instead}")
 
 
 def _check_scale(input: Tensor, other: object, alpha: float) -> None:

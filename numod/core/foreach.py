@@ -42,12 +42,12 @@ def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, named: dict) -
 def _function(name: str, in_place: bool) -> Callable:
     method = _OTHER_NAMES.get(name, name) + "_" * in_place
 
-    def function(self: Sequence[Tensor], *arguments: Any, **named: Any) -> tuple[Tensor, ...] | None:
+    def function(self: Sequence[Tensor], *arguments: Any, **named: Any) -> Sequence[Tensor]:
         results = _each(method, self, arguments, named)
-        return None if in_place else results
+        return self if in_place else results
 
     function.__name__ = function.__qualname__ = f"_foreach_{name}{'_' * in_place}"
-    function.__doc__ = f"`Tensor.{method}` of every tensor, with the element of each argument that is a list."
+    function.__doc__ = f"`Tensor.{method}` of every tensor, with the element of each argument that is a list{'; returns the list given' * in_place}."
     return function
 
 

@@ -8,7 +8,7 @@ from .. import dtypes
 from ..ops import table as t
 from . import elementwise
 from .apply import apply_into
-from .elementwise import checked_fill, divisor, quotient
+from .elementwise import checked_fill, divisor, quotient, refuse_masks
 from .tensor import Tensor
 
 METHODS = """
@@ -19,6 +19,8 @@ METHODS = """
 def _scaled(row: object, sign: int) -> Callable:
     """`add_` or `sub_`: without alpha the row itself, else the sum with `sign * alpha * other`."""
     def method(self: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+        if sign < 0:
+            refuse_masks(self, other)
         if alpha == 1:
             apply_into(row, (self, other), (self,))
         else:

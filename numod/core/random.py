@@ -216,8 +216,10 @@ def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DTy
     return randint(low, high, input.shape, dtype=dtype or input.dtype, device=device or input.device)
 
 
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
+    if out is not None:
+        return write_result("bernoulli", bernoulli(input, p, generator=generator), out)
     if p is not None:
         return bernoulli_(empty_like(input), p, generator=generator)
     if input.numel() and not input.is_meta:

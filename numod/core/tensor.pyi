@@ -154,7 +154,7 @@ class Tensor:
         """beta * input + alpha * batch1 @ batch2, batches of matrices."""
     def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
         """In-place baddbmm."""
-    def bernoulli(self, p: _float | None = None, *, generator: Generator | None = None) -> Tensor:
+    def bernoulli(self, p: _float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
         """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
     def bernoulli_(self, p: _float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Fill with 1 with probability `p` (a number or a tensor), else 0. Raises RuntimeError for a probability outside [0, 1]."""

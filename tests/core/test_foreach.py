@@ -40,7 +40,7 @@ def test_values(name: str, arguments: tuple, named: dict, reference) -> None:
     wanted = [reference(x, k) for k, x in enumerate(ARRAYS)]
     assert near(functions[f"_foreach_{name}"](tensors(), *arguments, **named), wanted)
     written = tensors()
-    assert getattr(numod, f"_foreach_{name}_")(written, *arguments, **named) is None and near(tuple(written), wanted)
+    assert getattr(numod, f"_foreach_{name}_")(written, *arguments, **named) is written and near(tuple(written), wanted)
 
 
 def test_norms_copies_and_zeros() -> None:

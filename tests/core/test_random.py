@@ -233,6 +233,8 @@ def test_bernoulli():
     x = numod.bernoulli(p, generator=numod.Generator().manual_seed(1)).numpy()
     assert set(x.tolist()) == {0.0, 1.0} and abs(x.mean() - 0.3) < 0.01
     assert numod.bernoulli(numod.tensor([0.0, 1.0] * 50)).tolist() == [0.0, 1.0] * 50
+    out = numod.full((2,), 5.0)
+    assert numod.bernoulli(numod.tensor([0.0, 1.0]), out=out) is out and out.tolist() == [0.0, 1.0]
 
 
 def test_filling_in_place():

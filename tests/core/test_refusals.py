@@ -44,6 +44,7 @@ CASES = [
     (RuntimeError, "Negation, the `-` operator, on a bool tensor is not supported", lambda: -MASK),
     (RuntimeError, "Subtraction, the `-` operator, with two bool tensors is not supported", lambda: MASK - MASK),
     (RuntimeError, "with a bool tensor is not supported. If you are trying to invert a mask", lambda: 1 - MASK),
+    (RuntimeError, "with a bool tensor is not supported. If you are trying to invert a mask", lambda: torch.ones_like(X).sub_(X > 0)),
     (IndexError, r"start out of range \(expected to be in range of \[-10, 10\], but got 11\)", lambda: X.narrow(1, 11, 0)),
     (RuntimeError, r"narrow\(\): length must be non-negative\.", lambda: X.narrow(1, 0, -1)),
     (RuntimeError, "start must be an 0-dim integral Tensor.", lambda: X.narrow(1, torch.zeros(5, dtype=torch.int32), 2)),
