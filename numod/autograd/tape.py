@@ -10,6 +10,9 @@ from types import SimpleNamespace
 from ..core import apply as waist
 from ..core.tensor import Tensor
 from ..device import Layout
+from ..device.layout import layout
+from ..dtypes import dtype as DType
+from ..ops import complexes
 from ..ops.op import Op
 from ..ops.view import spread
 
@@ -353,17 +356,17 @@ class PartNode(Node):
     def __init__(self, base: Tensor, view: Tensor, inner: Node) -> None:
         old = (base._node, base._output) if base._node is not None else None
         super().__init__(None, (old, *inner.edges), (base._layout, *inner.layouts), (base._layout,))
-        self.part, self.inner, self.foreign = _part(base, view), inner, inner.foreign
+        self.whole, self.part = _whole(base, view), _part(base, view)
+        self.inner, self.dtype, self.foreign = inner, view._layout.dtype, inner.foreign
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
-        whole = self.layouts[0]
-        rest = spread(grads[0], whole, whole.shape, whole.strides, 0)
+        rest = spread(_of_dtype(grads[0], self.whole.dtype), self.whole, self.whole.shape, self.whole.strides, 0)
         part = rest.as_strided(*self.part)
-        for position, gradient in self.inner.backward([part.clone()]):
+        for position, gradient in self.inner.backward([_of_dtype(part.clone(), self.dtype)]):
             yield position + 1, gradient
         if self.edges[0] is not None:
             part.zero_()
-            yield 0, rest
+            yield 0, _of_dtype(rest, self.layouts[0].dtype)
 
     def release(self) -> None:
         """Free what the inner node kept."""
@@ -379,10 +382,10 @@ class ViewNode(Node):
 
     def __init__(self, base: Tensor, view: Tensor) -> None:
         super().__init__(None, ((base._node, base._output),), (base._layout,), (view._layout,))
-        self.part = _part(base, view)
+        self.whole, self.part = _whole(base, view), _part(base, view)
 
     def backward(self, grads: list[Tensor | None]) -> Iterator[tuple[int, Tensor | None]]:
-        yield 0, spread(grads[0], self.layouts[0], *self.part)
+        yield 0, _of_dtype(spread(_of_dtype(grads[0], self.whole.dtype), self.whole, *self.part), self.layouts[0].dtype)
 
     def release(self) -> None:
         """Nothing to free."""
@@ -393,8 +396,34 @@ class ViewNode(Node):
 
 
 def _part(base: Tensor, view: Tensor) -> tuple:
-    """(shape, strides, offset from the base's first element) of a view in its base."""
-    return tuple(view._layout.shape), view._layout.strides, view._offset - base._offset
+    """(shape, strides, offset from the base's first element) of a view in its base; of real numbers, where one of the two is complex."""
+    if base._layout.dtype is view._layout.dtype:
+        return tuple(view._layout.shape), view._layout.strides, view._offset - base._offset
+    shape, strides, offset = _as_reals(view)
+    return shape, strides, offset - _as_reals(base)[2]
+
+
+def _whole(base: Tensor, view: Tensor) -> Layout:
+    """The layout of a base; of its real numbers, where the view is one of these."""
+    if base._layout.dtype is view._layout.dtype or not base.is_complex():
+        return base._layout
+    shape, strides, _ = _as_reals(base)
+    return layout(shape, view._layout.dtype, base.device, strides)
+
+
+def _as_reals(x: Tensor) -> tuple:
+    """(shape, strides, offset) of the real numbers in a tensor's memory."""
+    if not x.is_complex():
+        return tuple(x._layout.shape), x._layout.strides, x._offset
+    shape, strides, _, offset = complexes.as_real.rule(x._layout, x._offset)
+    return shape, strides, offset
+
+
+def _of_dtype(gradient: Tensor, dtype: DType) -> Tensor:
+    """A gradient of complex numbers as one of pairs, or the reverse."""
+    if gradient.dtype.is_complex is dtype.is_complex:
+        return gradient
+    return (complexes.as_real if dtype.is_complex else complexes.as_complex).gradients["x"](gradient)
 
 
 def renew(view: Tensor) -> None:

@@ -74,10 +74,11 @@ def _recording() -> bool:
 def _read(op: c.Reading, input: Tensor) -> Tensor:
     shape, strides, dtype, offset = op.rule(input._layout, input._offset)
     result = wrap(read_as(input._storage, dtype.storage), layout(tuple(shape), dtype, input.device, tuple(strides)), offset)
-    result._own = input._own
+    result._base, result._own = input if input._base is None else input._base, input._own
+    result._seen = (input._own or input._storage).version
+    result._unrecorded = not state.grad_enabled
     if state.grad_enabled and input.requires_grad:
         waist.record(op, (input,), [input._layout], (), result)
-        result._unrecorded = True  # a write to it would not reach the history of what it shows
     for listener in waist.listeners:
         listener(op, (input,), (), (result,), False)
     return result

@@ -246,6 +246,42 @@ def test_a_compiled_function_of_complex_numbers() -> None:
         assert written(z).tolist() == z.tolist() == [k + 1j]
 
 
+def _pairs_written(y):
+    numod.view_as_complex(y.reshape(3, 1, 2))[1:, 0].mul_(1j)
+    return y
+
+
+def _pairs_shown_before(y):
+    z = numod.view_as_complex(y)
+    real, row = z.real, numod.view_as_real(z)[1]
+    z.mul_(2j)
+    row.add_(z.imag[0])
+    return numod.stack([real, row.sum() * z.real])
+
+
+WRITES = {  # a write through a view of another dtype, and the same without
+    "real": (lambda y: numod.view_as_complex(y.clone()).real.mul_(3), lambda y: y[:, 0] * 3),
+    "whole": (_pairs_written, lambda y: numod.stack([y[0], *(numod.stack([-each[1], each[0]]) for each in y[1:])])),
+    "before": (_pairs_shown_before, lambda y: _turned(-2 * y[:, 1], 2 * y[:, 0])),
+}
+
+
+def _turned(real, imag):
+    real, imag = (numod.stack([each[0], each[1] + imag[0], each[2]]) for each in (real, imag))
+    return numod.stack([real, (real[1] + imag[1]) * real])
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_gradients_of_writes_through_views_of_another_dtype(name):
+    found = []
+    for function in WRITES[name]:
+        x = (numod.arange(6.0, dtype=numod.float64).reshape(3, 2) + 1).requires_grad_()
+        y = function(x * 1)
+        (gradient,) = numod.autograd.grad(y.pow(3).sum(), x, create_graph=True)
+        found.append((y, gradient, numod.autograd.grad(gradient.sum(), x)[0]))
+    assert all(map(numod.allclose, *found))
+
+
 def test_memory_read_as_another_dtype_counts_writes_together() -> None:
     x = numod.zeros(4)
     for other in (x.view(numod.int32), numod.view_as_complex(x.view(2, 2))):
