@@ -75,6 +75,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
         fixed = [line for line in turn if _is_fixed(line, places)]
         turn = [line for line in turn if line not in fixed]
         head[-1:-1] = [indent[4:] + line for line in fixed]
+        lines += [f"    {name}_n = max({name}_n, 2)" for name, kind in places.items() if kind in _COSTLY and _is_costly(turn, kind)]
     if not dense and any(re.search(r"\bindex\b", line) for line in turn):
         head.append(f"{indent}index = row * n + inner")
     return "\n".join(lines + head + [indent + line for line in turn] + tail) + "\n", ", ".join(types)
@@ -84,6 +85,17 @@ def _is_fixed(line: str, places: dict[str, str]) -> bool:
     """Whether a line reads what stays the same along the inner loop. LLVM would read it in a branch that alone uses it, and vectorises no loop with such a branch."""
     read = re.fullmatch(r"t\d+ = .*?\b(\w+)\[.*", line)
     return read is not None and places.get(read[1]) == "0"
+
+
+_COSTLY = {  # lines that are worth gathering elements into vectors, where these are strided, and where rows are cut into tiles, too short for vectors of remainders
+    "s": re.compile(r"= \w+\((?!(?:fabs|floor|from_\w+|max|min)\()\w+\(| / "),
+    "t": re.compile(r"= \w+\((?!(?:fabs|float_remainder|floor|from_\w+|max|min|modulus)\()\w+\("),
+}
+
+
+def _is_costly(turn: list[str], kind: str) -> bool:
+    """Whether a loop's body takes so long that it is to be vectorised along a stride. For one that may be 1, LLVM makes vectors of that case alone: it is told otherwise."""
+    return any(map(_COSTLY[kind].search, turn))
 
 
 def several(loop: Loop, count: int) -> tuple[str, str]:

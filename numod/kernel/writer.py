@@ -142,12 +142,21 @@ def body(loop: Loop, index: dict[str, str]) -> list[str]:
         loaded = load(loop.dtype, each, index[each.name]) if each.name in index else each.name if each.tensor else f"{each.name}_"
         symbols[each.name] = loaded, kind
     writer = Writer(loop.dtype, symbols)
-    values = [writer.write(output.expression, "truth" if output.dtype.kind == "b" else "value") for output in loop.outputs]
+    halves = {each.name: each.dtype for each in loop.inputs if each.tensor and each.dtype.compute is not each.dtype}
+
+    def result(output: Output) -> str:
+        source = output.expression
+        while isinstance(source, Call) and source.formula.body == "x":
+            (source,) = source.arguments
+        name = getattr(source, "name", None)
+        if name in index and halves.get(name) is output.dtype:  # a copy: its bits
+            return f"{name}[{index[name]}]"
+        return stored(writer.write(output.expression, "truth" if output.dtype.kind == "b" else "value"), output.dtype, loop.dtype)
+
+    results = [result(output) for output in loop.outputs]
     written = iter(loop.written())
     targets = [output.over or next(written) for output in loop.outputs]
-    return writer.lines + [
-        f"{target}[{index[target]}] = {stored(value, output.dtype, loop.dtype)}" for target, value, output in zip(targets, values, loop.outputs)
-    ]
+    return writer.lines + [f"{target}[{index[target]}] = {value}" for target, value in zip(targets, results)]
 
 
 def stored(value: str, dtype: DType, computed: DType) -> str:

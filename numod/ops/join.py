@@ -23,7 +23,7 @@ _SMALL, _AT_ONCE, _FEW = 1 << 16, 8, 4  # elements of a join that several tensor
 class Cat(Op):
     """Any number of tensors joined along parameter `dim`; dtypes promote. All other sizes must agree (RuntimeError)."""
 
-    parameters = ("dim",)
+    parameters, widens = ("dim",), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (dim,) = parameters

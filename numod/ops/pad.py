@@ -6,7 +6,7 @@ import re
 from math import prod
 
 from ..device.layout import layout
-from ..kernel import bind
+from ..kernel import bind, writer
 from .op import Op, Plan
 
 # the element of n that stands at place k, for the modes that repeat elements
@@ -19,6 +19,7 @@ PLACES = {
 
 def padded_rows(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
     """out (outer, m0, m1, m2) = x (outer, n0, n1, n2) after b0, b1, b2 more elements along each: `value`, or elements of x. What lies within is copied as a run."""
+    filling = FILLING
     first = min(max(b2, 0), m2)
     last = max(min(n2 + b2, m2), first)
     for task in parallel_range(outer * m0):
@@ -30,25 +31,26 @@ def padded_rows(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
             target = (int64(task) * m1 + row) * m2
             if CONSTANT and ((i0 < 0) | (i0 >= n0) | (i1 < 0) | (i1 >= n1)):
                 for k in range(m2):
-                    out[uintp(target + k)] = value
+                    out[uintp(target + k)] = filling
             else:
                 for k in range(first):
-                    out[uintp(target + k)] = value if CONSTANT else x[uintp(source + place_in(k - b2, n2))]
+                    out[uintp(target + k)] = filling if CONSTANT else x[uintp(source + place_in(k - b2, n2))]
                 for k in range(first, last):
                     out[uintp(target + k)] = x[uintp(source + k - b2)]
                 for k in range(last, m2):
-                    out[uintp(target + k)] = value if CONSTANT else x[uintp(source + place_in(k - b2, n2))]
+                    out[uintp(target + k)] = filling if CONSTANT else x[uintp(source + place_in(k - b2, n2))]
 
 
 def padded_elements(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
     """The same with a GPU thread an element."""
+    filling = FILLING
     for task in parallel_range(outer * m0 * m1 * m2):
         element = int64(task)
         i2 = element % m2 - b2
         i1 = element // m2 % m1 - b1
         i0 = element // (m2 * m1) % m0 - b0
         if CONSTANT and ((i0 < 0) | (i0 >= n0) | (i1 < 0) | (i1 >= n1) | (i2 < 0) | (i2 >= n2)):
-            out[uintp(element)] = value
+            out[uintp(element)] = filling
         else:
             out[uintp(element)] = x[uintp(((element // (m2 * m1 * m0) * n0 + place_in(i0, n0)) * n1 + place_in(i1, n1)) * n2 + place_in(i2, n2))]
 
@@ -97,7 +99,7 @@ class Pad(Op):
     Only three neighbouring dimensions may change, and where elements repeat the last three. The caller checks the sizes.
     """
 
-    inputs, parameters, gradients = ("x", "value"), ("before", "after", "mode"), {"x": gradient}
+    inputs, parameters, gradients, widens = ("x", "value"), ("before", "after", "mode"), {"x": gradient}, False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, (before, after, mode) = arguments[0], parameters
@@ -108,6 +110,7 @@ class Pad(Op):
         end = max([d for d in range(x.ndim) if before[d] or after[d]], default=0) + 1 if mode == "constant" else x.ndim
         sizes = _sizes(x.shape, shape, before, end)
         text = bind.source_of(padded_elements if x.device.backend.FLAT else padded_rows).replace("CONSTANT", str(mode == "constant"))
+        text = text.replace("FILLING", writer.stored("value", x.dtype, None))
         number = "float64" if x.dtype.is_floating_point else "complex128" if x.dtype.is_complex else "int64"
         signature = bind.signature(x, x, others=[number, *["int64"] * len(sizes)])
         return Plan(out, bind.launcher(x.device, f"pad_{mode}", _with_places(text, mode), signature, x.dtype, out.size), sizes)

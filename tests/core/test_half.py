@@ -104,3 +104,20 @@ def test_errors_are_clear() -> None:
         numod.ones(2, dtype=numod.bfloat16).numpy()
     with pytest.raises(RuntimeError, match="same dtype"):
         numod.ones(2, 2, dtype=numod.half) @ numod.ones(2, 2)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_what_only_moves_elements_keeps_their_bits(dtype: numod.dtype) -> None:
+    """The 16 bits of NaNs among them, which conversions would change."""
+    bits = np.random.default_rng(3).integers(0, 1 << 16, (20, 33)).astype(np.uint16)
+    x = numod.from_numpy(bits.view(np.int16)).view(dtype)
+
+    def found(y: numod.Tensor) -> np.ndarray:
+        return y.contiguous().view(numod.int16).numpy().view(np.uint16)
+
+    np.testing.assert_array_equal(found(x.mT), bits.T)
+    np.testing.assert_array_equal(found(x[:, ::2]), bits[:, ::2])
+    np.testing.assert_array_equal(found(numod.cat([x, x.flip(0)], 1)), np.concatenate([bits, bits[::-1]], 1))
+    np.testing.assert_array_equal(found(x.roll(5, 1)), np.roll(bits, 5, 1))
+    one = numod.tensor(1.0, dtype=dtype).view(numod.int16).item()
+    np.testing.assert_array_equal(found(numod.nn.functional.pad(x, (2, -1, 0, 1), value=1.0)), np.pad(bits[:, :-1], ((0, 1), (2, 0)), constant_values=one))
