@@ -192,7 +192,7 @@ def _as_index(each: object, self: Tensor) -> object:
     if isinstance(each, (list, tuple, np.ndarray)):
         each = tensor(each, device=self.device) if len(each) else tensor(each, dtype=dtypes.int64, device=self.device)
     if isinstance(each, Tensor):
-        if each.dtype not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_):
+        if each.dtype not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_) and (each.ndim or each.dtype not in (dtypes.int8, dtypes.int16)):
             raise IndexError(f"tensors used as indices must be long, int, byte or bool tensors, got {each.dtype}; convert with .long()")
         if each.dtype is dtypes.uint8:
             warnings.warn("indexing with dtype numod.uint8 is now deprecated, please use a dtype numod.bool instead.", stacklevel=4)

@@ -206,6 +206,8 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Flat indices converted to a tuple of coordinates in a tensor of `shape`."""
+    if indices.dtype.kind not in "ui":
+        raise TypeError(f"unravel_index: expected 'indices' to be integer, got {indices.dtype}")
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     indices, places = indices.to(dtypes.int64), []
     for n in reversed(sizes):

@@ -16,8 +16,9 @@ def test_numbers_written_into_float64_keep_their_digits():
     assert x.tolist() == [0.1234567890123, 0.2345678901234, 1e300]
 
 
-def test_an_index_without_dimensions_makes_a_view():
-    x, i = numod.zeros(3, 2), numod.tensor(1)
+@pytest.mark.parametrize("dtype", [numod.int64, numod.int16, numod.int8])
+def test_an_index_without_dimensions_makes_a_view(dtype):
+    x, i = numod.zeros(3, 2), numod.tensor(1, dtype=dtype)
     x[i].add_(5)
     x[:, 1][i] = 7
     assert x.tolist() == [[0, 0], [5, 7], [0, 0]] and x[i, numod.tensor(0)].data_ptr() == x[1].data_ptr()
