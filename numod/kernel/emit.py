@@ -77,7 +77,7 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
         head[-1:-1] = [indent[4:] + line for line in fixed]
         lines += [f"    {name}_n = max({name}_n, 2)" for name, kind in places.items() if kind in _COSTLY and _is_costly(turn, kind)]
     if not dense and any(re.search(r"\bindex\b", line) for line in turn):
-        head.append(f"{indent}index = row * n + inner")
+        head.append(f"{indent}index = {'place' if flat else 'row * n + inner'}")
     return "\n".join(lines + head + [indent + line for line in turn] + tail) + "\n", ", ".join(types)
 
 
@@ -165,7 +165,7 @@ def at_once(line: str, k: int) -> str:
     return re.sub(r"\b(\w+)\[uintp\(index\)\]", rf"\1_{k}", line)
 
 
-_LOCAL = frozenset("end index inner k low max min n place quarter range row rows run share start".split())  # what the loops below call their own, or call
+_LOCAL = frozenset("end first index inner k low max min n place quarter range row rows run share start step".split())  # what the loops below call their own, or call
 
 
 def argument_name(name: str) -> str:
@@ -190,6 +190,23 @@ def _tile_head(rank: int) -> list[str]:
     return [*lines, *([" " * 12 + "outer = strip // across", *unravel("outer", "i", "size", rank - 2, " " * 12)] if rank > 2 else [])]
 
 
+def _carried(outer: int) -> tuple[list[str], list[str]]:
+    """The head of a loop of GPU threads over rows of n elements, and what ends its turn: indices go on by those of the distance between a thread's turns, with carries.
+
+    Only a thread's first indices are divided for. A division of 64 bits is some forty instructions, more than all else of a turn.
+    """
+    if outer == 0:
+        return ["    for place in parallel_range(n):", "        inner = place"], []
+    lines = ["    first, step = int64(cuda.grid(1)), int64(cuda.gridsize(1))"]
+    for flat, index in (("first", "i"), ("step", "step")):
+        lines += [f"    {flat}_row = {flat} // n", *unravel(f"{flat}_row", index, "size", outer, "    ")]
+    lines += ["    inner, step_n = first - first_row * n, step - step_row * n", "    for place in parallel_range(rows * n):"]
+    carries = []
+    for index, size, further in [("inner", "n", f"i{outer - 1}"), *((f"i{k}", f"size{k}", f"i{k - 1}") for k in range(outer - 1, 0, -1))]:
+        carries += [f"        {index} += step{'_n' if index == 'inner' else index[1:]}", f"        if {index} >= {size}:", f"            {index} -= {size}", f"            {further} += 1"]
+    return lines, [*carries, "        i0 += step0"]
+
+
 def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tuple[list[str], str, object, list[str]]:
     """Loop headers, the body's indentation, how a tensor's element is addressed there, and what follows the body.
 
@@ -200,9 +217,9 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
         lines, indent, along, tail = _tile_head(rank), 12, "", []
         lines += [f"{' ' * indent}{array}_base = {dot('i', f'{array}_', outer)}" for array in arrays]
     elif flat:
-        lines = ["    for place in parallel_range(rows * n):", "        row = place // n", "        inner = place % n", *unravel("row", "i", "size", outer, " " * 8)]
+        lines, tail = _carried(outer)
         lines += [f"        {array}_base = {dot('i', f'{array}_', outer)}" for array in arrays]
-        indent, along, tail = 8, "", []
+        indent, along = 8, ""
     elif outer < 2 and not turned:
         lines = ["    for place in parallel_range(rows):", "        row = int64(place)"]  # parallel loop counters are uint64, for which Numba's // gives floats
         lines += [*(f"        {array}_base = {f'row * {array}_0' if outer else '0'}" for array in arrays), "        for inner in range(n):"]
