@@ -24,7 +24,8 @@ def gather_kernel(x, index, out, outer, n, inner, m):
     """out (outer, m, inner) = x (outer, n, inner) at index (outer, m, inner) along n."""
     for task in parallel_range(outer * m * inner):
         place = int64(task)
-        out[uintp(place)] = x[uintp(((place // (m * inner)) * n + index[uintp(place)]) * inner + place % inner)]
+        row = quotient(place, inner)
+        out[uintp(place)] = x[uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner)]
 
 
 def gather_runs_kernel(x, index, out, outer, n, inner, m, parts):
@@ -50,8 +51,9 @@ def index_select_elements(x, index, out, outer, n, inner, m):
     """The same for GPU threads, one for each element: neighbours read neighbours."""
     for task in parallel_range(outer * m * inner):
         place = int64(task)
-        row = place // inner
-        out[uintp(place)] = x[uintp((row // m * n + index[uintp(row % m)]) * inner + place - row * inner)]
+        row = quotient(place, inner)
+        slab = quotient(row, m)
+        out[uintp(place)] = x[uintp((slab * n + index[uintp(row - slab * m)]) * inner + place - row * inner)]
 
 
 def index_add_kernel(x, index, source, outer, n, inner, m, width, blocks):

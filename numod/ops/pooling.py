@@ -33,9 +33,11 @@ def max_pool_kernel(x, out, indices):
     """out = the greatest element of each window, NaN first; indices = its place in the plane, the first of several, the last of NaNs. A task has RUN neighbours: a line, or a GPU thread one."""
     for task in parallel_range(planes * out_d * out_h * out_w // RUN):
         begin = int64(task) * RUN
-        row = begin // out_w
-        oh, od = row % out_h, (row // out_h) % out_d
-        plane = row // (out_h * out_d) * depth * height * width
+        row = quotient(begin, out_w)
+        level = quotient(row, out_h)
+        plane = quotient(level, out_d)
+        oh, od = row - level * out_h, level - plane * out_d
+        plane *= depth * height * width
         d_first, d_last = window_start(od, depth, out_d, stride_d, pad_d, step_d), window_stop(od, depth, out_d, stride_d, pad_d, step_d, kernel_d)
         h_first, h_last = window_start(oh, height, out_h, stride_h, pad_h, step_h), window_stop(oh, height, out_h, stride_h, pad_h, step_h, kernel_h)
         for place in range(begin, begin + RUN):
@@ -43,13 +45,18 @@ def max_pool_kernel(x, out, indices):
             w_first, w_last = window_start(ow, width, out_w, stride_w, pad_w, step_w), window_stop(ow, width, out_w, stride_w, pad_w, step_w, kernel_w)
             where = (d_first * height + h_first) * width + w_first
             best = x[uintp(plane + where)]
-            for d in range(d_first, d_last, step_d):
-                for h in range(h_first, h_last, step_h):
-                    line = (d * height + h) * width
-                    for w in range(w_first, w_last, step_w):
+            d = d_first
+            while d < d_last:  # a range with a step would be divided to know how many turns it has
+                h = h_first
+                while h < h_last:
+                    line, w = (d * height + h) * width, w_first
+                    while w < w_last:
                         value = x[uintp(plane + line + w)]
                         better = (value > best) | (value != value)
                         best, where = value if better else best, line + w if better else where
+                        w += step_w
+                    h += step_h
+                d += step_d
             out[uintp(place)] = best
             indices[uintp(place)] = where
 
@@ -113,8 +120,11 @@ def place_gradient_elements(g, indices, out):
     """The same for GPU threads, one for each element of out: in the same order, of the windows that hold the element those whose index it is."""
     for task in parallel_range(planes * depth * height * width):
         place, size, zero = int64(task), depth * height * width, g.dtype.type(0)
-        plane, where, total = place // size, place % size, zero
-        d, h, w = where // (height * width), where // width % height, where % width
+        plane, total = quotient(place, size), zero
+        where = place - plane * size
+        row = quotient(where, width)
+        d = quotient(row, height)
+        h, w = row - d * height, where - row * width
         for od in range(first_window(d, depth, out_d, stride_d, pad_d, step_d, kernel_d), last_window(d, depth, out_d, stride_d, pad_d)):
             for oh in range(first_window(h, height, out_h, stride_h, pad_h, step_h, kernel_h), last_window(h, height, out_h, stride_h, pad_h)):
                 for ow in range(first_window(w, width, out_w, stride_w, pad_w, step_w, kernel_w), last_window(w, width, out_w, stride_w, pad_w)):
@@ -127,9 +137,11 @@ def average_kernel(x, out, counts_borders, divisor):
     """out = the sum of each window over its size: with borders, without, or the given divisor. RUN: as in max_pool_kernel."""
     for task in parallel_range(planes * out_d * out_h * out_w // RUN):
         begin = int64(task) * RUN
-        row = begin // out_w
-        oh, od = row % out_h, (row // out_h) % out_d
-        plane = row // (out_h * out_d) * depth * height * width
+        row = quotient(begin, out_w)
+        level = quotient(row, out_h)
+        plane = quotient(level, out_d)
+        oh, od = row - level * out_h, level - plane * out_d
+        plane *= depth * height * width
         d_first, d_last = window_start(od, depth, out_d, stride_d, pad_d, 1), window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d)
         h_first, h_last = window_start(oh, height, out_h, stride_h, pad_h, 1), window_stop(oh, height, out_h, stride_h, pad_h, 1, kernel_h)
         sizes = window_size(od, depth, stride_d, pad_d, kernel_d, d_last - d_first, counts_borders)
@@ -215,8 +227,10 @@ def average_gradient_elements(g, out, counts_borders, divisor):
     """The same for GPU threads, one for each element of out: in the same order, the shares of the windows that hold it."""
     for task in parallel_range(planes * depth * height * width):
         place, total = int64(task), g.dtype.type(0)
-        w, h, d = place % width, place // width % height, place // (width * height) % depth
-        plane = place // (depth * height * width)
+        line = quotient(place, width)
+        level = quotient(line, height)
+        plane = quotient(level, depth)
+        w, h, d = place - line * width, line - level * height, level - plane * depth
         for od in range(first_window(d, depth, out_d, stride_d, pad_d, 1, kernel_d), last_window(d, depth, out_d, stride_d, pad_d)):
             inside = window_stop(od, depth, out_d, stride_d, pad_d, 1, kernel_d) - window_start(od, depth, out_d, stride_d, pad_d, 1)
             deep = window_size(od, depth, stride_d, pad_d, kernel_d, inside, counts_borders)

@@ -1,8 +1,14 @@
-"""Division for GPUs, which divide 64-bit numbers several times slower than 32-bit ones: the numbers are from 0 to 2^31 - 1."""
+"""Division for GPUs, which divide 64-bit numbers several times slower than 32-bit ones, and by functions of some forty instructions."""
 
 from __future__ import annotations
 
 from ..scalar import scalar
+
+
+@scalar
+def quotient(x, y):
+    """x // y of integers that are not negative: half of the instructions of a division that has to look at signs, and 32 bits wherever both have no more."""
+    return int64(uintp(x) // uintp(y))
 
 
 @scalar

@@ -8,27 +8,27 @@ from ..scalar import scalar
 @scalar
 def window_start(o, n, out, stride, pad, step):
     """The first element of window `o` inside the input; windows with stride 0 divide the input evenly."""
-    first = o * stride - pad if stride > 0 else o * n // out
-    return first if first >= 0 else first + (step - 1 - first) // step * step
+    first = o * stride - pad if stride > 0 else quotient(o * n, out)
+    return first if first >= 0 else first + quotient(step - 1 - first, step) * step
 
 
 @scalar
 def window_stop(o, n, out, stride, pad, step, kernel):
     """One past the last element of window `o` inside the input."""
-    last = o * stride - pad + (kernel - 1) * step + 1 if stride > 0 else ((o + 1) * n + out - 1) // out
+    last = o * stride - pad + (kernel - 1) * step + 1 if stride > 0 else quotient((o + 1) * n + out - 1, out)
     return min(last, n)
 
 
 @scalar
 def first_window(k, n, out, stride, pad, step, kernel):
     """The first window that can hold element k."""
-    return max((k + pad - (kernel - 1) * step + stride - 1) // stride, 0) if stride > 0 else k * out // n
+    return quotient(max(k + pad - (kernel - 1) * step + stride - 1, 0), stride) if stride > 0 else quotient(k * out, n)
 
 
 @scalar
 def last_window(k, n, out, stride, pad):
     """One past the last window that can hold element k."""
-    return min((k + pad) // stride + 1, out) if stride > 0 else ((k + 1) * out + n - 1) // n
+    return min(quotient(k + pad, stride) + 1, out) if stride > 0 else quotient((k + 1) * out + n - 1, n)
 
 
 @scalar
