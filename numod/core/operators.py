@@ -74,7 +74,7 @@ Tensor.__matmul__ = _same_way(f.matmul)
 Tensor.__neg__, Tensor.__abs__, Tensor.__pos__ = unary(t.neg), unary(t.abs), lambda self: self
 Tensor.__invert__ = f.invert
 Tensor.__repr__ = lambda self: format_tensor(self, dtypes.get_default_dtype().name)
-Tensor.__format__ = lambda self, spec: self.item().__format__(spec) if self.ndim == 0 else object.__format__(self, spec) if spec else repr(self)
+Tensor.__format__ = lambda self, spec: self.item().__format__(spec) if self.ndim == 0 and not self.is_meta else object.__format__(self, spec) if spec else repr(self)
 
 
 def _contains(self: Tensor, value: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 from math import log1p, pi
 
 from .. import dtypes
@@ -182,10 +183,30 @@ def randint(
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
     names = ("high", "size") if len(bounds) + len(named) == 2 else ("low", "high", "size")
     given = {"low": 0, **dict(zip(names, bounds)), **named}
-    low, high = given["low"], given["high"]
+    dtype = dtype or dtypes.int64
+    return _drawn(t.randint, _range(given["low"], given["high"], dtype), _shape((given["size"],), "randint"), generator, dtype, device, requires_grad)
+
+
+def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
+    """What `t.randint` takes for [low, high): low and the number of integers, as the kernel reads it. Raises RuntimeError where it is empty or the dtype does not hold it."""
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    return _drawn(t.randint, (low, high - low), _shape((given["size"],), "randint"), generator, dtype or dtypes.int64, device, requires_grad)
+    least, most = _limits(dtype)
+    if low < least:
+        raise RuntimeError(f"from is out of bounds for {dtype.short}: got {low}, expected at least {least}")
+    if high - 1 > most:
+        raise RuntimeError(f"to - 1 is out of bounds for {dtype.short}: got {high - 1}, expected at most {most}")
+    span = high - low
+    return low, span if span < 1 << 63 else span - (1 << 64)
+
+
+@cache
+def _limits(dtype: DType) -> tuple[float, float]:
+    """The least and the greatest number that a dtype holds."""
+    if dtype is dtypes.bool_:
+        return 0, 1
+    info = (dtypes.finfo if dtype.differentiable else dtypes.iinfo)(dtype)
+    return info.min, info.max
 
 
 @factory
@@ -262,9 +283,7 @@ def random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: G
     if high is None:
         digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
         high = 1 << digits[self.dtype.name] if self.dtype.is_floating_point else 2 if self.dtype is dtypes.bool_ else dtypes.iinfo(self.dtype).max
-    if low >= high:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    return _fill(self, t.randint, (low, high - low), generator)
+    return _fill(self, t.randint, _range(low, high, self.dtype), generator)
 
 
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:

@@ -218,6 +218,18 @@ def test_integers():
         numod.randint(3, 3, (2,))
 
 
+def test_integers_are_of_the_whole_range_that_the_dtype_holds():
+    least, most = numod.iinfo(numod.int64).min, numod.iinfo(numod.int64).max
+    x = numod.randint(least, most, (N,), generator=numod.Generator().manual_seed(2)).double() / 2.0**63
+    assert x.min() < -0.999 and x.max() > 0.999 and abs(x.mean()) < 0.02
+    assert numod.randint(-(2**62), most, (N,), generator=numod.Generator().manual_seed(3)).min() < -(2**61)
+    for low, high, dtype in ((0, 300, numod.uint8), (-200, 3, numod.int8), (0, 3, numod.bool), (0, 100_000, numod.float16)):
+        with pytest.raises(RuntimeError, match="is out of bounds for"):
+            numod.randint(low, high, (3,), dtype=dtype)
+        with pytest.raises(RuntimeError, match="is out of bounds for"):
+            numod.zeros(3, dtype=dtype).random_(low, high)
+
+
 def test_permutation():
     order = numod.randperm(1000, generator=numod.Generator().manual_seed(1))
     assert sorted(order.tolist()) == list(range(1000)) != order.tolist() and order.dtype is numod.int64
