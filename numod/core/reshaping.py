@@ -23,6 +23,12 @@ METHODS = """
 FUNCTIONS = "as_strided_ resize_as_"
 
 
+def _count(self: Tensor) -> None:
+    """Note a change of the tensor's layout; it counts as a write, since backward would read what it saved by the new strides."""
+    changes.note()
+    (self._own or self._storage).version += 1
+
+
 def _becomes(function: Callable) -> Callable:
     """The in-place form of a view: the tensor itself takes the view's strides, and its place on the tape."""
 
@@ -31,10 +37,11 @@ def _becomes(function: Callable) -> Callable:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         changed = function(self, *arguments, **named)
         if changed is not self:
-            changes.note()
+            node, recorded = changed.grad_fn, changed.requires_grad  # before the change counts, which would have the view's node made anew
+            _count(self)
             self._layout, self._offset = changed._layout, changed._offset
-            if changed.requires_grad:
-                self._node, self._output = changed.grad_fn, changed._output
+            if recorded:
+                self._node, self._output = node, changed._output
         return self
 
     method.__name__, method.__doc__ = f"{function.__name__.rstrip('_')}_", f"In-place {function.__name__.rstrip('_')}."
@@ -89,13 +96,15 @@ def _read_as(input: Tensor, dtype: DType) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory_format: object = None) -> Tensor:
-    """Resize in place, row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+    """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
     sizes = sizes if size is None else (size,)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"Trying to resize tensor to negative dimension: {list(sizes)}")
+    if sizes == self.shape:  # which may have other strides
+        return self
     storage, needed = self._storage, self._offset + prod(sizes)
     if needed > storage.data.size:
         if storage.foreign:
@@ -103,7 +112,7 @@ def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory
         grown = self.device.empty(needed, self._layout.storage)
         grown[: storage.data.size] = storage.data
         storage.data = grown
-    changes.note()
+    _count(self)
     self._layout = layout(tuple(sizes), self.dtype, self.device)
     return self
 

@@ -108,6 +108,30 @@ def test_a_leaf_that_needs_a_gradient_is_not_turned_in_place():
         tensor(grad=True).t_()
 
 
+@pytest.mark.parametrize("change", [lambda b: b.t_(), lambda b: b.unsqueeze_(0), lambda b: b.as_strided_((2, 2), (1, 2)), lambda b: b.detach().resize_(4)])
+def test_a_saved_tensor_that_is_turned_in_place_is_stale(change):
+    a = numod.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    b = a * 1
+    c = b * b
+    change(b)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        c.sum().backward()
+
+
+def test_gradients_through_tensors_turned_in_place():
+    a, g = numod.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True), numod.tensor([[1.0, 10.0], [100.0, 1000.0]])
+    b = a * 1
+    row = b[0]
+    b.t_()
+    ((b * b * g).sum() + (row * row).sum()).backward()
+    assert b._version == 1 and a.grad.tolist() == [[4.0, 404.0], [60.0, 8000.0]]
+
+
+def test_resizing_to_the_same_shape_changes_nothing():
+    x = numod.arange(4.0).reshape(2, 2).t()
+    assert x.resize_(2, 2).tolist() == [[0.0, 2.0], [1.0, 3.0]] and x._version == 0
+
+
 def test_constructors_by_dtype():
     assert numod.LongTensor([1, 2]).dtype is numod.int64 and numod.FloatTensor(2, 3).shape == (2, 3)
     assert isinstance(numod.ones(2), numod.FloatTensor) and not isinstance(numod.ones(2), numod.LongTensor)
