@@ -13,7 +13,7 @@ ADJOINT = {"backward": "forward", "ortho": "ortho", "forward": "backward"}  # th
 
 
 class Transform(Op):
-    """`compute(array, dims, norm, *rest)` along dimensions `dims`; `length(size of the last of them, *rest)` what that becomes.
+    """`compute(array, out, dims, norm, *rest)` along dimensions `dims`; `length(size of the last of them, *rest)` what that becomes.
 
     `norm` is NumPy's: which way is divided by the number of elements, "forward", "backward", or both by its root, "ortho".
     """
@@ -36,7 +36,7 @@ class Transform(Op):
 
         def launch(source: np.ndarray, target: np.ndarray) -> None:
             if out.size:
-                target[: out.size].reshape(shape)[...] = self.compute(source[: x.size].reshape(x.shape), dims, norm, *rest)
+                self.compute(source[: x.size].reshape(x.shape), target[: out.size].reshape(shape), dims, norm, *rest)
 
         return Plan(out, launch)
 
@@ -60,11 +60,26 @@ def _half_backward(g: object, layout: object, dims: tuple, norm: str) -> object:
     return half * weights.reshape([-1 if d == last else 1 for d in range(half.ndim)])
 
 
+def _fftn(x: np.ndarray, out: np.ndarray, dims: tuple, norm: str, inverse: bool) -> None:
+    """One dimension at a time, as NumPy's function for several does, which takes some 10 us more."""
+    for d in reversed(dims):
+        x = (np.fft.ifft if inverse else np.fft.fft)(x, axis=d, norm=norm, out=out)
+
+
+def _rfftn(x: np.ndarray, out: np.ndarray, dims: tuple, norm: str) -> None:
+    np.fft.rfft(x, axis=dims[-1], norm=norm, out=out)
+    _fftn(out, out, dims[:-1], norm, False)
+
+
+def _irfftn(x: np.ndarray, out: np.ndarray, dims: tuple, norm: str, n: int) -> None:
+    for d in dims[:-1]:
+        x = np.fft.ifft(x, axis=d, norm=norm)
+    np.fft.irfft(x, n, axis=dims[-1], norm=norm, out=out)
+
+
 complex_transform = Transform(
-    "fft_c2c", "inverse", lambda x, dims, norm, inverse: (np.fft.ifftn if inverse else np.fft.fftn)(x, axes=dims, norm=norm), lambda n, inverse: n, True,
+    "fft_c2c", "inverse", _fftn, lambda n, inverse: n, True,
     lambda g, dims, norm, inverse: complex_transform.apply((g.contiguous(),), (dims, ADJOINT[norm], not inverse)),
 )
-half_spectrum = Transform("fft_r2c", "", lambda x, dims, norm: np.fft.rfftn(x, axes=dims, norm=norm), lambda n: n // 2 + 1, True, _real_backward)
-from_half = Transform(
-    "fft_c2r", "n", lambda x, dims, norm, n: np.fft.irfftn(x, [*(x.shape[d] for d in dims[:-1]), n], axes=dims, norm=norm), lambda size, n: n, False, _half_backward,
-)
+half_spectrum = Transform("fft_r2c", "", _rfftn, lambda n: n // 2 + 1, True, _real_backward)
+from_half = Transform("fft_c2r", "n", _irfftn, lambda size, n: n, False, _half_backward)
