@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -34,16 +35,11 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     for k, each in enumerate(operands):
         if not isinstance(each, Tensor):
             raise TypeError(f"einsum(): expected Tensor as element {k} in argument 1, but got {type(each).__name__}")
-    terms, result = _parsed(equation.replace(" ", ""), *[each.ndim for each in operands])
-    left, names = _simple(operands[0], terms[0])
-    for k, operand in enumerate(operands[1:], 1):
-        right, other = _simple(operand, terms[k])
-        needed = set(result).union(*terms[k + 1 :])
-        left, names = _contracted(left, names, right, other, needed)
-    gone = [d for d, name in enumerate(names) if name not in result]
-    if gone:
-        left, names = total(left, gone), [name for name in names if name in result]
-    return left if names == result and left is not operands[0] else permute(left, [names.index(name) for name in result])
+    first, contractions, last = _program(equation.replace(" ", ""), *[tuple(each._layout.shape) for each in operands])
+    left = _done(operands[0], first)
+    for right, (own, other, multiply, after) in zip(operands[1:], contractions):
+        left = _done(multiply(_done(left, own), _done(right, other)), after)
+    return _done(left, last)
 
 
 def _of_lists(arguments: tuple) -> tuple[str, tuple]:
@@ -86,62 +82,117 @@ def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
     return named, result
 
 
-def _simple(x: Tensor, names: list) -> tuple[Tensor, list]:
-    """The operand with repeated labels reduced to one dimension, the diagonal."""
-    names = list(names)
-    for name in dict.fromkeys(names):
-        while names.count(name) > 1:
-            first = names.index(name)
-            second = names.index(name, first + 1)
-            if x.shape[first] != x.shape[second]:
-                raise RuntimeError(f"einsum(): subscript {name} is repeated for operand but the sizes don't match, {x.shape[second]} != {x.shape[first]}")
-            x = diagonal(x, 0, first, second)
-            names = [each for d, each in enumerate(names) if d not in (first, second)] + [name]
-    return x, names
+class _Steps:
+    """What is to be done to a tensor whose dimensions have these labels: functions with an argument each. `names` and `shape` are those after the steps so far."""
+
+    def __init__(self, names: Sequence, shape: Sequence[int]) -> None:
+        self.names, self.shape, self.steps = list(names), tuple(shape), []
+
+    def _add(self, function: Callable, argument: Sequence, names: list, shape: tuple) -> None:
+        self.steps.append((function, argument))
+        self.names, self.shape = names, shape
+
+    def to(self, function: Callable, shape: tuple) -> None:
+        """Reshape or expand to this shape."""
+        if shape != self.shape:
+            self._add(function, shape, self.names, shape)
+
+    def diagonals(self) -> _Steps:
+        """Reduce repeated labels to one dimension, the diagonal."""
+        for name in dict.fromkeys(self.names):
+            while self.names.count(name) > 1:
+                first = self.names.index(name)
+                second = self.names.index(name, first + 1)
+                n, other = self.shape[first], self.shape[second]
+                if n != other:
+                    raise RuntimeError(f"einsum(): subscript {name} is repeated for operand but the sizes don't match, {other} != {n}")
+                kept = [d for d in range(len(self.names)) if d not in (first, second)]
+                self._add(_diagonal, (first, second), [*(self.names[d] for d in kept), name], (*(self.shape[d] for d in kept), n))
+        return self
+
+    def sum(self, kept: set) -> None:
+        """Sum over the labels that are not kept."""
+        gone = tuple(d for d, name in enumerate(self.names) if name not in kept)
+        if gone:
+            left = [d for d in range(len(self.names)) if d not in gone]
+            self._add(total, gone, [self.names[d] for d in left], tuple(self.shape[d] for d in left))
+
+    def permute(self, order: list) -> None:
+        """Bring all dimensions into this order."""
+        places = tuple(self.names.index(name) for name in order)
+        self._add(permute, places, order, tuple(self.shape[d] for d in places))
+
+    def arrange(self, order: list) -> None:
+        """The same, with dimensions of size 1 for labels it has not."""
+        here, sizes = [name for name in order if name in self.names], dict(zip(self.names, self.shape))
+        if here != self.names:
+            self.permute(here)
+        self.to(reshape, tuple(sizes.get(name, 1) for name in order))
+        self.names = order
+
+    def group(self, sizes: dict, *groups: list) -> None:
+        """Make one dimension of each group of labels, of the sizes that the operands have together."""
+        order = [name for group in groups for name in group]
+        self.arrange(order)
+        self.to(expand, tuple(sizes[name] for name in order))
+        self.to(reshape, tuple(prod(sizes[name] for name in group) for group in groups))
 
 
-def _contracted(a: Tensor, a_names: list, b: Tensor, b_names: list, needed: set) -> tuple[Tensor, list]:
-    """Two operands contracted over the labels not `needed` later, as a batched matrix product (batch, a's own, summed) @ (batch, summed, b's own)."""
+def _diagonal(x: Tensor, places: tuple[int, int]) -> Tensor:
+    return diagonal(x, 0, *places)
+
+
+def _done(x: Tensor, steps: list) -> Tensor:
+    for function, argument in steps:
+        x = function(x, argument)
+    return x
+
+
+@lru_cache(maxsize=4096)
+def _program(equation: str, *shapes: tuple) -> tuple[list, list, list]:
+    """The steps of an einsum: for the first operand, for each product with a further one (see `_contraction`), for the result."""
+    terms, result = _parsed(equation, *map(len, shapes))
+    left = _Steps(terms[0], shapes[0]).diagonals()
+    first, contractions = left.steps, []
+    for k, shape in enumerate(shapes[1:], 1):
+        contraction, left = _contraction(_Steps(left.names, left.shape), _Steps(terms[k], shape).diagonals(), set(result).union(*terms[k + 1 :]))
+        contractions.append(contraction)
+    last = _Steps(left.names, left.shape)
+    last.sum(set(result))
+    if last.names != result or not (first or contractions or last.steps):  # the result is never the operand itself
+        last.permute(result)
+    return first, contractions, last.steps
+
+
+def _contraction(a: _Steps, b: _Steps, needed: set) -> tuple[tuple, _Steps]:
+    """Two operands contracted over the labels not `needed` later, as a batched matrix product (batch, a's own, summed) @ (batch, summed, b's own).
+
+    Returns (steps for a, steps for b, the function of both, steps for its result), and that result's labels and shape.
+    """
     sizes: dict[Any, int] = {}
-    for names, x in ((a_names, a), (b_names, b)):
-        for name, n in zip(names, x.shape):
+    for each in (a, b):
+        for name, n in zip(each.names, each.shape):
             if sizes.get(name, 1) not in (1, n) and n != 1:
                 raise RuntimeError(f"einsum(): operands do not broadcast with remapped shapes: subscript {name} has size {n} where another operand has {sizes[name]}")
             sizes[name] = max(sizes.get(name, 1), n) if n else 0
-    a, a_names = _summed(a, a_names, set(b_names) | needed)
-    b, b_names = _summed(b, b_names, set(a_names) | needed)
-    shared = [name for name in a_names if name in b_names]
+    a.sum(set(b.names) | needed)
+    b.sum(set(a.names) | needed)
+    shared = [name for name in a.names if name in b.names]
     batch, inner = [name for name in shared if name in needed], [name for name in shared if name not in needed]
-    left, right = [name for name in a_names if name not in shared], [name for name in b_names if name not in shared]
-    if not inner:  # an outer product, elementwise over what is shared
-        x = _arranged(a, a_names, [*batch, *left])
-        return reshape(x, (*x.shape, *(1,) * len(right))) * _arranged(b, b_names, [*batch, *left, *right]), [*batch, *left, *right]
-    own = [batch] if batch else []
-    product = matmul(_grouped(a, a_names, sizes, *own, left, inner), _grouped(b, b_names, sizes, *own, inner, right))
+    left, right = [name for name in a.names if name not in shared], [name for name in b.names if name not in shared]
     names = [*batch, *left, *right]
     shape = tuple(sizes[name] for name in names)
-    return product if product.shape == shape else reshape(product, shape), names
-
-
-def _arranged(x: Tensor, names: list, order: list) -> Tensor:
-    """x with its dimensions in this order, those it has not as ones of size 1."""
-    here = [name for name in order if name in names]
-    x = x if here == names else permute(x, [names.index(name) for name in here])
-    shape = tuple(x.shape[here.index(name)] if name in names else 1 for name in order)
-    return x if x.shape == shape else reshape(x, shape)
-
-
-def _grouped(x: Tensor, names: list, sizes: dict, *groups: list) -> Tensor:
-    """x with each group of its dimensions as one, of the sizes that the operands have together."""
-    order = [name for group in groups for name in group]
-    x = expand(_arranged(x, names, order), [sizes[name] for name in order])
-    shape = tuple(prod(sizes[name] for name in group) for group in groups)
-    return x if x.shape == shape else reshape(x, shape)
-
-
-def _summed(x: Tensor, names: list, kept: set) -> tuple[Tensor, list]:
-    gone = [d for d, name in enumerate(names) if name not in kept]
-    return (total(x, gone), [name for name in names if name in kept]) if gone else (x, names)
+    if not inner:  # an outer product, elementwise over what is shared
+        a.arrange([*batch, *left])
+        a.to(reshape, (*a.shape, *(1,) * len(right)))
+        b.arrange(names)
+        return (a.steps, b.steps, operator.mul, []), _Steps(names, shape)
+    own = [batch] if batch else []
+    a.group(sizes, *own, left, inner)
+    b.group(sizes, *own, inner, right)
+    product = _Steps(names, (*a.shape[:-1], b.shape[-1]))
+    product.to(reshape, shape)
+    return (a.steps, b.steps, matmul, product.steps), _Steps(names, shape)
 
 
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor = 2) -> Tensor:
@@ -162,13 +213,22 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] | Tensor
         raise RuntimeError("both dimension lists should have same length")
     if any(a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]) for i, j in zip(first, second)):
         raise RuntimeError(f"contracted dimensions need to match, but first has sizes {[a.shape[i] for i in first]} and second {[b.shape[j] for j in second]}")
-    names = [f"a{d}" for d in range(a.ndim)]
-    others = [f"b{d}" for d in range(b.ndim)]
+    own, other, multiply, after = _tensordot(tuple(a._layout.shape), tuple(b._layout.shape), tuple(first), tuple(second))
+    return _done(multiply(_done(a, own), _done(b, other)), after)
+
+
+@lru_cache(maxsize=4096)
+def _tensordot(a_shape: tuple, b_shape: tuple, first: tuple[int, ...], second: tuple[int, ...]) -> tuple:
+    """The steps of a tensordot over the dimensions `first` and `second`, as those of `_contraction`."""
+    names = [f"a{d}" for d in range(len(a_shape))]
+    others = [f"b{d}" for d in range(len(b_shape))]
     for i, j in zip(first, second):
         others[j] = names[i]
     kept = [name for d, name in enumerate(names) if d not in first] + [name for d, name in enumerate(others) if d not in second]
-    result, order = _contracted(a, names, b, others, set(kept))
-    return permute(result, [order.index(name) for name in kept])
+    (own, other, multiply, after), result = _contraction(_Steps(names, a_shape), _Steps(others, b_shape), set(kept))
+    if result.names != kept:
+        result.permute(kept)
+    return own, other, multiply, [*after, *result.steps]
 
 
 def inner(input: Tensor, other: Tensor) -> Tensor:
