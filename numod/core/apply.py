@@ -154,6 +154,12 @@ def _stands(each: object) -> bool:
     return any(map(_stands, each)) if type(each) is tuple else hasattr(type(each), "__number__")
 
 
+def as_tensor_of(number: object) -> Tensor | None:
+    """The tensor without dimensions, of float64 or int64, of what stands for a number while a function is recorded; None for all else, and where there is none."""
+    made = getattr(type(number), "__tensor__", None)
+    return None if made is None else made(number)
+
+
 def _number(each: object, op: Op, inputs: tuple) -> object:
     """What it stands for in this call."""
     if type(each) is tuple:
@@ -352,9 +358,9 @@ def tell_made(tensor: Tensor, how: str) -> Tensor:
     return tensor
 
 
-def tell_copied(copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None]) -> Tensor:
-    """Tell listeners of a copy that stands for a view of `source`: `again` gives the view's values after a write to it, `back` writes the copy's to it."""
-    _tell_of("copied", copy, source, again, back)
+def tell_copied(copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None], view: Callable[[], Tensor]) -> Tensor:
+    """Tell listeners of a copy that stands for a view of `source`: `again` gives its values after a write to that, `back` writes the copy's to it, `view` makes the view."""
+    _tell_of("copied", copy, source, again, back, view)
     return copy
 
 

@@ -42,7 +42,7 @@ def view_as_real(input: Tensor) -> Tensor:
     if not input.is_complex():
         raise RuntimeError("view_as_real is only supported for complex tensors")
     if _recording():
-        return _copied(input, lambda x: stack(c.parts(x), -1), _joined)
+        return _copied(input, lambda x: stack(c.parts(x), -1), _joined, lambda: _read(c.as_real, input))
     return _read(c.as_real, input)
 
 
@@ -52,7 +52,7 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError(f"view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: {input.dtype.short}")
     if _recording():
         c.as_complex.rule(input._layout, input._offset)
-        return _copied(input, _joined, lambda copy: stack(c.parts(copy), -1))
+        return _copied(input, _joined, lambda copy: stack(c.parts(copy), -1), lambda: _read(c.as_complex, input))
     return _read(c.as_complex, input)
 
 
@@ -60,10 +60,10 @@ def _joined(pairs: Tensor) -> Tensor:
     return c.join(pairs.select(-1, 0), pairs.select(-1, 1))
 
 
-def _copied(input: Tensor, shown: Callable[[Tensor], Tensor], kept: Callable[[Tensor], Tensor]) -> Tensor:
-    """A copy that stands for a view: what is `shown` of the input, and what the input is to hold where that is written to."""
+def _copied(input: Tensor, shown: Callable[[Tensor], Tensor], kept: Callable[[Tensor], Tensor], view: Callable[[], Tensor]) -> Tensor:
+    """A copy that stands for a view: what is `shown` of the input, what the input is to hold where that is written to, and the view."""
     copy = shown(input)
-    return tell_copied(copy, input, lambda: shown(input), lambda: copy_(input, kept(copy)))
+    return tell_copied(copy, input, lambda: shown(input), lambda: copy_(input, kept(copy)), view)
 
 
 def _recording() -> bool:
@@ -98,7 +98,8 @@ def imag(input: Tensor) -> Tensor:
 
 def _part(input: Tensor, place: int) -> Tensor:
     if _recording():
-        return _copied(input, (c.real, c.imag)[place], lambda part: c.join(c.real(input), part) if place else c.join(part, c.imag(input)))
+        joined = lambda part: c.join(c.real(input), part) if place else c.join(part, c.imag(input))  # noqa: E731
+        return _copied(input, (c.real, c.imag)[place], joined, lambda: _read(c.as_real, input).select(-1, place))
     return view_as_real(input).select(-1, place)
 
 

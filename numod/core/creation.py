@@ -18,7 +18,7 @@ from ..dtypes import dtype as DType
 from ..formats import layout as Layout, memory_format as MemoryFormat, preserve_format, strided
 from ..ops import table as t
 from ..ops.triangle import band
-from .apply import apply, state, tell_made
+from .apply import apply, as_tensor_of, state, tell_made
 from .arguments import wrong_argument
 from .resolve import flat, resolved, whole
 from .tensor import Tensor, wrap
@@ -69,7 +69,9 @@ def _in_format(result: Tensor, memory_format: MemoryFormat) -> Tensor:
 def tensor(data: object, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A tensor holding a copy of `data`: a number, nested sequences, an array or a tensor. Raises ValueError for ragged sequences."""
     dtype = dtypes.given(dtype)
-    if isinstance(data, Tensor):
+    if (number := _of_number(data, dtype, device)) is not None:
+        result = number.clone()
+    elif isinstance(data, Tensor):
         warnings.warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), "
             "rather than numod.tensor(sourceTensor).",
@@ -86,8 +88,20 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
     return result.requires_grad_() if requires_grad else result
 
 
+def _of_number(value: object, dtype: DType | None, device: Device | str | None) -> Tensor | None:
+    """The tensor of what stands for a number while a function is recorded, where the dtype holds what the number is."""
+    number = as_tensor_of(value)
+    if number is None:
+        return None
+    dtype = dtypes.given(dtype) or (dtypes.get_default_dtype() if number.is_floating_point() else number.dtype)
+    same = dtype in (dtypes.float32, dtypes.float64) or dtype is number.dtype
+    return number.to(device=default_device() if device is None else device, dtype=dtype) if same else None
+
+
 def as_tensor(data: object, dtype: DType | None = None, device: Device | str | None = None) -> Tensor:
     """`data` as a tensor, sharing memory where it can (an array of the right dtype, a tensor)."""
+    if (number := _of_number(data, dtype, device)) is not None:
+        return number
     if isinstance(data, Tensor):
         return data.to(device=device, dtype=dtype)
     if isinstance(data, np.ndarray):
@@ -236,6 +250,8 @@ def ones(*size: int, dtype: DType | None = None, device: Device | str | None = N
 @factory
 def full(size: Sequence[int], fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor filled with `fill_value`, whose type determines the dtype by default."""
+    if (number := _of_number(fill_value, dtype, device)) is not None:
+        return number.expand(_shape((size,), "full")).clone().requires_grad_(requires_grad)
     fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     kind = _dtype(dtype or dtypes.of_scalar(fill_value))
     return constant(t.fill, (dtypes.fitting(fill_value, kind),), _shape((size,), "full"), kind, device, requires_grad)

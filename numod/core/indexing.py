@@ -10,7 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..device import Layout
 from ..ops import indexing as ix, table as t, view as v
-from .apply import apply, listeners, tell_copied
+from .apply import apply, as_tensor_of, listeners, tell_copied
 from .creation import arange, as_tensor, constant, tensor
 from .elementwise import contiguous, copy_
 from .resolve import resolved
@@ -36,7 +36,14 @@ def getitem(self: Tensor, index: object) -> Tensor:
     if not listeners or any([each.ndim for each in tensors.values()]):
         return result
     places = {dim: each.clone() for dim, each in tensors.items()}  # where a program is recorded, which has a copy in the view's place
-    return tell_copied(result, view, lambda: _gathered(view, places), lambda: put(view, places, result, accumulate=False))
+    back = lambda: put(view, places, result, accumulate=False)  # noqa: E731
+    return tell_copied(result, view, lambda: _gathered(view, places), back, lambda: _selected(view, places))
+
+
+def _selected(view: Tensor, places: dict[int, Tensor]) -> Tensor:
+    for dim in sorted(places, reverse=True):
+        view = select(view, dim, places[dim].item())
+    return view
 
 
 def _cut_out(self: Tensor, items: tuple) -> Tensor | None:
@@ -186,6 +193,8 @@ def _dimensions_used(each: object) -> int:
 
 def _as_index(each: object, self: Tensor) -> object:
     """An index item converted to None, Ellipsis, bool, int, slice or a tensor."""
+    if (number := as_tensor_of(each)) is not None and number.dtype is dtypes.int64:
+        return number
     if each is None or each is Ellipsis or isinstance(each, (bool, slice)):
         return each
     each = list(each) if isinstance(each, range) else each

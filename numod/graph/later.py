@@ -18,14 +18,14 @@ from weakref import ref
 import numpy as np
 
 from .. import dtypes
-from ..core import operators
+from ..core import indexing, operators
 from ..core.apply import apply
 from ..core.shapes import as_strided
 from ..core.tensor import Tensor
 from ..ops.pointwise import Pointwise
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_TRUSTED = apply.__code__.co_filename, operators.__file__, __file__  # whose code asks for the class before it knows what it has
+_TRUSTED = apply.__code__.co_filename, operators.__file__, indexing.__file__, __file__  # whose code asks for the class before it knows what it has
 METHODS = ("item", "tolist", "numpy")  # of a tensor
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs", "round")
 _FLOATS = {dtypes.float32, dtypes.float64}
@@ -82,6 +82,10 @@ class Later:
 
     def __hash__(self) -> int:
         return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED[0] else hash(look(self))  # no plan of the waist is of this
+
+    def __tensor__(self) -> Tensor | None:
+        """What indexing and creation take for it, if it is known before a run begins."""
+        return _exact(reading_of(self)) if _is_early(self) else None
 
     def __number__(self, op: Any, inputs: tuple) -> Tensor | float:
         """What an op on these inputs gets: in pointwise ones of floats a tensor without dimensions, that does to them what the number does."""

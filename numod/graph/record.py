@@ -152,6 +152,8 @@ class _Witness:
         self._settle_numbers(self.without)
         if self.recorder.refuse_kept():
             self._settle_numbers(self.without, outputs)
+        if self.recorder.refused:
+            self.recorder.show()
         return outputs
 
     def look_back(self, outputs: Any) -> None:
@@ -185,6 +187,8 @@ class _Witness:
         """What stands for a result. Views of tensors that existed before are made after the run, so that the tape knows them as views."""
         if type(each) is later.Later:
             return later.reading_of(each)
+        if isinstance(each, Tensor):
+            self.recorder.refuse_shown(each)
         if self.recorder.refused or not isinstance(each, Tensor) or each._base is None or each._unrecorded or not waist.state.grad_enabled:
             return each
         before = [*self.tensors, *([each._base] if id(each._base) in self.recorder.outside else [])]

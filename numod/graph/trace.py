@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from ..autograd import set_grad_enabled
 from ..core import apply as waist
 from ..core.random import Draw
 from ..core.tensor import Tensor
@@ -68,7 +69,7 @@ class Recorder:
         self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
-        self.copies: list[tuple[Tensor, Tensor, Callable, Callable]] = []  # copies that stand for views: of which tensors, their values anew, how they are written back
+        self.copies: list[tuple[Tensor, Tensor, Callable, Callable, Callable]] = []  # copies that stand for views: of which tensors, their values anew, how they are written back, the views
         self.following = False  # whether copies, or what they are views of, are written after a write to the other
         self.moving: set[int] = set()  # ids of inputs that may get other memory, which is among the results
         self.actors: list[object] = []  # schedules that were stepped
@@ -107,20 +108,39 @@ class Recorder:
             finally:
                 self.following = False
 
-    def copied(self, copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None]) -> None:
+    def copied(self, copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None], view: Callable[[], Tensor]) -> None:
         """A copy was made in the place of a view."""
         if get_ident() == self.thread:
-            self.copies.append((copy, source, again, back))
+            self.copies.append((copy, source, again, back, view))
+
+    def refuse_shown(self, tensor: Tensor) -> None:
+        """Refuse a result that stands for a view of a tensor from outside: what is written to it later would not reach that."""
+        storage = tensor._storage
+        for copy, source, *_ in reversed(self.copies):
+            storage = source._storage if copy._storage is storage else storage
+        if storage is not tensor._storage and id(storage) not in self.made_here:
+            self.give_up(
+                "trace: the function returns a view, by a tensor without dimensions, a number that changes or as other numbers, of a tensor from outside, "
+                "which a recorded program has a copy of; return a clone() of it"
+            )
+
+    def show(self) -> None:
+        """Make the views that copies stand for of them, where the recording is worth nothing: the caller may write to one."""
+        for copy, source, _, _, shown in self.copies:
+            with set_grad_enabled(waist.state.grad_enabled and copy.requires_grad is source.requires_grad):
+                made = shown()
+            for name in ("_storage", "_layout", "_offset", "_base", "_own", "_seen", "_node", "_output", "_requires_grad", "_unrecorded"):
+                setattr(copy, name, getattr(made, name))
 
     def _follow(self, written: set[int]) -> None:
         """After a write to a copy that stands for a view, what it is a view of is written, and after that, or a write by others, all other copies. By their storages."""
         current = set()
-        for copy, source, _, back in reversed(self.copies):
+        for copy, source, _, back, _ in reversed(self.copies):
             if id(copy._storage) in written:
                 back()
                 written.add(id(source._storage))
                 current.add(id(copy))
-        for copy, source, again, _ in self.copies:
+        for copy, source, again, _, _ in self.copies:
             if id(source._storage) in written and id(copy) not in current:
                 copy.copy_(again())
                 written.add(id(copy._storage))

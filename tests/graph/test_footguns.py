@@ -201,7 +201,7 @@ def _left_behind(y: numod.Tensor, i: numod.Tensor) -> tuple:
     row, other = y[i], y[i]
     y.mul_(2)
     row.detach().add_(1)
-    return row, other + 1
+    return row + 0, other + 1
 
 
 def _of_rows(y: numod.Tensor, i: numod.Tensor) -> tuple:

@@ -118,7 +118,7 @@ def test_lists_that_numbers_are_appended_to_are_refused() -> None:
 
 
 @pytest.mark.parametrize("use", [
-    lambda count, x: [x, -x][count % 2], lambda count, x: x * 2**count, lambda count, x: x + numod.tensor(count), lambda count, x: F.dropout(x, 1 / (2 + count)),
+    lambda count, x: [x, -x][count % 2], lambda count, x: x * 2**count, lambda count, x: x + numod.tensor([count]), lambda count, x: F.dropout(x, 1 / (2 + count)),
     lambda count, x: x[:count], lambda count, x: numod.full((2,), float(count)),
 ])
 def test_a_count_that_matters_is_refused_at_its_line(use: Callable) -> None:
@@ -169,6 +169,32 @@ CONDITIONS: dict[str, Callable] = {
     "from": lambda n, x: x * 2 if n > 6 else -x, "every": lambda n, x: x * n if n % 3 == 0 else -x, "warm up": lambda n, x: x * min(1.0, (n + 1) / 5), "truth": lambda n, x: x * n if n % 2 else x,
     "between": lambda n, x: x * n if 2 < n <= 7 else x + n, "among": lambda n, x: -x if n in (3, 5) else x, "decay": lambda n, x: x * max(0.1, 0.8**n), "tensor": lambda n, x: x * (n > x),
 }
+
+
+PLACES: dict[str, Callable] = {
+    "read": lambda n, x: x[n] * x[:2, n % 2], "written": lambda n, x: (x.clone().mul_(x[n - 1].sum()), x[n].add_(1) * 1), "made": lambda n, x: x + numod.full((2,), n) + numod.tensor(n / 4),
+    "put": lambda n, x: x.__setitem__((n, 0), n), "added": lambda n, x: x[n].__iadd__(n).sum(), "returned": lambda n, x: x[n].add_(0), "out of range": lambda n, x: x[n + 4].sum(),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.filterwarnings("ignore:compile")
+def test_numbers_that_are_places_and_values(name: str) -> None:
+    def run(function: Callable, *arguments: object) -> list:
+        x = numod.arange(12.0).reshape(6, 2)
+        try:
+            found = function(x, *arguments)
+            if name == "returned":
+                found.mul_(2)
+        except IndexError as error:
+            found = type(error)
+        return [found, x, x.dtype]
+
+    use = PLACES[name]
+    compiled = compile(lambda x, n: use(n, x), fullgraph=False)
+    for k in (1, 2, 3, 4, 0, -1, 2):
+        assert equal(run(compiled, k), run(lambda x, n: use(n, x), k))
+    assert compiled.recorded <= 3 or name == "returned"
 
 
 @pytest.mark.parametrize("name", CONDITIONS)

@@ -22,7 +22,7 @@ class Counting(nn.Module):
 
     def forward(self, x: numod.Tensor) -> numod.Tensor:
         self.count += 1
-        return numod.full((3,), self.count) * x
+        return x * len(range(self.count))
 
 
 class Appending(Counting):
