@@ -113,11 +113,19 @@ def _zero_pivot(a: np.ndarray) -> int:
     return int(elimination.lu(a, True)[2]) or a.shape[-1]
 
 
+def _cholesky(a: np.ndarray) -> np.ndarray:
+    """The lower factor. OpenBLAS takes a pivot that is NaN, which LAPACK refuses."""
+    found = np.linalg.cholesky(a)
+    if np.isnan(np.diagonal(found, axis1=-2, axis2=-1)).any():
+        raise np.linalg.LinAlgError
+    return found
+
+
 def _minor(a: np.ndarray) -> int:
     """The order of the first leading minor that is not positive."""
     for n in range(1, a.shape[-1]):
         try:
-            np.linalg.cholesky(a[:n, :n])
+            _cholesky(a[:n, :n])
         except np.linalg.LinAlgError:
             return n
     return a.shape[-1]
@@ -260,7 +268,7 @@ inv = Factorization("inv", "a", "", "", np.linalg.inv, lambda a: a,
                     ("The diagonal element {0} is zero, the inversion could not be completed because the input matrix is singular.", _zero_pivot))
 inv_or_infinite = Factorization("inv_or_infinite", "a", "", "", _inv_or_infinite, lambda a: a)
 solve = Factorization("solve", "a b", "", "", np.linalg.solve, lambda a, b: b, ("The solver failed because the input matrix is singular.", _zero_pivot))
-cholesky = Factorization("cholesky", "a", "", "", np.linalg.cholesky, lambda a: a, (
+cholesky = Factorization("cholesky", "a", "", "", _cholesky, lambda a: a, (
     "The factorization could not be completed because the input is not positive-definite (the leading minor of order {0} is not positive-definite).", _minor,
 ))  # fmt: skip
 slogdet = Factorization("slogdet", "a", "sign logabsdet", "", np.linalg.slogdet, lambda a: (a[:-2], a[:-2]))

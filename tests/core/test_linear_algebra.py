@@ -201,3 +201,10 @@ def test_reflections_may_be_left_out() -> None:
     x = RNG.standard_normal((4, 3))
     for transpose, q in ((False, one), (True, one.T)):
         np.testing.assert_allclose(numod.ormqr(a, numod.stack([tau[0], 0 * tau[1]]), numod.tensor(x), transpose=transpose).numpy(), q @ x, atol=1e-12)
+
+
+def test_a_matrix_with_nan_is_not_positive_definite():
+    nan = numod.tensor([[[4.0, 0.0], [2.0, 2.0]], [[1.0, 0.0], [np.nan, 1.0]]])
+    with pytest.raises(numod.linalg.LinAlgError, match="Batch element 1.*minor of order 2 is not positive-definite"):
+        numod.linalg.cholesky(nan)
+    assert numod.linalg.cholesky_ex(nan).info.tolist() == [0, 2]

@@ -17,6 +17,13 @@ def test_images_of_bytes_are_resized_in_floats_and_rounded(mode):
         F.interpolate(image.long(), (3, 4), mode=mode)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_an_image_without_columns_is_not_resized(mode):
+    assert F.interpolate(torch.zeros(0, 3, 4, 5), size=2, mode=mode).shape == (0, 3, 2, 2)
+    with pytest.raises(RuntimeError, match="sizes should be greater than 0"):
+        F.interpolate(torch.zeros(2, 3, 4, 0), size=2, mode=mode)
+
+
 def test_margin_losses_of_one_number():
     assert F.multi_margin_loss(torch.tensor(0.3), torch.tensor(0)).item() == 0
     assert F.multilabel_margin_loss(torch.tensor(0.3), torch.tensor(0)).item() == 0

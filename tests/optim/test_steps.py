@@ -212,6 +212,13 @@ def test_complex_numbers_step_as_pairs_of_real_ones(name, options):
     assert found[0].flatten().tolist() == pytest.approx(found[1].flatten().tolist(), rel=1e-12)
 
 
+def test_the_first_step_of_adafactor_is_at_most_as_large_as_the_parameter():
+    w = numod.tensor([2.0, 2.0], requires_grad=True)
+    w.grad = numod.tensor([1.0, -3.0])
+    numod.optim.Adafactor([w], lr=10.0, weight_decay=0.0).step()
+    assert w.tolist() == pytest.approx([0.0, 4.0], abs=1e-5)
+
+
 def test_optimizers_of_real_numbers_refuse_complex_ones():
     w = numod.ones(2, 2, dtype=numod.complex64, requires_grad=True)
     w.grad = numod.ones_like(w)

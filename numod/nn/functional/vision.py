@@ -168,7 +168,7 @@ def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | Non
 
 def _resized(x: Tensor, dim: int, size: int, factor: float | None, mode: str, corners: bool, antialias: bool) -> Tensor:
     n = x.shape[dim]
-    if size <= 0:
+    if size <= 0 or n == 0:
         raise RuntimeError(f"Input and output sizes should be greater than 0, but got input {list(x.shape)} and output size {size}")
     scale = 1.0 / factor if factor else n / size
     if mode in ("nearest", "nearest-exact"):
