@@ -229,7 +229,13 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
         return (amax if p > 0 else amin)(t.abs(input), dim, keepdim)
     if p == 0.0:
         return sum(masked_fill(t.sign(t.abs(input)), t.isnan(input), 1.0), dim, keepdim)  # a step function: its gradient is zero
-    total = sum(t.pow(t.abs(input), p), dim, keepdim)
+    magnitude = t.abs(input)
+    if p < 1.0:  # the slope at a zero is infinite, and taken as zero
+        zero = magnitude == 0
+        powers = masked_fill(t.pow(masked_fill(magnitude, zero, 1.0), p), zero, 0.0 if p > 0.0 else float("inf"))
+    else:
+        powers = t.pow(magnitude, p)
+    total = sum(powers, dim, keepdim)
     return t.where(total == 0, 0.0 if p > 0.0 else float("inf"), t.pow(t.where(total == 0, 1.0, total), 1.0 / p))  # at zero the gradient is zero too
 
 

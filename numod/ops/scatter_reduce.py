@@ -44,12 +44,13 @@ def gradients(g: object, x: object, index: object, source: object, out: object, 
 
 
 def _other_factors(x: object, index: object, source: object, dim: int) -> object:
-    """For each source element the product of x and the other elements that go where it goes."""
+    """For each source element the product of x and the other elements that go where it goes; zeros keep their gradients."""
     zero = source == 0
-    count = x.new_zeros(x.shape).scatter_add(dim, index, zero.to(x.dtype)).gather(dim, index)
+    zeros, number = source.masked_fill(~zero, 0), zero.to(x.dtype)
+    zeros, number = (x.new_zeros(x.shape).scatter_add(dim, index, each).gather(dim, index) - each for each in (zeros, number))  # of the others
     ones = source.masked_fill(zero, 1)
-    without = x.scatter_reduce(dim, index, ones, "prod").gather(dim, index)
-    return (without / ones).masked_fill((count > zero.to(count.dtype)), 0)
+    rest = x.scatter_reduce(dim, index, ones, "prod").gather(dim, index) / ones
+    return rest.masked_fill(number > 0, 0) + (zeros * rest).masked_fill(number != 1, 0)
 
 
 class ScatterReduce(Op):

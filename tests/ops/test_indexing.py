@@ -313,3 +313,11 @@ def test_an_expanded_vector_of_indices_is_read_as_one(dim, reduce):
         np.testing.assert_allclose(found[0][0], expected, rtol=1e-12)
     with pytest.raises(RuntimeError, match="out of bounds"):
         given.scatter_add(dim, (numod.tensor(line) + 100).reshape([-1 if d == dim else 1 for d in range(3)]).expand(shape), other)
+
+
+def test_second_gradients_of_products_scattered_with_zeros():
+    x = numod.tensor([2.0, 0.0, 3.0, 1.5], dtype=numod.float64, requires_grad=True)
+    source = numod.tensor([0.0, 4.0, 0.5, 2.0, 0.0, 0.0, 3.0, 0.7], dtype=numod.float64, requires_grad=True)
+    index = numod.tensor([0, 0, 1, 1, 2, 2, 2, 3])
+    assert gradcheck(lambda a, b: a.scatter_reduce(0, index, b, "prod"), (x, source))
+    assert gradgradcheck(lambda a, b: a.scatter_reduce(0, index, b, "prod"), (x, source))

@@ -416,6 +416,13 @@ def test_gradient_of_norm_at_zero():
     assert x.grad.tolist() == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.parametrize("p", [0.5, -0.5, 1.5])
+def test_gradients_of_norms_of_elements_that_are_zero(p):
+    x = numod.tensor([[0.0, 0.0], [0.0, -4.0]], requires_grad=True)
+    numod.linalg.vector_norm(x, p, 1).sum().backward()
+    assert x.grad.tolist() == [[0.0, 0.0], [0.0, -1.0 if p > 0 else 0.0]]
+
+
 def test_gradient_of_a_scalar():
     x = numod.tensor(2.0, requires_grad=True)
     (x.sum() + x.mean() + x.amax() + x.prod()).backward()
