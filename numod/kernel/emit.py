@@ -185,9 +185,11 @@ def _tile_head(rank: int) -> list[str]:
     lines = [f"    tiles, across = (n + {TILE - 1}) // {TILE}, ({size} + 31) // 32"]
     lines.append(f"    for place in parallel_range({f'rows // {size} * ' if rank > 2 else ''}tiles * across * {32 * TILE}):")
     lines.append(f"        tile = place >> {(32 * TILE).bit_length() - 1}")  # shifts need no look at signs
-    lines += ["        strip = tile // tiles", f"        inner = (tile - strip * tiles) * {TILE} + (place & {TILE - 1})"]
-    lines += [f"        i{rank - 2} = {'strip % across' if rank > 2 else 'strip'} * 32 + ((place >> {TILE.bit_length() - 1}) & 31)", f"        if inner < n and i{rank - 2} < {size}:"]
-    return [*lines, *([" " * 12 + "outer = strip // across", *unravel("outer", "i", "size", rank - 2, " " * 12)] if rank > 2 else [])]
+    lines += ["        strip = quotient(tile, tiles)", f"        inner = (tile - strip * tiles) * {TILE} + (place & {TILE - 1})"]
+    lines += ["        outer = quotient(strip, across)"] * (rank > 2)
+    lines.append(f"        i{rank - 2} = {'(strip - outer * across)' if rank > 2 else 'strip'} * 32 + ((place >> {TILE.bit_length() - 1}) & 31)")
+    lines.append(f"        if inner < n and i{rank - 2} < {size}:")
+    return [*lines, *(unravel("outer", "i", "size", rank - 2, " " * 12) if rank > 2 else [])]
 
 
 def _carried(outer: int) -> tuple[list[str], list[str]]:
