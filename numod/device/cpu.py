@@ -55,6 +55,11 @@ def _memory(size: int) -> dict:
     return found
 
 
+def further_math() -> tuple[str, ...]:
+    """Functions of `math` that this target has and kernels need no text for; all of them are `vector_math`'s here."""
+    return ()
+
+
 def upload(host: np.ndarray) -> np.ndarray:
     """The buffer of a flat host array: itself."""
     return host

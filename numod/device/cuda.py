@@ -212,6 +212,11 @@ def _own() -> bool:
     return "numba_cuda" not in cuda.__file__
 
 
+def further_math() -> tuple[str, ...]:
+    """Functions of `math` that this target has and kernels need no text for: Numba's own target has no exp2."""
+    return () if _own() else ("exp2",)
+
+
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .cpu import FLAT, LOOP, MATH, ROUNDING, VECTORISED, identity, namespace  # noqa: F401  planning asks how loops would be written
+from .cpu import FLAT, LOOP, MATH, ROUNDING, VECTORISED, further_math, identity, namespace  # noqa: F401  planning asks how loops would be written
 
 
 class Nothing:

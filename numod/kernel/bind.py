@@ -127,7 +127,7 @@ def source_of(function: Callable, name: str = "kernel") -> str:
 def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     """Imports, the helpers the source uses, and the source with this target's loops."""
     source = divided(source) if parallel else source
-    text = _helpers(source, _vectorised(backend)) + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: backend.LOOP.format(found[1]), source)
+    text = _helpers(source, {*_vectorised(backend), *backend.further_math()}) + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: backend.LOOP.format(found[1]), source)
     if "shared_array(" in text:
         text = text.replace("shared_array(", "cuda.shared.array(").replace(", SHARED)", backend.shared_end())
     return headed(f"real = {_real(real)}\n{text}", backend)

@@ -25,8 +25,14 @@ def power(x, y):
 
 @scalar
 def normal_cdf(x):
-    """The share of a standard normal distribution below x, for float32 to an absolute error of 1e-8."""
-    return 0.5 * erfc(-0.7071067811865476 * x)
+    """The share of a standard normal distribution below x, for float32 to an absolute error of 2e-7: a power of two, in half of the instructions of erfc."""
+    if 1.0 + 1e-10 != 1.0:  # float64, as the compiler knows
+        return 0.5 * erfc(-0.7071067811865476 * x)
+    a = 6.0 if fabs(x) > 6.0 else fabs(x)
+    slope = 4.1029944e-05 + a * (-0.00031449448 + a * (9.321387e-05 + a * (-1.574514e-05 + a * (1.6580359e-06 + a * (-1.0125641e-07 + a * 2.7431384e-09)))))
+    slope = -1.1511046 + a * (-0.45921922 + a * (-0.05243764 + a * (0.0069230674 + a * slope)))  # log2(2 Phi(-a)) / a
+    lower = 0.0 if fabs(x) > 6.0 else exp2(a * slope - 1.0)
+    return lower if x < 0.0 else 1.0 - lower
 
 
 @scalar
