@@ -48,7 +48,7 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False) 
     """
     names = _geometry_names(kept, reduced) + (["x_n"] if inner == "s" else [])
     step = {"0": "base", "1": "base + inner", "s": "base + inner * x_n"}[inner]
-    lines = [f"def kernel(x, out, {', '.join(names)}):", "    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
+    lines = [f"def kernel(x, out, {', '.join(names)}):", *_apart(inner), "    for place in parallel_range(outs * chunks):", "        task = int64(place)"]
     part, output, place = "task % chunks", "task // chunks", "out[task]"
     if across:
         part, output, place = "task // outs", "task % outs", "out[uintp(output * chunks + task // outs)]"
@@ -61,6 +61,11 @@ def rows(fold: Fold, inner: str, kept: int, reduced: int, across: bool = False) 
     lines += [" " * 8 + line for line in _finished(fold, "total", place)]
     types = [f"{fold.source.storage.name}[]", f"{fold.result.storage.name}[]"] + ["int64"] * len(names)
     return "\n".join(lines) + "\n", ", ".join(types)
+
+
+def _apart(inner: str) -> list[str]:
+    """Of a stride that may be 1, LLVM makes vectors of that case alone: it is told that it is none (see `emit`)."""
+    return ["    x_n = max(x_n, 2)"] if inner == "s" else []
 
 
 @lru_cache(_LIMIT)
@@ -124,14 +129,15 @@ def _joined(fold: Fold, threads: int) -> list[str]:
 
 
 @lru_cache(_LIMIT)
-def columns(fold: Fold, kept: int) -> tuple[str, str]:
+def columns(fold: Fold, kept: int, inner: str) -> tuple[str, str]:
     """Reduce one dimension of stride `walk` for neighbouring outputs at once: a tile of `wide` totals stays in cache while rows stream by, some at once.
 
     Arguments: x, scratch (outs of `wide`), out, rows (outer outputs), n (neighbours), length, walk, tile, tiles, count, sizes and strides of
-    the `kept` outer dimensions.
+    the `kept` outer dimensions, and the stride of neighbours in class "s".
     """
     names = ["rows", "n", "length", "walk", "tile", "tiles", "count", *[f"size{k}" for k in range(1, kept)], *[f"step{k}" for k in range(kept)]]
-    lines = [f"def kernel(x, scratch, out, {', '.join(names)}):", "    for place in parallel_range(rows * tiles):", "        task = int64(place)"]
+    names, step = ([*names, "x_n"], "inner * x_n") if inner == "s" else (names, "inner")
+    lines = [f"def kernel(x, scratch, out, {', '.join(names)}):", *_apart(inner), "    for place in parallel_range(rows * tiles):", "        task = int64(place)"]
     lines += ["        start = (task % tiles) * tile", "        stop = min(start + tile, n)", "        output = task // tiles"]
     lines += unravel("output", "i", "size", kept, " " * 8)
     lines += [f"        origin = {dot('i', 'step', kept)}", "        for inner in range(start, stop):"]
@@ -140,10 +146,10 @@ def columns(fold: Fold, kept: int) -> tuple[str, str]:
     store = [f"                scratch[uintp(output * n + inner)] = {stored('total', fold.wide, fold.wide)}"]
     lines += [f"        for row in range(0, length - {STREAMS - 1}, {STREAMS}):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
     lines += [f"                part = {cast(fold.dtype, literal(fold.identity))}"]
-    lines += [" " * 16 + line for stream in range(STREAMS) for line in _folded(fold, f"uintp(base + {stream} * walk + inner)", "part", fold.dtype)]
+    lines += [" " * 16 + line for stream in range(STREAMS) for line in _folded(fold, f"uintp(base + {stream} * walk + {step})", "part", fold.dtype)]
     lines += [*total, *[" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)], *store]
     lines += [f"        for row in range(length - length % {STREAMS}, length):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
-    lines += [*total, *[" " * 16 + line for line in _folded(fold, "uintp(base + inner)", "total", fold.wide)], *store, "        for inner in range(start, stop):"]
+    lines += [*total, *[" " * 16 + line for line in _folded(fold, f"uintp(base + {step})", "total", fold.wide)], *store, "        for inner in range(start, stop):"]
     lines += [f"            total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
     lines += [" " * 12 + line for line in _finished(fold, "total", "out[uintp(output * n + inner)]")]
     types = [f"{each.storage.name}[]" for each in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)

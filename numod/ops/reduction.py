@@ -125,7 +125,7 @@ def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: La
     if count == 0:
         length, walk = [0], [1]
     outs = out.size
-    columns = len(length) == 1 and walk[0] > 1 and kept_steps[-1] == 1 and kept[-1] >= 4 and x.size >= _COLUMNS and not x.device.backend.FLAT
+    columns = len(length) == 1 and walk[0] > kept_steps[-1] > 0 and kept[-1] >= 4 and x.size >= _COLUMNS and not x.device.backend.FLAT
     if columns:
         return _columns(fold, name, x, kept, kept_steps, length[0], walk[0], count)
     if x.device.backend.FLAT:
@@ -159,10 +159,11 @@ def _two_stages(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: 
 
 
 def _columns(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: int, walk: int, count: int) -> tuple[Callable, tuple]:
-    source, signature = folds.columns(fold, len(kept) - 1)
+    inner = emit.classes_of([kept_steps[-1:]])
+    source, signature = folds.columns(fold, len(kept) - 1, inner)
     n, rows_ = kept[-1], prod(kept[:-1])
     tile = min(n, _TILE)
-    constants = (rows_, n, length, walk, tile, -(-n // tile), count, *kept[1:-1], *kept_steps[:-1])
+    constants = (rows_, n, length, walk, tile, -(-n // tile), count, *kept[1:-1], *kept_steps[:-1], *(kept_steps[-1:] if inner == "s" else ()))
     run = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION)
     empty, size, storage = x.device.empty, rows_ * n, fold.wide.storage
 

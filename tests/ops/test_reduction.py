@@ -448,3 +448,14 @@ def test_dim_out_of_range(name, dim):
 def test_repeated_dim():
     with pytest.raises(RuntimeError, match="dim"):
         numod.ones(2, 2).sum((0, -2))
+
+
+@pytest.mark.parametrize("step", [2, 3, 200])
+def test_neighbouring_columns_apart(step: int) -> None:
+    """Columns that are `step` elements apart are reduced together, those of a transposed tensor too."""
+    x = np.random.default_rng(step).standard_normal((37, 70 * step)).astype(np.float32)
+    cut = numod.from_numpy(x)[:, ::step]
+    np.testing.assert_allclose(cut.sum(0).numpy(), x[:, ::step].astype(np.float64).sum(0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(cut.amax(0).numpy(), x[:, ::step].max(0))
+    np.testing.assert_array_equal(cut.mT.amin(1).numpy(), x[:, ::step].min(0))
+    np.testing.assert_array_equal((cut.reshape(37, 35, 2)[:, ::2] > 0).any(0).numpy(), (x[:, ::step].reshape(37, 35, 2)[:, ::2] > 0).any(0))
