@@ -122,6 +122,30 @@ class GradScaler:
             return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
 
+    def get_growth_factor(self) -> float:
+        """What the scale is multiplied by after an interval of finite steps."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Set it; above 1."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        """What the scale is multiplied by after a step whose gradients were not finite."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Set it; below 1."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        """The number of finite steps in a row after which the scale grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set it."""
+        self._growth_interval = new_interval
+
     def is_enabled(self) -> bool:
         """Whether it scales."""
         return self._enabled

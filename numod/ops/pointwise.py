@@ -26,18 +26,18 @@ _RESULTS = {"bool": lambda kind: dtypes.bool_, "real": DType.to_real, "complex":
 class Pointwise(Op, Formula):
     """A scalar formula applied to every element, with broadcasting and type promotion.
 
-    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. `keeps_order`: a transposed input gives a result with its strides. Called with tensors or numbers it computes, called with
-    expressions it composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
+    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. `keeps_order`: a transposed input gives a result with its strides. `fitting`: beside integers, ints must
+    be such as their dtype holds, where others are taken modulo its range. Called with tensors or numbers it computes, called with expressions it composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
     """
 
     widens = False
     compute: Callable  # runs an op on tensors and numbers; set by `core.apply`
     asks_for: tuple[str, ...] = ()  # of a derived row: its inputs in terms of the op whose gradient it is
 
-    def __init__(self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", keeps_order: bool = True, **formula: object) -> None:
+    def __init__(self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", keeps_order: bool = True, fitting: bool = False, **formula: object) -> None:
         Op.__init__(self, name)
         Formula.__init__(self, name, body, derivatives, **formula)
-        self.accepts, self.keeps_order = accepts + "c" if self.complex else accepts, keeps_order and not self.integers
+        self.accepts, self.keeps_order, self.fitting = accepts + "c" if self.complex else accepts, keeps_order and not self.integers, fitting
         self.defaults = getattr(body, "__defaults__", None) or ()
         self.differentiable = self.result != "bool" and (bool(derivatives) or callable(body))
         self._derived: dict[int, Callable | None] = {}
@@ -71,7 +71,7 @@ class Pointwise(Op, Formula):
         alike = tensors and self.keeps_order and all(each.packed and each.strides == tensors[0].strides and each.shape == shape for each in tensors)
         out = layout(shape, result, device, tensors[0].strides if alike else parameters[3] if len(parameters) > 3 else None)
         loop = self._loop(arguments, compute, result, None)
-        return Plan(out, *plan_loop(loop, self.name, device, tensors, (out,), shape))
+        return Plan(out, *self._refusing(arguments, compute, len(tensors) + 1, *plan_loop(loop, self.name, device, tensors, (out,), shape)))
 
     def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
         tensors = [each for each in arguments if isinstance(each, Layout)]
@@ -84,7 +84,22 @@ class Pointwise(Op, Formula):
             raise RuntimeError(f"result type {result.short} can't be cast to the desired output type {out.dtype.short}")
         device = single_device(self.name, [*tensors, out])
         loop = self._loop(arguments, compute, out.dtype, None if over[0] is None else self.inputs[over[0]])
-        return Plan(into[0], *plan_loop(loop, self.name, device, tensors, into if over[0] is None else (), shape))
+        results = into if over[0] is None else ()
+        return Plan(into[0], *self._refusing(arguments, compute, len(tensors) + len(results), *plan_loop(loop, self.name, device, tensors, results, shape)))
+
+    def _refusing(self, arguments: tuple, compute: DType, buffers: int, launch: Callable, constants: tuple) -> tuple[Callable, tuple]:
+        """The launcher; of a `fitting` row one that raises RuntimeError for numbers that an integer dtype does not hold."""
+        numbers = [each for each in arguments if not isinstance(each, Layout)]
+        places = [buffers + k for k, each in enumerate(numbers) if each is int]
+        if not self.fitting or compute.kind not in "iu" or not places:
+            return launch, constants
+
+        def checked(*given: object) -> None:
+            for place in places:
+                dtypes.fitting(given[place], compute)
+            launch(*given)
+
+        return checked, constants
 
     def types(self, arguments: tuple, parameters: tuple = ()) -> tuple[DType, DType]:
         """Compute dtype and result dtype for layouts and number types. Raises RuntimeError for a dtype the op is not defined for."""

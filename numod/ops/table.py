@@ -33,7 +33,7 @@ mul = pointwise("mul", "x * y", dx=lambda g, y: g * y, dy=lambda g, x: g * x, co
 div = pointwise("div", "x / y", dx=lambda g, y: g / y, dy=lambda g, y, out: -g * out / y, result="float", complex="complex_quotient(x, y)")
 neg = pointwise("neg", "-x", dx=lambda g: -g, accepts=NUMBER, complex=True)
 abs = pointwise("abs", "fabs(x)", integer="x if x >= 0 else -x", dx=lambda g, x: g * sign(x), accepts=NUMBER)
-add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y, complex=True)
+add_scaled = pointwise("add_scaled", lambda x, y, alpha: x + alpha * y, complex=True, fitting=True)
 nonnegative = Formula("nonnegative", "x >= 0", {}, result="bool", complex="x.real >= 0")
 square = pointwise("square", lambda x: x * x, dx=lambda g, x: 2.0 * g * x, result="number", complex=True)
 cube = pointwise("cube", lambda x: x * x * x, dx=lambda g, x: 3.0 * g * x * x, complex=True)
@@ -64,15 +64,15 @@ fmin = pointwise("fmin", lambda x, y: where(isnan(x), y, where(isnan(y), x, mini
 clamp = pointwise("clamp", lambda x, min, max: minimum(maximum(x, min), max),
                   dx=lambda g, x, min, max: where((x >= min) & (x <= max), g, 0.0),
                   dmin=lambda g, x, min, max: where((x < min) & (min < max), g, 0.0), dmax=lambda g, x, min, max: where((x > max) | (max < min), g, 0.0),
-                  accepts=NUMBER)
+                  accepts=NUMBER, fitting=True)
 clamp_min = pointwise("clamp_min", lambda x, min: maximum(x, min), dx=lambda g, x, min: where(x >= min, g, 0.0),
-                      dmin=lambda g, x, min: where(x < min, g, 0.0), accepts=NUMBER)
+                      dmin=lambda g, x, min: where(x < min, g, 0.0), accepts=NUMBER, fitting=True)
 clamp_max = pointwise("clamp_max", lambda x, max: minimum(x, max), dx=lambda g, x, max: where(x <= max, g, 0.0),
-                      dmax=lambda g, x, max: where(x > max, g, 0.0), accepts=NUMBER)
+                      dmax=lambda g, x, max: where(x > max, g, 0.0), accepts=NUMBER, fitting=True)
 lerp = pointwise("lerp", lambda x, end, weight: where(abs(weight) < 0.5, x + weight * (end - x), end - (end - x) * (1.0 - weight)),
                  dx=lambda g, weight: g * (1.0 - weight), dend=lambda g, weight: g * weight, dweight=lambda g, x, end: g * (end - x), accepts=FLOAT,
                  complex=lambda x, end, weight: x + weight * (end - x))
-addcmul = pointwise("addcmul", lambda x, tensor1, tensor2, value=1: x + value * tensor1 * tensor2, complex=True)
+addcmul = pointwise("addcmul", lambda x, tensor1, tensor2, value=1: x + value * tensor1 * tensor2, complex=True, fitting=True)
 addcdiv = pointwise("addcdiv", lambda x, tensor1, tensor2, value=1: x + value * tensor1 / tensor2, accepts=FLOAT, complex=True)
 
 # ---- copies and constants
@@ -103,7 +103,7 @@ isposinf = pointwise("isposinf", lambda x: isinf(x) & (x > 0), result="bool")
 isneginf = pointwise("isneginf", lambda x: isinf(x) & (x < 0), result="bool")
 signbit = pointwise("signbit", "copysign(real(1.0), x) < 0", integer="x < 0", result="bool")
 where = pointwise("where", "x if condition else y", conditions=("condition",),
-                  dx=lambda g, condition: where(condition, g, 0.0), dy=lambda g, condition: where(condition, 0.0, g), complex=True)
+                  dx=lambda g, condition: where(condition, g, 0.0), dy=lambda g, condition: where(condition, 0.0, g), complex=True, fitting=True)
 bitwise_and = pointwise("bitwise_and", "x & y", accepts=INTEGER)
 bitwise_or = pointwise("bitwise_or", "x | y", accepts=INTEGER)
 bitwise_xor = pointwise("bitwise_xor", "x ^ y", accepts=INTEGER)
@@ -177,7 +177,7 @@ sigmoid = pointwise("sigmoid", lambda x: where(x >= 0.0, 1.0, exp(-abs(x))) / (1
                     complex=lambda x: 1.0 / (1.0 + exp(-x)))
 relu = pointwise("relu", lambda x: maximum(x, 0), dx=lambda g, out: where(out <= 0.0, 0.0, g), accepts=NUMBER)
 hardtanh = pointwise("hardtanh", lambda x, min_val=-1.0, max_val=1.0: minimum(maximum(x, min_val), max_val),
-                     dx=lambda g, x, min_val, max_val: where((x <= min_val) | (x >= max_val), 0.0, g), accepts=NUMBER)
+                     dx=lambda g, x, min_val, max_val: where((x <= min_val) | (x >= max_val), 0.0, g), accepts=NUMBER, fitting=True)
 leaky_relu = pointwise("leaky_relu", lambda x, negative_slope=0.01: where(x > 0.0, x, negative_slope * x), accepts=FLOAT)
 elu = pointwise("elu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0))),
                 dx=lambda g, x, alpha, out: where(x > 0.0, g, g * (out + alpha)), accepts=FLOAT)
@@ -198,7 +198,7 @@ softshrink = pointwise("softshrink", lambda x, lambd=0.5: where(x > lambd, x - l
                        dx=lambda g, x, lambd: where((x >= -lambd) & (x <= lambd), 0.0, g), accepts=FLOAT)
 hardshrink = pointwise("hardshrink", lambda x, lambd=0.5: where((x >= -lambd) & (x <= lambd), 0.0, x),
                        dx=lambda g, x, lambd: where((x >= -lambd) & (x <= lambd), 0.0, g), accepts=FLOAT)
-threshold = pointwise("threshold", lambda x, threshold, value: where(x <= threshold, value, x), accepts=NUMBER)
+threshold = pointwise("threshold", lambda x, threshold, value: where(x <= threshold, value, x), accepts=NUMBER, fitting=True)
 hardsigmoid = pointwise("hardsigmoid", lambda x: minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0,
                         dx=lambda g, x: where((x > -3.0) & (x < 3.0), g / 6.0, 0.0), accepts=FLOAT)
 hardswish = pointwise("hardswish", lambda x: x * minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0,

@@ -203,3 +203,13 @@ def test_older_names_of_switches():
     assert numod.get_autocast_gpu_dtype() is numod.float16 and numod.get_autocast_cpu_dtype() is numod.bfloat16 and not numod.is_autocast_cpu_enabled()
     with numod.autocast("cpu", numod.float16):
         assert numod.is_autocast_cpu_enabled() and numod.get_autocast_cpu_dtype() is numod.float16
+
+
+def test_a_scalers_rules_are_read_and_set_by_name():
+    scaler, *_ = parts(growth_interval=2)
+    assert (scaler.get_growth_factor(), scaler.get_backoff_factor(), scaler.get_growth_interval()) == (2.0, 0.5, 2)
+    scaler.set_growth_factor(3.0)
+    scaler.set_backoff_factor(0.25)
+    scaler.set_growth_interval(5)
+    rules = {"growth_factor": 3.0, "backoff_factor": 0.25, "growth_interval": 5}
+    assert {name: scaler.state_dict()[name] for name in rules} == rules

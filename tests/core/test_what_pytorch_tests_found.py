@@ -384,3 +384,14 @@ def test_stft_as_pairs_and_lists_of_factors():
 def test_masked_scatter_broadcasts_and_differences_of_order_0_take_no_more():
     assert numod.ones(2).masked_scatter(numod.tensor([[True], [False]]), numod.arange(2.0)).tolist() == [[0, 1], [1, 1]]
     assert numod.ones(3).diff(0, prepend=numod.ones(1)).shape == (3,)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.clamp(0, 256), lambda x: x.clip(max=256), lambda x: x.clone().clamp_(min=256), lambda x: numod.clamp_min(x, 256), lambda x: numod.where(x > 1, x, 256),
+    lambda x: x.where(x > 1, 256), lambda x: nn.functional.threshold(x, 1, 256), lambda x: numod.add(x, x, alpha=256), lambda x: nn.functional.hardtanh(x, 0, 256),
+])  # fmt: skip
+def test_integers_beyond_the_dtype_are_refused(function):
+    """They were taken modulo 256: `x.clamp(0, 256)` was 0 everywhere."""
+    with pytest.raises(RuntimeError, match="value cannot be converted to type uint8 without overflow"):
+        function(numod.arange(5, dtype=numod.uint8))
+    assert function(numod.arange(5)).dtype is numod.int64

@@ -64,4 +64,4 @@ def random_normal(seed, offset, index):
 @inlined_scalar
 def random_below(seed, offset, index, bound):
     """An integer in [0, bound): 63 random bits modulo bound (bias below bound / 2^63). A negative bound stands for 2^64 more, and takes 64 bits."""
-    return int64((random_pair(seed, offset, index) >> uint64(bound >= 0)) % uint64(bound))
+    return int64((random_pair(seed, offset, index) >> uint64(bound >= 0)) % uint64(int64(bound)))
