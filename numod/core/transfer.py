@@ -83,7 +83,10 @@ def value(self: Tensor, how: str) -> float | int | bool:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
     if self.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
-    _refuse_trace(how)
+    for listener in listeners:
+        look = getattr(listener, "look", None)
+        if look is not None:
+            look(self, how)
     return observe(self)
 
 
@@ -91,13 +94,18 @@ def observe(self: Tensor) -> float | int | bool:
     """`item` for the library's own checks: a recorded program repeats the check at each run, and raises if the outcome differs."""
     if self._layout.dtype.compute is not self._layout.dtype:
         self = apply(table.copy, (self.detach(),), (self._layout.dtype.compute,))
-    host = self._layout.device.backend.download(self._storage.data[self._offset : self._offset + 1])
-    value = bool(host[0]) if self._layout.dtype.kind == "b" else host[0].item()
+    value = peek(self)
     for listener in listeners:
         watch = getattr(listener, "observe", None)
         if watch is not None:
             watch(self, value)
     return value
+
+
+def peek(self: Tensor) -> float | int | bool:
+    """What lies in the memory of a tensor's first element, told to no listener."""
+    host = self._layout.device.backend.download(self._storage.data[self._offset : self._offset + 1])
+    return bool(host[0]) if self._layout.dtype.kind == "b" else host[0].item()
 
 
 def _read_later(self: Tensor, method: str) -> object:

@@ -43,8 +43,9 @@ def compile(
     """Compile `model` (a function or a Module) to native code; also a decorator. A compiled Module is a Module with the same parameters, state_dict and type.
 
     The first call runs eagerly and is recorded; later ones run the program. A function that Python steers by values of tensors (`if loss > 1`), or that
-    does something else no program can repeat, runs eagerly, with one warning that names the line; `fullgraph=True` makes that an error. From the third
-    value of a number on (an argument, an attribute, a global) one program takes all its values, if the function uses it in arithmetic alone.
+    does something else no program can repeat, runs eagerly, with one warning that names the line; `fullgraph=True` makes that an error. A flag in a
+    buffer (`if self.initialized`) is a guard. From the third value of a number on (an argument, an attribute, a global) one program takes all its
+    values, if the function uses it in arithmetic alone.
 
     - `dynamic`: True compiles once for all sizes: another batch size is recorded, but compiles nothing, unless another algorithm suits it. False compiles
       for each size. None begins so, and compiles for all sizes when a third one comes or a tensor is marked (`mark_dynamic`).

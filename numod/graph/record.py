@@ -119,7 +119,8 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
     else:
         boundary, differentiated, wanted, gradients = witness.joint
         executable = Differentiable(recorder.finish((outputs, gradients)), boundary, differentiated, wanted, name, form)
-    picture = guards.Picture(function, witness.roots, [*witness.guards, *owned.guards], without)
+    flags = (reach.Guard(name, "{0}()._observe() == {1}", (flag, found)) for name, flag, found in recorder.flags)
+    picture = guards.Picture(function, witness.roots, [*witness.guards, *owned.guards, *flags], without)
     executable.counting = [*picture.counting, *counts_of(recorder.actors)]
     return Recording(told, Version(executable, picture, owned, shared, witness.reached))
 

@@ -18,6 +18,7 @@ from ..autograd import set_grad_enabled
 from ..core import apply as waist
 from ..core.random import Draw
 from ..core.tensor import Tensor
+from ..core.transfer import peek
 from ..device import Storage
 from ..ops import table, view
 from ..ops.op import Op
@@ -76,6 +77,8 @@ class Recorder:
         self.watch: Callable[[bool], None] = lambda asking: None  # told before and after an update's numbers are asked for
         self.asking, self.asked = False, []  # whether an update's numbers are asked for, which every run does; tensors that were read for them
         self.draws: dict[tuple, Draw] = {}  # from the random streams, by place and size
+        self.flags: list[tuple[str, Program, float]] = []  # what Python looked at, how it is computed, and what was found: the next calls must find the same
+        self.looked_at: Tensor | None = None  # the value that is being looked at
         self.drawn: set[tuple] = set()  # places and sizes of all draws on this thread
         self.restarted = False  # whether a random stream was begun anew
         self.made_state = False  # whether an optimizer began its state in the recorded step
@@ -149,6 +152,9 @@ class Recorder:
         """The library looked at a value."""
         if get_ident() != self.thread:
             return
+        flag, self.looked_at = self.looked_at, None
+        if flag is tensor:
+            return
         if self.asking:
             self.asked.append((tensor, line()))
             self.confused |= any(tensor._storage is self.alive[each.number]._storage for each in self.program.inputs)
@@ -177,6 +183,41 @@ class Recorder:
             tensor = waist.apply(table.copy, (tensor.detach(),), (tensor.dtype,))
         what, where = f"{method}()", line()
         return Later(Reading(method, (tensor,)), lambda: self.refuse(what, where), self.postponed)
+
+    def look(self, tensor: Tensor, what: str) -> None:
+        """Python looks at a value. A flag is guarded: 0 or 1, computed of small tensors from outside that have not been written to. Else it is refused."""
+        self.looked_at = None
+        if get_ident() != self.thread or self.refused:
+            return
+        found = None if self.asking else peek(tensor)
+        flag = self._of_outside(tensor) if found in (0, 1) else None
+        if flag is None:
+            self.refuse(what)
+        else:
+            self.looked_at = tensor
+            self.flags.append((f"the flag looked at, {line()},", flag, found))
+
+    def _of_outside(self, tensor: Tensor) -> Program | None:
+        """What computes a value again from small tensors that existed before and have not been written to. None if it is of anything else, or of many steps."""
+        steps, result, leaves = [], self._known(tensor), {}
+        wanted = {result}
+        for step in reversed(self.program.steps):
+            if isinstance(step, Step) and not wanted.isdisjoint(step.results):
+                if len(steps) == 10 or step.op is EMPTY or any(isinstance(each, Draw) for each in step.inputs):
+                    return None
+                steps.insert(0, step)
+                wanted.update(each for each in step.inputs if isinstance(each, Value))
+        for each in wanted - {result for step in steps for result in step.results}:
+            leaves[each] = self.program.held.get(each)
+            if leaves[each] is None or id(leaves[each]) not in self.outside or leaves[each]._layout.size > 1000:
+                return None
+        memory = {id(self.alive[each.number]._storage) for each in wanted}
+        written = (each for step in self.program.steps if isinstance(step, Step) and step.in_place for each in step.results)
+        if any(id(self.alive[each.number]._storage) in memory for each in written):
+            return None
+        flag = Program()
+        flag.held, flag.steps, flag.layouts, flag.outputs = leaves, steps, self.program.layouts, result
+        return flag
 
     def refuse(self, what: str, where: str = "") -> None:
         """Python reads a value."""

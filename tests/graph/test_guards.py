@@ -361,3 +361,49 @@ def test_methods_written_in_c_are_bound_anew_at_each_use() -> None:
     assert [weighed(numod.ones(1)).item() for _ in range(3)] == [2, 2, 2] and weighed.recorded == 1
     Number.is_bad = lambda self: True
     assert weighed(numod.ones(1)).item() == 3
+
+
+class _ActNorm(nn.Module):
+    """Takes its scale from the first batch, as Glow's layers do."""
+
+    def __init__(self, flag: numod.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("initialized", flag)
+        self.scale = nn.Parameter(numod.ones(4))
+
+    def forward(self, x: numod.Tensor) -> numod.Tensor:
+        if not (self.initialized if self.initialized.dtype is numod.bool else self.initialized > 0.5):
+            with numod.no_grad():
+                self.scale.copy_(1 / x.std(0))
+                self.initialized.fill_(1)
+        return x * self.scale
+
+
+@pytest.mark.parametrize("flag", [False, 0.0])
+def test_a_flag_in_a_buffer_is_a_guard(flag: float) -> None:
+    eager = _ActNorm(numod.tensor(flag))
+    other = copy.deepcopy(eager)
+    compiled = compile(other.forward)
+    for k in range(7):
+        if k in (3, 5):
+            eager.initialized.fill_(0), other.initialized.fill_(0)
+        assert equal(eager(batch(k)[0]), compiled(batch(k)[0]))
+    assert compiled.recorded == 2
+
+
+def test_what_is_written_given_or_counted_is_no_flag() -> None:
+    count, weight = numod.zeros(()), numod.ones(2)
+
+    def written(x: numod.Tensor) -> numod.Tensor:
+        count.add_(1)
+        return x if count > 3 else -x
+
+    def given(x: numod.Tensor) -> numod.Tensor:
+        return x if (x * weight).sum() > 3 else -x
+
+    def counted(x: numod.Tensor) -> numod.Tensor:
+        return x * int(count + 2)
+
+    for function in (written, given, counted):
+        with pytest.raises(RuntimeError, match="reads a tensor's value in Python"):
+            compile(function)(numod.ones(2))
