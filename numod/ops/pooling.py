@@ -17,6 +17,7 @@ from .. import dtypes
 from ..device import Layout, lines, tiles
 from ..device.layout import layout
 from ..kernel import bind, build
+from . import reduction
 from .op import Op, Plan
 
 _WORKERS = 8  # turns of the parallel loop, with folded lines of their own
@@ -383,7 +384,10 @@ class Average(_Pool):
         kernel = average_kernel if not self.backward else average_gradient_elements if flat else average_gradient_kernel
         ndim = len(parameters[4])
         whole = prod(outer[-ndim:]) == 1 and parameters[0] == tuple(inner[-ndim:]) and not any(parameters[2])  # one window of all elements
-        if whole and not (flat and self.backward) and not parameters[6] and x.dtype.is_floating_point:
+        whole = whole and not parameters[6] and x.dtype.is_floating_point
+        if whole and flat and not self.backward:  # by blocks of threads, whose neighbours read neighbours
+            return reduction.mean.prepare((x,), (tuple(range(x.ndim - ndim, x.ndim)), True, None))
+        if whole and not flat:
             kernel = spread_planes if self.backward else average_planes
         elif not self.backward and _in_lines(x, parameters):
             own, scratch = self._lines(x, parameters)
