@@ -36,7 +36,7 @@ class RMSprop(Optimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay)
-        if alpha < 0.0:
+        if not alpha >= 0.0:
             raise ValueError(f"Invalid alpha value: {alpha}")
         defaults = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered, "weight_decay": weight_decay}
         super().__init__(params, {**defaults, "capturable": capturable, "foreach": foreach, "maximize": maximize, "differentiable": differentiable})
@@ -61,9 +61,9 @@ class Adagrad(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
     ) -> None:
         non_negative(lr=lr, weight_decay=weight_decay, eps=eps)
-        if lr_decay < 0.0:
+        if not lr_decay >= 0.0:
             raise ValueError(f"Invalid lr_decay value: {lr_decay}")
-        if initial_accumulator_value < 0.0:
+        if not initial_accumulator_value >= 0.0:
             raise ValueError(f"Invalid initial_accumulator_value value: {initial_accumulator_value}")
         defaults = {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay, "initial_accumulator_value": initial_accumulator_value}
         super().__init__(params, {**defaults, "foreach": foreach, "maximize": maximize, "differentiable": differentiable, "fused": fused})
@@ -135,7 +135,7 @@ class NAdam(Optimizer):
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         _check_betas(betas)
-        if momentum_decay < 0.0:
+        if not momentum_decay >= 0.0:
             raise ValueError(f"Invalid momentum_decay value: {momentum_decay}")
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay}
         super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable})

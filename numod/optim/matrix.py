@@ -39,7 +39,7 @@ class Adafactor(_Composed):
         foreach: bool | None = None, maximize: bool = False,
     ) -> None:
         one_element("lr", lr)
-        if lr < 0.0:
+        if not lr >= 0.0:
             raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
         if beta2_decay > 0.0:
             raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
@@ -49,7 +49,7 @@ class Adafactor(_Composed):
             raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
         if d < 1.0:
             raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
-        if weight_decay < 0.0:
+        if not weight_decay >= 0.0:
             raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
         super().__init__(params, {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize})
 

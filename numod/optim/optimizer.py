@@ -242,11 +242,11 @@ def gradients_of(parameters: list[Tensor], group: dict[str, Any]) -> list[Tensor
 
 
 def non_negative(**values: float) -> None:
-    """Raise ValueError, as PyTorch words it, for a negative hyper-parameter."""
+    """Raise ValueError, as PyTorch words it, for a hyper-parameter that is negative or NaN."""
     names = {"lr": "learning rate", "eps": "epsilon value", "weight_decay": "weight_decay value", "momentum": "momentum value"}
     for name, value in values.items():
         one_element(name, value)
-        if value < 0.0:
+        if not value >= 0.0:
             raise ValueError(f"Invalid {names[name]}: {value}")
 
 

@@ -509,3 +509,11 @@ def test_a_refused_write_leaves_the_version_alone():
     with pytest.raises(RuntimeError):
         h.add_(numod.ones(4))
     assert h._version == 0 and h.tolist() == [0, 0, 0]
+
+
+def test_a_write_to_a_view_of_what_does_not_begin_its_memory():
+    w = numod.tensor([1.0, 1.0], requires_grad=True)
+    base = numod.arange(6.0)[2:].detach()
+    base[1:3].mul_(w)
+    (base * numod.tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()
+    assert w.grad.tolist() == [2 * 3.0, 3 * 4.0]

@@ -219,6 +219,30 @@ def test_the_first_step_of_adafactor_is_at_most_as_large_as_the_parameter():
     assert w.tolist() == pytest.approx([0.0, 4.0], abs=1e-5)
 
 
+def test_the_rate_of_asgd_falls_with_the_steps():
+    w = numod.tensor([4.0], requires_grad=True)
+    w.grad = numod.zeros(1)
+    optimizer = numod.optim.ASGD([w], lr=0.5, lambd=1.0, alpha=1.0)
+    for expected in (2.0, 4 / 3, 1.0):  # rates 1/2, 1/3, 1/4
+        optimizer.step()
+        assert w.item() == pytest.approx(expected)
+
+
+def test_the_rate_of_weight_averaging_is_reached_by_steps():
+    optimizer = numod.optim.SGD([numod.ones(1, requires_grad=True)], lr=1.0)
+    schedule = numod.optim.swa_utils.SWALR(optimizer, 0.2, anneal_epochs=4, anneal_strategy="linear")
+    for expected in (1.0, 0.8, 0.6, 0.4, 0.2, 0.2):
+        assert schedule.get_last_lr() == [pytest.approx(expected)]
+        optimizer.step()
+        schedule.step()
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adagrad", "Adafactor", "Muon"])
+def test_a_rate_that_is_nan_is_refused(name):
+    with pytest.raises(ValueError, match="earning rate"):
+        getattr(numod.optim, name)([numod.ones(2, 2, requires_grad=True)], lr=float("nan"))
+
+
 def test_optimizers_of_real_numbers_refuse_complex_ones():
     w = numod.ones(2, 2, dtype=numod.complex64, requires_grad=True)
     w.grad = numod.ones_like(w)

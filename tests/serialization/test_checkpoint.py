@@ -373,3 +373,12 @@ def test_permissions_follow_the_umask_and_the_old_file(tmp_path, name):
     os.chmod(tmp_path / name, 0o604)
     numod.save({"a": 2}, tmp_path / name)
     assert os.stat(tmp_path / name).st_mode & 0o777 == 0o604
+
+
+def test_overlapping_views_of_the_midst_of_a_tensor(tmp_path):
+    whole = numod.arange(10.0)
+    numod.save({"left": whole[3:6], "right": whole[4:9:2]}, tmp_path / "views.safetensors")
+    found = numod.load(tmp_path / "views.safetensors")
+    assert found["left"].tolist() == [3, 4, 5] and found["right"].tolist() == [4, 6, 8]
+    found["left"][1] = -1
+    assert found["right"][0] == -1
