@@ -11,6 +11,7 @@ _METHODS = (
     "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 "
     "max maximum minimum mul neg norm pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
 ).split()
+_OTHER_ARGUMENTS = {"ord": "p", "scalars": "value"}
 _OTHER_NAMES = {"maximum": "clamp_min", "minimum": "clamp_max"}  # of a tensor or of a number
 
 
@@ -31,7 +32,8 @@ def _each(name: str, tensors: Sequence[Tensor], arguments: tuple, named: dict) -
         raise RuntimeError("Tensor list must have at least one tensor.")
     count = len(tensors)
     if name.startswith("addc") and len(arguments) == 3:  # the third are the factors, which the method takes by name
-        arguments, named = arguments[:2], {"value": arguments[2]}
+        arguments, named = arguments[:2], {"value": arguments[2].tolist() if isinstance(arguments[2], Tensor) else arguments[2]}
+    named = {_OTHER_ARGUMENTS.get(key, key): value for key, value in named.items()}
     results = []
     for k, tensor in enumerate(tensors):
         parts = [_part(each, k, count) for each in arguments]

@@ -33,6 +33,8 @@ def near(found: tuple, wanted: list) -> bool:
         ("neg", (), {}, lambda x, k: -x),
         ("tanh", (), {}, lambda x, k: np.tanh(x)),
         ("addcmul", (tensors(), tensors()), {"value": 0.5}, lambda x, k: x + 0.5 * x * x),
+        ("addcmul", (tensors(), tensors()), {"scalars": [0.5, 2.0]}, lambda x, k: x + [0.5, 2.0][k] * x * x),
+        ("addcmul", (tensors(), tensors(), numod.tensor([0.5, 2.0])), {}, lambda x, k: x + [0.5, 2.0][k] * x * x),
         ("lerp", ([each * 3 for each in tensors()], 0.25), {}, lambda x, k: 1.5 * x),
     ],
 )
@@ -46,6 +48,7 @@ def test_values(name: str, arguments: tuple, named: dict, reference) -> None:
 def test_norms_copies_and_zeros() -> None:
     assert near(numod._foreach_norm(tensors()), [np.linalg.norm(each) for each in ARRAYS])
     assert near(numod._foreach_norm(tensors(), 1), [np.abs(each).sum() for each in ARRAYS])
+    assert near(numod._foreach_norm(tensors(), ord=1), [np.abs(each).sum() for each in ARRAYS])
     written, own = tensors(), numod._foreach_clone(tensors())
     numod._foreach_zero_(written)
     assert not any(each.any() for each in written)
