@@ -21,14 +21,20 @@ _SPARED = (  # skipped passes: array expressions, closures, `with`, literal_unro
 )  # fmt: skip
 _OWN = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")  # flags that a function's callees do not inherit
 _helpers: dict[tuple, Callable] = {}
+_instructions: dict[str, object] = {}  # libraries of shared functions that are written in LLVM's instructions, by name
 _usual: list[tuple[object, str, Callable | None]] = []  # what `quickly` replaced
+_loaded: set[str] = set()  # functions of machine code
 _waiting = False  # whether garbage collection is suspended
 
 
-def device_function(function: Callable | None = None, **options: object) -> Callable:
-    """Decorator that lets kernels call a function. Functions with the same code and the same globals, in different kernels' texts, are one function."""
+def device_function(function: Callable | None = None, shared: bool = False, **options: object) -> Callable:
+    """Decorator that lets kernels call a function. Functions with the same code and the same globals, in different kernels' texts, are one function.
+
+    A `shared` function is machine code of its own, which all kernels call; others are part of the kernel's, and inlined if LLVM likes.
+    """
     if function is None:
-        return functools.partial(device_function, **options)
+        return functools.partial(device_function, shared=shared, **options)
+    options |= {"pipeline_class": pipeline(shared), "no_cfunc_wrapper": True}
     key = _key(function, options)
     if key is None:
         return _registered(function, options)
@@ -40,7 +46,7 @@ def device_function(function: Callable | None = None, **options: object) -> Call
 def _registered(function: Callable, options: dict) -> Callable:
     from numba.extending import register_jitable
 
-    return register_jitable(pipeline_class=pipeline(), **options)(function)
+    return register_jitable(**options)(function)
 
 
 def _key(function: Callable, options: dict) -> tuple | None:
@@ -59,12 +65,14 @@ def _asked(code: types.CodeType) -> set[str]:
 
 
 @functools.cache
-def pipeline() -> type:
-    """Numba's compiler without the passes that kernels do not need."""
+def pipeline(apart: bool = False) -> type:
+    """Numba's compiler without the passes that kernels do not need. `apart`: for functions that become machine code by themselves."""
     from numba.core.compiler import Compiler, DefaultPassBuilder
 
     class KernelCompiler(Compiler):
         def define_pipelines(self) -> list:
+            if apart:
+                self.state.library = _library(self.state.func_id.func_qualname)
             made = DefaultPassBuilder.define_nopython_pipeline(self.state)
             made.passes = [each for each in made.passes if each[0].name() not in _SPARED]
             return [made]
@@ -231,22 +239,88 @@ def codegen() -> object:
     return registry.cpu_target.target_context.codegen()
 
 
-def machine_code(result: object) -> tuple[bytes, tuple[str, ...], str, str]:
-    """The object file of a function that Numba translated, the functions in it, which of them Python calls, and the variable for its environment."""
-    library, description = result.library, result.fndesc
-    names = tuple(each.name for each in library._final_module.functions if not each.is_declaration)
-    return library._codegen._tm.emit_object(library._final_module), names, description.llvm_cpython_wrapper_name, description.env_name
+@functools.cache
+def library_class() -> type:
+    """Numba's code library, except that it loads nothing, and optimises only what becomes machine code by itself: kernels, and functions that they share.
+
+    Numba would optimise every function that a kernel calls, generate machine code that is never run, and optimise it again as part of the kernel: half of
+    the compile time. And it would do so for every kernel that calls it.
+    """
+    import llvmlite.binding as llvm
+    from numba.core.codegen import JITCodeLibrary
+
+    class Library(JITCodeLibrary):
+        apart, made = False, None
+
+        def _optimize_functions(self, module: object) -> None:
+            module.data_layout = self._codegen._data_layout
+
+        def _optimize_final_module(self) -> None:
+            if self.apart:
+                super()._optimize_final_module()
+
+        def _finalize_final_module(self) -> None:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+        def _get_module_for_linking(self) -> object:
+            return llvm.parse_assembly("") if self.apart else super()._get_module_for_linking()
+
+        def object_file(self) -> tuple[bytes, tuple[str, ...]]:
+            """The machine code, and the functions in it."""
+            if self.made is None:
+                names = tuple(each.name for each in self._final_module.functions if not each.is_declaration)
+                self.made = self._codegen._tm.emit_object(self._final_module), names
+            return self.made
+
+        def parts(self) -> list[Library]:
+            """The libraries of shared functions that it calls, callees first, and itself."""
+            called = [part for each in self._linking_libraries for part in each.parts()]
+            return list(dict.fromkeys([*called, self] if self.apart else called))
+
+    return Library
 
 
-def entry(name: str, module: object, code: bytes, wrapper: str, variable: str) -> Callable:
-    """The function that Python calls, of machine code. Numba's own way makes a module, a library and a dispatcher of it, in twice the time."""
+def _library(name: str) -> object:
+    """A library for a function that becomes machine code by itself."""
+    library = codegen().create_library(name)
+    library.apart = True
+    return library
+
+
+def shared_instructions(name: str, write: Callable[[object], None]) -> object:
+    """The library of the shared function `name`, which `write(module)` appends to an LLVM module if no kernel has called it yet."""
+    if name not in _instructions:
+        library = _library(name)
+        module = library.create_ir_module(name)
+        write(module)
+        library.add_ir_module(module)
+        library.finalize()
+        _instructions[name] = library
+    return _instructions[name]
+
+
+def machine_code(result: object) -> tuple[tuple[tuple[bytes, tuple[str, ...]], ...], str, str]:
+    """Of a function that Numba translated: object files, each with the functions in it; which function Python calls; and the variable for its environment."""
+    objects = tuple(part.object_file() for part in result.library.parts())
+    return objects, result.fndesc.llvm_cpython_wrapper_name, result.fndesc.env_name
+
+
+def entry(name: str, module: object, objects: tuple[tuple[bytes, tuple[str, ...]], ...], wrapper: str, variable: str) -> Callable:
+    """The function that Python calls, of machine code. Numba's own way makes a module, a library and a dispatcher of it, in twice the time.
+
+    Shared functions come with every kernel that calls them, and are loaded once.
+    """
     from llvmlite.binding import ObjectFileRef
     from numba import _dynfunc
     from numba.core import compiler_lock
 
     with compiler_lock.global_compiler_lock:
         engine = codegen()._engine
-        engine._ee.add_object_file(ObjectFileRef.from_data(code))
+        for code, functions in objects:
+            if not _loaded.issuperset(functions):
+                engine._ee.add_object_file(ObjectFileRef.from_data(code))
+                _loaded.update(functions)
         engine.finalize_object()
         codegen().set_env(variable, _environment())
         return _dynfunc.make_function(module, name, "", engine.get_function_address(wrapper), _environment(), ())

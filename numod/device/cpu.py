@@ -93,6 +93,7 @@ def namespace() -> dict[str, object]:
         **{name: function for home in (tiles, byte_tiles, dots, extremes, lines, weighing, winograd) for name, function in home.functions().items()},
         "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(),
         "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),
+        "shared_function": compiler.device_function(shared=True),
     }  # fmt: skip
 
 
@@ -197,13 +198,13 @@ def translate(function: Callable, signature: str, fastmath: frozenset[str], alon
 
     if config.DISABLE_JIT:
         raise RuntimeError("NUMBA_DISABLE_JIT is set, and numod's kernels are nothing without Numba's compiler: unset it")
-    options = {"error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True, "_nrt": False, "pipeline_class": compiler.pipeline()}
+    options = {"error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True, "_nrt": False, "pipeline_class": compiler.pipeline(apart=True)}
     dispatcher = njit(nogil=not alone, fastmath=set(fastmath), **options)(function)
     if lines:
         for each in (dispatcher, *parts):
             each._compiler._customize_flags = _with_lines
         dispatcher.targetctx.DIBuilder = _line_builder()
-    with signals.waiting(), _unloaded(function.__name__), compiler.quickly():
+    with signals.waiting(), _unloaded(), compiler.quickly():
         dispatcher.compile(numba_types(signature))
     (result,) = dispatcher.overloads.values()
     return result
@@ -230,16 +231,13 @@ def _line_builder() -> type:
 
 
 @contextmanager
-def _unloaded(name: str) -> Iterator[None]:
-    """Context in which Numba generates no machine code, and optimises the functions that `name` calls only as inlined into it.
-
-    Numba would optimise each of them, generate machine code that is never run, and optimise it again where it is inlined: half of the compile time.
-    """
+def _unloaded() -> Iterator[None]:
+    """Context in which Numba loads nothing that it compiles."""
     from numba.core import compiler_lock
 
     with compiler_lock.global_compiler_lock:
         codegen = compiler.codegen()
-        codegen._library_class = _library(name)
+        codegen._library_class = compiler.library_class()
         codegen.set_env = lambda key, environment: None
         try:
             yield
@@ -252,25 +250,6 @@ def _load_again() -> None:
     own = vars(compiler.codegen())
     own.pop("_library_class", None)
     own.pop("set_env", None)
-
-
-def _library(name: str) -> type:
-    """A subclass of Numba's code library that optimises only the library of function `name`, and loads none."""
-    from numba.core.codegen import JITCodeLibrary
-
-    class Library(JITCodeLibrary):
-        def _optimize_functions(self, module: object) -> None:
-            module.data_layout = self._codegen._data_layout
-
-        def _optimize_final_module(self) -> None:
-            if name in self.name:
-                super()._optimize_final_module()
-
-        def _finalize_final_module(self) -> None:
-            self._finalize_dynamic_globals()
-            self._finalized = True
-
-    return Library
 
 
 def _prepare() -> None:

@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from . import compiler
+
 
 @dataclass(frozen=True)
 class Registers:
@@ -77,7 +79,7 @@ def primitive(name: str, arguments: str, emit: Callable, shared: bool = False, r
                 if kind == "array":
                     value = writer.at(context.make_array(form)(context, builder, value).data, *[at for _, at in start])
                 found.append(builder.inttoptr(value, writer.element.as_pointer()) if kind == "address" else value)
-            made = writer.call(name, found, emit, result) if shared else emit(writer, *found)
+            made = _call(context, writer, name, found, emit, result) if shared else emit(writer, *found)
             return context.get_dummy_value() if result == "void" else made
 
         return (element if result == "real" else getattr(types, result))(*typed), generate
@@ -225,20 +227,6 @@ class Writer:
         module = self.builder.module
         return module.globals.get(f"llvm.{name}") or self.ir.Function(module, self.ir.FunctionType(result, arguments), f"llvm.{name}")
 
-    def call(self, name: str, arguments: list, emit: Callable, result: str = "void") -> object:
-        """Call a function of its own, of which a program holds one: the first call in a module writes it."""
-        module, name = self.builder.module, f"numod_{name}_{self.lanes}_{self.element}{'' if self.signed else '_unsigned'}"
-        function = module.globals.get(name)
-        if function is None:
-            kind = {"void": self.ir.VoidType(), "int64": self.ir.IntType(64), "real": self.element}[result]
-            function = self.ir.Function(module, self.ir.FunctionType(kind, [each.type for each in arguments]), name)
-            function.linkage = "linkonce_odr"
-            function.attributes.add("noinline")
-            inside = Writer(self.ir.IRBuilder(function.append_basic_block()), self.element, self.lanes, self.signed)
-            made = emit(inside, *function.args)
-            inside.builder.ret_void() if result == "void" else inside.builder.ret(made)
-        return self.builder.call(function, arguments)
-
     def loop(self, start: object, stop: object, step: int, state: list, body: Callable) -> list:
         """The state after `state = body(k, state)` for k from start on in steps, while k < stop. A state is a list of values, or of such lists."""
         builder, start, stop = self.builder, self.number(start), self.number(stop)
@@ -285,6 +273,22 @@ class Writer:
             with fresh:
                 for value, pointer, mask in zip(values, pointers, masks):
                     self.store(value, pointer, mask=mask)
+
+
+def _call(context: object, w: Writer, name: str, arguments: list, emit: Callable, result: str) -> object:
+    """Call a function whose machine code kernels share."""
+    name = f"numod_{name}_{w.lanes}_{w.element}{'' if w.signed else '_unsigned'}"
+    kind = w.ir.FunctionType({"void": w.ir.VoidType(), "int64": w.ir.IntType(64), "real": w.element}[result], [each.type for each in arguments])
+
+    def write(module: object) -> None:
+        function = w.ir.Function(module, kind, name)
+        inside = Writer(w.ir.IRBuilder(function.append_basic_block()), w.element, w.lanes, w.signed)
+        made = emit(inside, *function.args)
+        inside.builder.ret_void() if result == "void" else inside.builder.ret(made)
+
+    context.add_linking_libs((compiler.shared_instructions(name, write),))
+    module = w.builder.module
+    return w.builder.call(module.globals.get(name) or w.ir.Function(module, kind, name), arguments)
 
 
 def tree(join: Callable, values: list) -> object:

@@ -182,7 +182,8 @@ def _helpers(source: str, without: Container[str]) -> str:
             if name in called and name not in found and name not in without:
                 helper = _rewrite(function, name)
                 collect(helper.split("\n", 1)[1])
-                found[name] = f"@{'inlined' if function in scalar.inlined else 'device'}_function\n{helper}\n"
+                kind = next((kind for kind, those in (("inlined", scalar.inlined), ("shared", scalar.shared)) if function in those), "device")
+                found[name] = f"@{kind}_function\n{helper}\n"
 
     collect(source)
     return "".join(found.values())

@@ -25,7 +25,7 @@ from functools import partial
 from .. import config
 from ..device import signals
 
-VERSION = "5"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
+VERSION = "6"  # of this file's format and of everything a kernel's text does not show; raise it when either changes
 FAST_POINTWISE = frozenset({"contract"})
 FAST_REDUCTION = frozenset({"contract", "reassoc", "nsz", "arcp"})
 _lock = threading.RLock()
@@ -148,9 +148,9 @@ class _Cache:
             _write(self.path, self.kernel.key, pickle.dumps(compiled))
         return self._entered(entry, *compiled)
 
-    def _entered(self, entry: Callable[..., Callable], code: bytes, symbols: tuple[str, ...], *names: str) -> Callable:
-        self.kernel.symbols = symbols
-        return entry(self.kernel.name, sys.modules[__name__], code, *names)
+    def _entered(self, entry: Callable[..., Callable], objects: tuple[tuple[bytes, tuple[str, ...]], ...], *names: str) -> Callable:
+        self.kernel.symbols = tuple(name for _, functions in objects for name in functions)
+        return entry(self.kernel.name, sys.modules[__name__], objects, *names)
 
     def text(self, make: Callable[[], str]) -> str:
         """The text that `make` returns, or its cached copy: for targets whose driver compiles it further (PTX)."""

@@ -26,7 +26,7 @@ _NOT_CODE = (".cfi", ".size", ".type", ".p2align", ".globl", ".section", ".file"
 
 @dataclass
 class MachineCode:
-    """The assembly of a kernel's own function and of its outlined parallel loops, and the size of all its code in bytes, wrapper included.
+    """The assembly of a kernel's own function and of its outlined parallel loops, and the size of all its code in bytes, wrapper and shared functions included.
 
     `lines`: for each line of the assembly its line in the kernel's source, 0 if it has none; empty unless requested.
     """
@@ -94,10 +94,11 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
         return None
     with build.unforked:
         library = kernel.translate(lines).library
-        object_file = ObjectFileRef.from_data(library._codegen._tm.emit_object(library._final_module))
-        size = sum(each.size() for each in object_file.sections() if each.is_text())
-        text = _own_functions(library.get_asm_str(), kernel.name)
-    return MachineCode("\n".join(line for line, _ in text), size, library.get_llvm_str(), tuple(number for _, number in text) if lines else (), kernel.source)
+        parts = library.parts()
+        files = [ObjectFileRef.from_data(part.object_file()[0]) for part in parts]
+        text, llvm = _own_functions(library.get_asm_str(), kernel.name), "\n".join(part.get_llvm_str() for part in parts[::-1])
+    size = sum(each.size() for file in files for each in file.sections() if each.is_text())
+    return MachineCode("\n".join(line for line, _ in text), size, llvm, tuple(number for _, number in text) if lines else (), kernel.source)
 
 
 def _own_functions(assembly: str, name: str) -> list[tuple[str, int]]:

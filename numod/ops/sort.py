@@ -13,7 +13,7 @@ import numpy as np
 from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
-from ..kernel.scalar import scalar
+from ..kernel.scalar import scalar, shared_scalar
 from . import teams
 from .keys import TASKS, digits, key_storage, keyed, keyed_launcher, scatter_back
 from .op import Op, Plan
@@ -85,7 +85,7 @@ def take_places(x, values, indices, words, base, found, n):
         values[uintp(base + k)] = x[uintp(base + source)]
 
 
-@scalar
+@shared_scalar
 def merge_words(words, start, n):
     """The n different words from `start` on in order, there or n further: which of the two is the result. No branch depends on what they are."""
     source = start + n
@@ -131,7 +131,7 @@ def add_up(counts, first, n, before):
         before += here
 
 
-@scalar
+@shared_scalar
 def radix_words(words, counts, start, n, apart, first, longest, most):
     """The same for many, by digits of up to `longest` bits of their upper halves, up to `most`, from the lowest; each pass is stable. The other half is `apart` from `start`.
 
@@ -204,7 +204,7 @@ def insertion_sort(keys, places, base, n):
         places[uintp(base + hole)] = source
 
 
-@scalar
+@shared_scalar
 def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
     """A row in order, digit by digit from the lowest, each pass stable; gives where it ends up: `base`, or `total` elements further."""
     mask = (int64(1) << digit) - 1

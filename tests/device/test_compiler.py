@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 
 import numpy as np
+import pytest
 
 from numod.device import compiler, cpu, division
-from numod.kernel import bind, build
+from numod.kernel import bind, build, inspection
 
 HELPER = "@device_function\ndef {name}(x):\n    return x * {factor}\n"
 KERNEL = "def kernel(x, out):\n    for i in range(out.size):\n        out[i] = {name}(x[i]) + {more}\n"
@@ -35,6 +36,20 @@ def test_kernels_with_helpers_of_one_name_compute_their_own() -> None:
         text = HELPER.format(name="times", factor=factor) + KERNEL.format(name="times", more=more)
         build.build(cpu, "times", text, "float32[], float32[]").launch(x, out)
         assert out.tolist() == expected
+
+
+def test_machine_code_of_shared_functions_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    text = HELPER.replace("device", "shared").format(name="doubled", factor="2")
+    kernels = [build.build(cpu, "doubling", text + KERNEL.format(name="doubled", more=more), "float64[], float64[]") for more in ("11", "13")]
+    (common,) = set(kernels[0].symbols) & set(kernels[1].symbols)
+    assert "doubled" in common
+    x, out = np.arange(3.0), np.empty(3)
+    for kernel, more in zip(kernels, (11, 13)):
+        kernel.launch(x, out)
+        assert out.tolist() == [more, more + 2, more + 4]
+        code = inspection.machine_code(kernel)
+        assert "doubled" in code.assembly and code.llvm.count("define") > 2
 
 
 def test_numba_and_the_collector_are_as_before() -> None:

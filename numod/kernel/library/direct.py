@@ -6,12 +6,12 @@ Only elements that exist are multiplied: next to an infinity the zeros of a bord
 
 from __future__ import annotations
 
-from ..scalar import scalar
+from ..scalar import shared_scalar
 
 # The geometry: channels and features are those of one group; places count the lines, planes or elements of all images and groups.
 
 
-@scalar
+@shared_scalar
 def convolve_line(
     x, weight, out, place,
     images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w, out_d, out_h, out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
@@ -45,7 +45,7 @@ def convolve_line(
                                 out[uintp(base + ow)] += value * x[uintp(source + shift + ow * stride_w)]
 
 
-@scalar
+@shared_scalar
 def convolve_back(
     g, weight, out, place,
     images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w, out_d, out_h, out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,
@@ -78,7 +78,7 @@ def convolve_back(
                                     out[uintp(target + shift + ow * stride_w)] += value * g[uintp(source + ow)]
 
 
-@scalar
+@shared_scalar
 def correlate(
     g, x, place,
     images, groups, channels, features, depth, height, width, kernel_d, kernel_h, kernel_w, out_d, out_h, out_w, stride_d, stride_h, stride_w, pad_d, pad_h, pad_w, step_d, step_h, step_w,

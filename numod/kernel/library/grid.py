@@ -9,7 +9,7 @@ for every column of the kernel instead, each exactly as wide as the output: noth
 
 from __future__ import annotations
 
-from ..scalar import scalar
+from ..scalar import scalar, shared_scalar
 
 
 @scalar
@@ -21,7 +21,7 @@ def is_read(phase, n, step, pad, stride):
     return False
 
 
-@scalar
+@shared_scalar
 def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variants, apart, plane):
     """columns (kernel_w + variants) = where each column of the kernel leads within a phase of the grid; after them each variant's first element of a line.
 
@@ -39,7 +39,7 @@ def fill_columns(columns, kernel_w, pad_w, step_w, stride_w, s_w, low_w, variant
         columns[uintp(kernel_w + r)] = v if apart else low_w * s + r
 
 
-@scalar
+@shared_scalar
 def spread_images(
     x, base, image_step, grid, own, count, channels, depth, height, width, s_d, s_h, s_w, low_d, low_h, columns, variants, grid_d, grid_h, stack, grid_w,
     kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h,
@@ -87,7 +87,7 @@ def spread_images(
                                     source, at = source + image_step, at + grid_w
 
 
-@scalar
+@shared_scalar
 def fill_taps(table, channels, kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_d, step_h, s_d, s_h, low_d, low_h, columns, variants, grid_d, grid_h, stack, grid_w):
     """table (taps) = where in the grid each element of the first output's patch lies."""
     tap = 0
@@ -103,7 +103,7 @@ def fill_taps(table, channels, kernel_d, kernel_h, kernel_w, pad_d, pad_h, step_
                     tap += 1
 
 
-@scalar
+@shared_scalar
 def pad_features(weight, padded, features, own_rows, taps):
     """padded (groups, own_rows, taps; or nothing) = weight (groups, features, taps), zeros beyond the last feature."""
     for row in range(padded.size // taps):
@@ -111,7 +111,7 @@ def pad_features(weight, padded, features, own_rows, taps):
         copy_line1(weight, (group * features + feature) * taps, 0, taps if feature < features else 0, padded, row * taps, taps)
 
 
-@scalar
+@shared_scalar
 def pack_taps(weight, base, features, channels, taps, panels, at, tile_rows, held, order, phases):
     """panels (phases, tile_rows, features, taps of the phase) = weight (features, channels, taps) from row `base` on; rows beyond `held` repeat the last."""
     for phase in range(phases):
@@ -133,7 +133,7 @@ def grid_reach(count, grid_h, stack, grid_w, slabs, lines, columns):
     return (((slabs - 1) * grid_h + lines - 1) * stack + count - 1) * grid_w + columns
 
 
-@scalar
+@shared_scalar
 def multiply_grid(
     a, a_at, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
     count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, tile, tile_at, tile_rows, lanes,
@@ -159,7 +159,7 @@ def multiply_grid(
             position = stop
 
 
-@scalar
+@shared_scalar
 def multiply_grid_lines(
     a, a_at, rows, depth, grid, own, table, table_at, out, out_at, image_step, row_step, slab_step, line_step, column_step,
     count, slabs, lines, columns, grid_d, grid_h, stack, grid_w, tile, tile_at, tile_rows, lanes,
@@ -232,7 +232,7 @@ def keep_tile(
                 h, d = 0, d + 1
 
 
-@scalar
+@shared_scalar
 def turn_outputs(
     g, base, image_step, feature_step, features, turned, own, first, count, slabs, lines, out_h, out_w, grid_h, stack, grid_w, end, panel, lanes,
 ):  # fmt: skip

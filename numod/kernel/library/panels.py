@@ -5,10 +5,10 @@ Blocking and the division among threads are the kernel's (`ops.product_tiles`); 
 
 from __future__ import annotations
 
-from ..scalar import scalar
+from ..scalar import scalar, shared_scalar
 
 
-@scalar
+@shared_scalar
 def pack_columns(b, base, row_step, column_step, depth, width, panels, own, panel, lanes):
     """panels (panel's, depth, panel) = b (depth, width). What lies beyond b's columns is left as it was, or takes a neighbour's value."""
     if column_step == 1:
@@ -32,7 +32,7 @@ def pack_columns(b, base, row_step, column_step, depth, width, panels, own, pane
                     panels[uintp(own + j * depth + k * panel + i)] = b[uintp(base + k * row_step + (j + i) * column_step)]
 
 
-@scalar
+@shared_scalar
 def pack_rows(a, base, row_step, column_step, depth, held, packed, own, tile_rows):
     """packed (strips, depth, tile_rows) = a (held rows, depth), zeros beyond the last."""
     whole = held - held % tile_rows
@@ -80,7 +80,7 @@ def multiply_strip(a, a_at, a_row, a_step, b, b_at, b_row, packed, own, own_a, o
         multiply_tile(left, left_row, left_step, right, right_step, out, target + j, columns, depth, keep, held, min(panel, width - j), rows, lanes)
 
 
-@scalar
+@shared_scalar
 def pack_words(x, at, step, n, words, place, out_step, group, mask, flip):
     """words (groups of n; steps out_step) = `group` neighbours of x (n) side by side in 32 bits, with the bits of `flip` turned over; missing ones are 0."""
     whole = n // group

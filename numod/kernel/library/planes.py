@@ -5,10 +5,10 @@ So a tap is a register times a register wherever it leads: strides, dilation and
 
 from __future__ import annotations
 
-from ..scalar import scalar
+from ..scalar import scalar, shared_scalar
 
 
-@scalar
+@shared_scalar
 def fill_reach(reach, base, n, source, kernel, stride, pad, step, back):
     """reach[base:] (n, 4) = for each place of an axis: how many taps lead to elements of the source, the first of them, where it leads, and for how many places it is alike.
 
@@ -72,7 +72,7 @@ def turn_out(board, own, held, n, out, base, step, lanes):
         turn_block(board, own + k * lanes, lanes, out, base + k, step)
 
 
-@scalar
+@shared_scalar
 def weigh_line(x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, w_tap, rows, reach, base, n, apart, out, out_at, lanes):
     """A line of a board: each of its n places the sum over `rows` and the columns that `reach` tells."""
     for phase in range(min(apart, n)):
@@ -104,7 +104,7 @@ def end_of_meeting(k, n, out, pad, stride, step):
     return max(first_meeting(k, pad, stride, step), min(out, (n - 1 - k * step + pad) // stride + 1))
 
 
-@scalar
+@shared_scalar
 def correlate_lines(
     g, g_at, x, x_at, first, sums, sums_at, lines, out_w, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, step_h, step_w, out_h, top, lanes,
 ):  # fmt: skip

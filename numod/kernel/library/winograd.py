@@ -6,7 +6,7 @@ where the depth is the channels. Tiles are counted along the lines, images one a
 
 from __future__ import annotations
 
-from ..scalar import scalar
+from ..scalar import scalar, shared_scalar
 
 
 @scalar
@@ -17,7 +17,7 @@ def spread_taps(weight, base, row_step, depth_step, depth, taps, at, step, rows,
             transform_taps(weight, base + row * row_step + k * depth_step, row_step, taps, at + k * rows + row, step)
 
 
-@scalar
+@shared_scalar
 def spread_tiles(x, base, image_step, first, held, high, wide, height, width, pad_h, pad_w, board, own, line, tiles, at, step, lanes):
     """tiles (16, held * wide; places `step` apart) = the transformed tiles of one channel, `held` rows from row `first` on. The board has its lines with their borders."""
     row = first
@@ -34,7 +34,7 @@ def spread_tiles(x, base, image_step, first, held, high, wide, height, width, pa
         row += count
 
 
-@scalar
+@shared_scalar
 def spread_pixels(x, base, image_step, first, held, high, wide, reach, height, width, pad_h, pad_w, board, own, tiles, at, tile_step, step, lanes):
     """tiles (16, held * wide, lanes; tile_step and `step` apart) = the transformed tiles of as many planes as a vector has lanes; where `reach` is 0 those of outputs, of 2 x 2 elements."""
     row, line = first, (2 * wide + reach) * lanes
@@ -59,7 +59,7 @@ def spread_pixels(x, base, image_step, first, held, high, wide, reach, height, w
         row += count
 
 
-@scalar
+@shared_scalar
 def multiply_places(taps, taps_at, taps_step, turned, tiles, tiles_at, tiles_step, columns, products, own, step, features, depth, keep, most, wanted, rows, lanes, size):
     """products (16, features, columns) = or, where `keep`, += taps (16, depth, features) @ tiles (16, depth, columns), as many columns as are `wanted`. Places are steps apart.
 
