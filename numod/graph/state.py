@@ -9,13 +9,18 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..core import apply as waist
 from ..core import changes
-from ..core.creation import tensor
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
+from ..device import Layout, Storage
+from ..device.device import Device
+from ..device.layout import layout
+from ..dtypes import dtype as DType
 from ..dtypes import float64, int32, int64
 from .guards import Look, Place
 from .kinds import is_module
@@ -64,7 +69,13 @@ def is_number(value: Any) -> bool:
 
 def counted(number: float | int) -> Count:
     """A number as a tensor. That most integers are small is known by their dtype, when something is computed of them."""
-    return Count(tensor(number, dtype=float64 if type(number) is float else int32 if -(1 << 31) <= number < 1 << 31 else int64))
+    dtype = float64 if type(number) is float else int32 if -(1 << 31) <= number < 1 << 31 else int64
+    return Count(wrap(Storage(np.array([number], dtype.storage)), _layout(dtype), 0))
+
+
+@cache
+def _layout(dtype: DType) -> Layout:
+    return layout((), dtype, Device("cpu"))
 
 
 def given(function: Callable, places: list[Place]) -> Callable:
