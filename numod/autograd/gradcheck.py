@@ -27,18 +27,22 @@ def gradcheck(
 ) -> bool:
     """Whether the gradients of `func` with respect to its float64 or complex128 inputs that require them agree with central differences.
 
-    Every element, and both parts of a complex one, is compared; options from `nondet_tol` on, which select PyTorch's further checks, have no effect. Raises GradcheckError naming
+    Outputs that require gradients are compared; if none does, differences must be 0. Every element, and both parts of a complex one, is compared; options from `nondet_tol` on, which select PyTorch's further checks, have no effect. Raises GradcheckError naming
     the input, the index and both values, or returns False without `raise_exception`.
     """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     checked = [k for k, each in enumerate(inputs) if isinstance(each, Tensor) and each.requires_grad]
     if not checked:
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the inputs have requires_grad=True.")
-    outputs = [each for each in _tensors(func(*inputs)) if each.requires_grad]
+    recorded = any(each.requires_grad for each in _tensors(func(*inputs)))
+
+    def outputs() -> list[Tensor]:
+        return [each for each in _tensors(func(*inputs)) if (each.requires_grad if recorded else each.dtype.differentiable)]
+
     try:
-        for number in range(len(outputs)):
+        for number in range(len(outputs())):
             for position in checked:
-                _compare(func, inputs, number, position, eps, atol, rtol)
+                _compare(lambda number=number: outputs()[number], inputs, number, position, eps, atol, rtol)
     except GradcheckError:
         if raise_exception:
             raise
@@ -46,11 +50,8 @@ def gradcheck(
     return True
 
 
-def _compare(func: Callable, inputs: tuple, number: int, position: int, eps: float, atol: float, rtol: float) -> None:
+def _compare(output: Callable, inputs: tuple, number: int, position: int, eps: float, atol: float, rtol: float) -> None:
     """One output against one input, column by column of the Jacobian."""
-    def output() -> Tensor:
-        return [each for each in _tensors(func(*inputs)) if each.dtype.differentiable][number]
-
     result = output()
     point = inputs[position]
     values = _numbers(point)
@@ -58,7 +59,7 @@ def _compare(func: Callable, inputs: tuple, number: int, position: int, eps: flo
     for place in range(len(_numbers(result))):
         seed = [0.0] * len(_numbers(result))
         seed[place] = 1.0
-        (gradient,) = grad(result, [point], _like(result, seed), retain_graph=True, allow_unused=True)
+        (gradient,) = grad(result, [point], _like(result, seed), retain_graph=True, allow_unused=True) if result.requires_grad else (None,)
         analytic.append([0.0] * len(values) if gradient is None else _numbers(gradient))
     for column in range(len(values)):
         sides = []
