@@ -57,6 +57,7 @@ def test_marks_for_compilers_change_nothing() -> None:
         def third(self):
             return 2
 
+    assert issubclass(numod.jit.TracerWarning, Warning)
     layer = numod.jit.script(Layer())
     assert layer(numod.ones(2)).tolist() == [2, 2] and layer.other() == 1 and layer.third() == 2 and numod.fx.wrap("double") == "double"
     assert numod.jit.isinstance([1], list[int]) and not numod.compiler.is_compiling() and numod.compiler.disable(double) is double

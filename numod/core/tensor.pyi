@@ -941,7 +941,7 @@ class Tensor:
     def reshape_as(self, other: Tensor) -> Tensor:
         """Reshaped to the shape of `other`."""
     def resize_(self, *sizes: _int, size: Sequence[_int] | None = None, memory_format: object = None) -> Tensor:
-        """Resize in place, row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
     def resize_as_(self, the_template: Tensor, *, memory_format: object = None) -> Tensor:
         """`resize_` to the shape of another tensor."""
     def resolve_conj(self) -> Tensor:

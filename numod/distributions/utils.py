@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
 from ..autograd import enable_grad
 from ..core import Tensor, tensor, functions as f
+from ..core.random import randn
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
@@ -54,3 +56,8 @@ def clamp_probs(probs: Tensor) -> Tensor:
 def sum_rightmost(value: Tensor, dims: int) -> Tensor:
     """The sum over the last `dims` dimensions."""
     return value.flatten(-dims).sum(-1) if dims > 0 else value
+
+
+def _standard_normal(shape: Sequence[int], dtype: dtypes.dtype | None, device: Any) -> Tensor:
+    """Normally distributed numbers, which others' distributions draw."""
+    return randn(shape, dtype=dtype, device=device)

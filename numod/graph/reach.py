@@ -153,7 +153,7 @@ class _Walk:
             for hook in step_hooks(value).values():
                 self.visit(f"{name}'s hooks", hook)
             self.thing(name, value)
-        elif isinstance(value, (random.Random, np.random.Generator, np.random.RandomState)) or hasattr(value, "__next__"):
+        elif isinstance(value, (random.Random, np.random.Generator, np.random.RandomState)) or hasattr(type(value), "__next__"):
             raise _another(name)
         elif isinstance(value, type):
             self.attributes(name, value, value)

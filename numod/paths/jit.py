@@ -9,10 +9,14 @@ from typing import Any, Final
 from ..serialization import load, save
 
 __all__ = [
-    "Final", "Attribute", "annotate", "export", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimized_execution", "save",
+    "Final", "Attribute", "TracerWarning", "annotate", "export", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimized_execution", "save",
     "script", "script_if_tracing", "script_method", "trace", "unused",
 ]
 _isinstance = isinstance
+
+
+class TracerWarning(Warning):
+    """What PyTorch's tracer warns with, which model files silence. Nothing here does."""
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:

@@ -142,3 +142,11 @@ def test_cdfs_keep_the_precision_of_values_and_tell_of_gradients_they_lack() -> 
         rate = at(1.0).requires_grad_()
         make(at(2.0), rate).cdf(at(1.5)).backward()
         assert rate.grad.item() != 0
+
+
+def test_the_draw_that_other_libraries_distributions_import() -> None:
+    from numod.distributions.utils import _standard_normal
+
+    numod.manual_seed(0)
+    drawn = _standard_normal((1000, 2), dtype=numod.float64, device="cpu")
+    assert drawn.shape == (1000, 2) and drawn.dtype is numod.float64 and abs(drawn.mean().item()) < 0.1 and abs(drawn.std().item() - 1) < 0.1

@@ -253,3 +253,13 @@ def test_a_loss_scale_is_followed() -> None:
     for scale in (4.0, 4.0, 8.0, 2.0):
         scaler.update(scale)
         assert compiled(X).item() == 15 * scale
+
+
+_zipped = zip
+
+
+def test_a_class_of_iterators_under_another_name_is_no_iterator() -> None:
+    compiled = compile(lambda x: sum(a * b for a, b in _zipped((1, 2), (x, x + 1))))
+    for k in range(3):
+        assert equal(compiled(X + k), (X + k) + 2 * (X + k + 1))
+    assert compiled.recorded == 1
