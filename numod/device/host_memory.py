@@ -61,16 +61,14 @@ class Pool:
     def empty(self, count: int, dtype: np.dtype) -> np.ndarray:
         """A flat uninitialised buffer. Raises OutOfMemoryError where there is no room."""
         size = rounded(count * dtype.itemsize)
-        if not self._lock.acquire(blocking=False):  # held by another thread, or by this one, interrupted by a signal handler
+        if self._lock.locked():  # by another thread, or by this one, interrupted by a signal handler
             return by_numpy(count, dtype)
-        try:
+        with self._lock:  # an `acquire` that does not wait could be followed by Ctrl-C before its `try`, and the lock be held for ever
             self._take_back()
             start = self._find(size)
             if start is None:
                 return by_numpy(count, dtype)
             self.used += size
-        finally:
-            self._lock.release()
         return self._lend(start, size, count, dtype)
 
     def _lend(self, start: int, size: int, count: int, dtype: np.dtype) -> np.ndarray:
@@ -84,11 +82,9 @@ class Pool:
         """Called when a buffer is freed, by any thread, at any time."""
         del self._leases[id(lease)]
         self._left.append(lease)
-        if self._lock.acquire(blocking=False):
-            try:
+        if not self._lock.locked():
+            with self._lock:
                 self._take_back()
-            finally:
-                self._lock.release()
 
     def _take_back(self) -> None:
         while self._left:

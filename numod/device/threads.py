@@ -14,7 +14,7 @@ from contextlib import suppress
 from .. import config
 
 THRESHOLD = 1 << 17  # elements of simple work below which starting threads costs more than it saves
-_gate = threading.RLock()  # so that the thread may enter again that Ctrl-C drove out before it could release it
+_gate = threading.Lock()
 _forked = False
 _threads = config.num_threads()
 
@@ -54,13 +54,11 @@ class Gated:
             self.serial(*arguments)
             return
         divided = self.divided
-        if _forked or not _gate.acquire(blocking=False):
+        if _forked or _gate.locked():
             divided(*arguments, 1)
             return
-        try:
+        with _gate:  # an `acquire` that does not wait could be followed by Ctrl-C before its `try`, and the gate be closed for ever
             divided(*arguments, most())
-        finally:
-            _gate.release()
 
 
 def alone(launch: Callable) -> Callable:
@@ -91,7 +89,7 @@ def startable(count: int) -> int:
 
 def _enter_child() -> None:
     global _forked, _gate
-    _forked, _gate = True, threading.RLock()  # the parent's lock may have been held at the fork
+    _forked, _gate = True, threading.Lock()  # the parent's lock may have been held at the fork
 
 
 if hasattr(os, "register_at_fork"):

@@ -317,7 +317,7 @@ class InTurn(Writer):
         lines = [f"{name} = {self._new(each)}" for each, name in self.results.items()]
         lines += [f"{name} = {self._array(span)}" for span, name in arrays.items() if name not in self.space]
         guarded = [*lines, *self._all_numbers(), *turns]
-        return ["if not busy.acquire(False):", f"    {self.back}", "try:", *(f"    {each}" for each in guarded or ["pass"]), "finally:", "    busy.release()"]
+        return ["if busy.locked():", f"    {self.back}", "with busy:", *(f"    {each}" for each in guarded or ["pass"])]
 
     def _turn(self, each: Call | Test, launch: Callable, arrays: dict[Span, str]) -> list[str]:
         """Lines of one launch or check. The first use of an array assigns it to a name."""

@@ -6,6 +6,7 @@ Returned results and gradients are allocated at every run.
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -69,13 +70,9 @@ class Executable:
     def run(self, inputs: tuple[Tensor, ...]) -> Any:
         """Run the program and return its results. Raises `section.CheckFailed` if a check finds another value than when recorded."""
         memory_of: dict[Buffer, Any] = {}
-        alone = self.section.linked or self.busy.acquire(blocking=False)
-        try:
-            arena = self.arena if alone else memory.arena(self.arena_size)
-            self._begin(arena, inputs, memory_of)
-        finally:
-            if alone and not self.section.linked:
-                self.busy.release()
+        linked, free = self.section.linked, not self.busy.locked()
+        with self.busy if free and not linked else nullcontext():
+            self._begin(self.arena if free or linked else memory.arena(self.arena_size), inputs, memory_of)
         self._count_writes(inputs)
         return self._built(self.program.outputs, inputs, memory_of, self._set_gradients(inputs, memory_of))
 

@@ -18,7 +18,7 @@ def in_turn(function: object) -> Compiled:
 
 def short(compiled: Compiled) -> bool:
     """Whether the next call takes the short way."""
-    return "busy.acquire" in getattr(compiled.__call__, "text", "")
+    return "with busy" in getattr(compiled.__call__, "text", "")
 
 
 def test_results_are_new_memory_and_inputs_may_begin_anywhere() -> None:

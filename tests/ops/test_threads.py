@@ -67,6 +67,24 @@ def test_only_the_kernel_that_is_used_is_built() -> None:
         numod.set_num_threads(before)
 
 
+def test_a_launch_in_the_midst_of_another_has_one_thread_and_an_interrupted_one_leaves_the_gate_open() -> None:
+    counts: list[int] = []
+
+    def interrupted(count: int) -> None:
+        counts.append(count)
+        if len(counts) == 1:
+            gated()
+            raise KeyboardInterrupt
+
+    gated = Gated(lambda: interrupted, lambda: interrupted)
+    if numod.get_num_threads() == 1:
+        pytest.skip("one thread")
+    with pytest.raises(KeyboardInterrupt):
+        gated()
+    gated()
+    assert counts == [most(), 1, most()]
+
+
 def test_threads_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert startable(3) == 3
     start, left = threading.Thread.start, iter(range(1))
