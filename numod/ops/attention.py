@@ -21,6 +21,7 @@ LEADS = 3  # leading dimensions that the kernels support; the caller merges more
 _ROWS, _CHUNK, _KEYS = 32, 256, 192  # a block of queries, those that share a packed block of keys, and that block
 _WORKERS = 8
 _SMALL = 1 << 17  # multiply-adds below which the composed form is as fast, and needs no further kernels, unless it has to mask
+_FEW = 4  # queries for which the composed form, which reads keys and values where they are, takes less time than packing them (decoding with a cache of keys)
 _STEPS = ", ".join(f"{name}_{step}" for name in ("query", "key", "value", "mask") for step in ("first", "second", "third", "row", "column"))
 
 
@@ -28,7 +29,7 @@ def suits(query: Layout, heads: int, count: int, width: int, masked: bool) -> bo
     """Whether the kernels here take queries (…, L, E) of so many heads, with `count` keys and values of `width`; `masked`: some keys are left out."""
     length, depth = query.shape[-2:]
     work = heads * length * count * (depth + width)
-    return query.device.type == "cpu" and query.dtype.is_floating_point and min(depth, width) > 0 and work >= (1 if masked else _SMALL)
+    return query.device.type == "cpu" and query.dtype.is_floating_point and min(depth, width, work) > 0 and (length > _FEW if work >= _SMALL else masked)
 
 
 def chances(query: object, key: object, mask: object, scale: float, causal: bool) -> object:

@@ -16,8 +16,9 @@ from numod.ops import attention as op
 
 @pytest.fixture(autouse=True)
 def by_blocks(monkeypatch):
-    """However small."""
+    """However small, and however few the queries."""
     monkeypatch.setattr(op, "_SMALL", 1)
+    monkeypatch.setattr(op, "_FEW", 0)
 
 
 def data(*shape, seed=0, dtype=np.float64):
@@ -202,3 +203,16 @@ def test_errors():
     }.items():
         with pytest.raises(RuntimeError, match=message):
             call()
+
+
+@pytest.mark.parametrize("masked, causal", [(False, False), (True, False), (False, True)])
+def test_few_queries_of_many_keys(monkeypatch, masked, causal):
+    q, k, v = [each.requires_grad_() for each in tensors((2, 2, 3, 8), (2, 2, 50, 8), (2, 2, 50, 4))]
+    mask = numod.from_numpy(data(3, 50, seed=9) > 0) if masked else None
+    found = []
+    for few in (0, 4):
+        monkeypatch.setattr(op, "_FEW", few)
+        out = attention(q, k, v, mask, is_causal=causal)
+        found.append([out, *numod.autograd.grad((out * out).sum(), (q, k, v))])
+    for blocked, composed in zip(*found):
+        np.testing.assert_allclose(blocked.detach().numpy(), composed.detach().numpy(), rtol=1e-10, atol=1e-12)
