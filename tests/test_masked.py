@@ -50,3 +50,9 @@ def test_refusals():
 
 def test_sums_of_complex_numbers_are_complex():
     assert numod.masked.sum(numod.tensor([1j, 2.0, 3.0]), mask=numod.tensor([True, True, False])).item() == 2 + 1j
+
+
+def test_means_variances_and_logarithms_of_sums_of_complex_numbers():
+    x, mask = numod.tensor([1 + 2j, 3 - 1j, 0.5j]), numod.tensor([True, True, False])
+    assert masked.mean(x, mask=mask).item() == 2 + 0.5j and masked.var(x, mask=mask).item() == 6.5
+    assert numod.allclose(masked.logsumexp(x, 0, mask=mask), x[:2].exp().sum().log())

@@ -19,7 +19,7 @@ __all__ = [
 
 
 def _least(x: Tensor) -> float:
-    return -numod.inf if x.dtype.is_floating_point else numod.iinfo(x.dtype).min
+    return -numod.inf if x.dtype.differentiable else numod.iinfo(x.dtype).min
 
 
 def _greatest(x: Tensor) -> float:
@@ -95,7 +95,7 @@ cumsum, cumprod = _running("cumsum", 0), _running("cumprod", 1)
 def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """The mean of the elements where `mask` is true; NaN where there are none. Raises ValueError for integers without a floating `dtype`."""
     dtype = dtype or input.dtype
-    if not dtype.is_floating_point:
+    if not dtype.differentiable:
         raise ValueError(f"masked mean expects input dtype to be floating point, got {dtype}; give dtype=numod.float32")
     return sum(input, dim, keepdim=keepdim, dtype=dtype, mask=mask) / _count(input, dim, keepdim, mask)
 
@@ -146,10 +146,10 @@ def var(
     if unbiased is not None and correction is not None:
         raise AssertionError("Only one of unbiased and correction may be given")
     less = correction if correction is not None else float(unbiased is None or unbiased)
-    dtype = dtype or (input.dtype if input.is_floating_point() else numod.float32)
-    x = input.to(dtype) if dtype.is_floating_point else input.to(numod.float32)
+    dtype = dtype or (input.dtype if input.dtype.differentiable else numod.float32)
+    x = input.to(dtype if dtype.differentiable else numod.float32)
     distance = x - sum(x, dim, keepdim=True, mask=mask) / _count(input, dim, True, mask)
-    total = sum(distance * distance, dim, keepdim=keepdim, mask=mask)
+    total = sum(distance * distance.conj() if distance.is_complex() else distance * distance, dim, keepdim=keepdim, mask=mask)
     return (total / (_count(input, dim, keepdim, mask) - less).clamp_min(0)).to(dtype)
 
 
