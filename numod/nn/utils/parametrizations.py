@@ -84,7 +84,7 @@ class _SpectralNorm(Module):
     def _iterate(self, matrix: Tensor, times: int) -> None:
         for _ in range(times):
             self._u.copy_(F.normalize(matrix.mv(self._v), dim=0, eps=self.eps))
-            self._v.copy_(F.normalize(matrix.T.mv(self._u), dim=0, eps=self.eps))
+            self._v.copy_(F.normalize(matrix.mH.mv(self._u), dim=0, eps=self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:  # the singular value of a vector is its length
@@ -93,7 +93,7 @@ class _SpectralNorm(Module):
         if self.training:
             self._iterate(matrix, self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()  # for backward: the next call changes the buffers
-        return weight / u.dot(matrix.mv(v))
+        return weight / u.vdot(matrix.mv(v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
         """The value itself; what is read is that over its singular value."""

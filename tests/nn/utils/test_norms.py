@@ -108,3 +108,9 @@ def test_what_is_refused():
         parametrizations.spectral_norm(nn.Linear(2, 2), n_power_iterations=0)
     with pytest.raises(IndexError, match="Dimension out of range"):
         parametrizations.spectral_norm(nn.Linear(2, 2), dim=2)
+
+
+def test_spectral_norm_of_complex_weights():
+    """The power iteration takes the adjoint: with the transpose it followed something else, and weights were divided by that."""
+    layer = parametrizations.spectral_norm(nn.Linear(3, 2, dtype=numod.complex64), n_power_iterations=50)
+    assert abs(numod.linalg.svdvals(layer.weight.detach())[0].item() - 1) < 1e-4
