@@ -490,6 +490,7 @@ def test_neighbouring_threads_share_sectors(machine: Machine) -> None:
     places, images = numod.arange(256, device="cuda").flip(0), made(4, 3, 32, 32).cuda()
     assert counted(machine, lambda: x.index_select(0, places))["global stores sectors"] == least + 256 * 8 // 32  # the indices are written, too, when they were checked
     assert counted(machine, lambda: F.max_pool2d(images, 2))["global loads sectors"] <= 5 * images.numel() * 4 // 32  # the four elements of a window in turn, which the L1 cache holds
+    assert counted(machine, lambda: F.adaptive_avg_pool2d(images, 1))["global loads sectors"] == images.numel() * 4 // 32
     summed = counted(machine, lambda: x.sum(1))
     assert summed["global loads sectors"] == least and summed["shared loads passes"] == summed["shared loads"]
 
