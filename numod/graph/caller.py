@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from ..core import apply as waist
@@ -25,6 +27,12 @@ from .reach import Guard, Settings
 from .reuse import LARGEST, Memory, restore
 from .run import Executable
 from .structure import fields_of, is_data, parts, remade
+
+
+@lru_cache
+def _code(text: str, name: str) -> CodeType:
+    """The text compiled, which takes longer than many a program; those of other sizes are often alike."""
+    return compile(text, f"<numod call of {name}>", "exec")
 
 
 def caller(
@@ -123,7 +131,7 @@ class Writer:
         head += ["    except (AttributeError, LookupError):", f"        {self.back}", "    if not same:", f"        {self.back}"]
         text = "\n".join(head + [f"    {line}" for line in self._body()])
         self.text = text
-        exec(compile(text, f"<numod call of {self.section.name}>", "exec"), self.space)  # our own text
+        exec(_code(text, self.section.name), self.space)  # our own text
         function = self.space["call"]
         function.text = text
         return function

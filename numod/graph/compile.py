@@ -33,7 +33,7 @@ _TUNING = (  # Inductor's, which change no result and have no counterpart
     "coordinate_descent_tuning", "epilogue_fusion", "fallback_random", "guard_filter_fn", "max_autotune", "max_autotune_gemm", "max_autotune_pointwise",
     "shape_padding", "trace.enabled", "trace.graph_diagram", "triton.cudagraphs",
 )  # fmt: skip
-SIZES = 64  # sizes kept for a program that is compiled for all sizes
+SIZES = 64  # programs for sizes of calls that are compiled for all sizes
 
 
 def compile(
@@ -48,7 +48,8 @@ def compile(
     values, if the function uses it in arithmetic alone.
 
     - `dynamic`: True compiles once for all sizes: another batch size is recorded, but compiles nothing, unless another algorithm suits it. False compiles
-      for each size. None begins so, and compiles for all sizes when a third one comes or a tensor is marked (`mark_dynamic`).
+      for each size. None begins so, and compiles for all sizes when a third one comes or a tensor is marked (`mark_dynamic`). After eight sizes, others are
+      recorded when they come again, up to 64; the rest run eagerly.
     - `recompile_limit`: after so many recordings other calls run eagerly; by default `numod._dynamo.config.recompile_limit`, 8.
     - `name`: what warnings and reports call the function. `explain=True` prints what was recorded. `disable=True` returns `model` as it is.
     - `options={"freezing": True}`: for inference, as Inductor's option. In calls that record no gradients (`no_grad`, `inference_mode`), whatever depends only
@@ -116,6 +117,7 @@ class Compiled:
         self.name = name or getattr(function, "__name__", type(function).__name__).strip("<>")
         self.versions: dict[tuple, list[Version]] = {}
         self.families: dict[tuple, int] = {}  # how often calls were recorded that differ only in sizes
+        self.sighted: set[tuple] = set()  # sizes that came once, when there were programs for several
         self.recorded, self.counted, self.complained = 0, 0, False
         self.changes: set[tuple] = set()  # the properties of inputs of calls that changed Python state, since one was recorded
         self.subjects: set[str] = set()  # the changes by all calls
@@ -162,7 +164,21 @@ class Compiled:
         counts = not (form.dynamic and kind in self.families and reason is None)
         if counts and self.counted >= (config.limit() if self.limit is None else self.limit):
             return self._run_eagerly(arguments, named, kind in self.families, reason or (difference(key, next(reversed(self.versions))) if self.versions else "its limit"))
+        if not counts and self.families[kind] >= VERSIONS:
+            if len(self.versions) >= SIZES:
+                return self._run_eagerly(arguments, named, False, difference(key, next(reversed(self.versions))))
+            if self._is_new(key):
+                return self.function(*arguments, **named)
         return self._record(key, kind, form, counts, failed, arguments, named)
+
+    def _is_new(self, key: tuple) -> bool:
+        """Whether sizes come for the first time: recording them pays when they come again. What came long ago is forgotten."""
+        if key in self.sighted:
+            return False
+        if len(self.sighted) == 16 * SIZES:
+            self.sighted.clear()
+        self.sighted.add(key)
+        return True
 
     def _loosen(self, arguments: tuple, named: dict) -> bool:
         """Whether, from the third value of a number on (an argument, or what the function reads of modules, objects and globals), programs are given it as a tensor."""
@@ -231,8 +247,6 @@ class Compiled:
             self._give_up(made.refused)
         if made.version is not None:
             self.versions.setdefault(key, []).insert(0, made.version)
-            if len(self.versions) > SIZES:
-                del self.versions[next(iter(self.versions))]
             self.families[kind] = self.families.get(kind, 0) + 1
             self.recorded += 1
             self.counted += counts

@@ -294,7 +294,11 @@ def test_the_warning_names_the_shape_or_the_guard_that_failed() -> None:
 def test_only_so_many_sizes_are_kept() -> None:
     compiled = compiled_natively(lambda x: x.sum(), dynamic=True, options={"linked": False})
     for n in range(1, 80):
-        compiled(numod.ones(n))
+        assert compiled(numod.ones(n)).item() == n
+    assert len(compiled.versions) == 8  # others are recorded when they come again
+    with pytest.warns(UserWarning, match="was recorded 64 times.*runs eagerly from here"):
+        for n in range(1, 80):
+            assert compiled(numod.ones(n)).item() == n
     assert len(compiled.versions) == 64 and compiled(numod.ones(5)).item() == 5
 
 
