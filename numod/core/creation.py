@@ -349,7 +349,7 @@ def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None
     steps = _count("linspace", start, end, steps)
     start, end = _number(start), _number(end)
     if dtype is not None and not dtype.is_floating_point:
-        return linspace(_whole(start, dtype), _whole(end, dtype), steps, dtype=dtypes.float64, device=device).to(dtype)
+        return linspace(*_wholes(start, end, steps, dtype), steps, dtype=dtypes.float64, device=device).to(dtype)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     return constant(t.linspace, (float(start), float(end), step, max(steps // 2, 1), steps - 1), (steps,), dtype, device, requires_grad)
 
@@ -361,7 +361,7 @@ def logspace(
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
     steps = _count("logspace", start, end, steps)
     if dtype is not None and not dtype.is_floating_point:
-        return t.pow(float(base), linspace(_whole(start, dtype), _whole(end, dtype), steps, dtype=dtypes.float64, device=device)).to(dtype)
+        return t.pow(float(base), linspace(*_wholes(start, end, steps, dtype), steps, dtype=dtypes.float64, device=device)).to(dtype)
     result = t.pow(float(base), linspace(start, end, steps, dtype=dtype, device=device))
     return result.requires_grad_() if requires_grad else result
 
@@ -369,6 +369,12 @@ def logspace(
 def _whole(bound: float, kind: DType) -> float:
     """A bound of a range, cut to an integer for a dtype of integers."""
     return bound if kind.differentiable else int(bound)
+
+
+def _wholes(start: float, end: float, steps: int, kind: DType) -> tuple[int, int]:
+    """The ends of `steps` numbers as a dtype of integers holds them. Raises RuntimeError for one it does not hold, unless it is not among the numbers."""
+    first, last = (int(dtypes.fitting(bound, kind)) if used else 0 for bound, used in ((start, steps > 0), (end, steps > 1)))
+    return (first % (1 << 8 * kind.itemsize), last % (1 << 8 * kind.itemsize)) if kind.kind == "u" else (first, last)
 
 
 def _number(value: Tensor | float) -> float:

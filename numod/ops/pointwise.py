@@ -26,18 +26,18 @@ _RESULTS = {"bool": lambda kind: dtypes.bool_, "real": DType.to_real, "complex":
 class Pointwise(Op, Formula):
     """A scalar formula applied to every element, with broadcasting and type promotion.
 
-    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. `keeps_order`: a transposed input gives a result with its strides. `fitting`: beside integers, ints must
-    be such as their dtype holds, where others are taken modulo its range. Called with tensors or numbers it computes, called with expressions it composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
+    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. `keeps_order`: a transposed input gives a result with its strides. `fitting`: the inputs (True:
+    all) whose ints must be such as a dtype of integers holds, where others are taken modulo its range. Called with tensors or numbers it computes, called with expressions it composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
     """
 
     widens = False
     compute: Callable  # runs an op on tensors and numbers; set by `core.apply`
     asks_for: tuple[str, ...] = ()  # of a derived row: its inputs in terms of the op whose gradient it is
 
-    def __init__(self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", keeps_order: bool = True, fitting: bool = False, **formula: object) -> None:
+    def __init__(self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", keeps_order: bool = True, fitting: bool | tuple[str, ...] = False, **formula: object) -> None:
         Op.__init__(self, name)
         Formula.__init__(self, name, body, derivatives, **formula)
-        self.accepts, self.keeps_order, self.fitting = accepts + "c" if self.complex else accepts, keeps_order and not self.integers, fitting
+        self.accepts, self.keeps_order, self.fitting = accepts + "c" if self.complex else accepts, keeps_order and not self.integers, self.inputs if fitting is True else fitting or ()
         self.defaults = getattr(body, "__defaults__", None) or ()
         self.differentiable = self.result != "bool" and (bool(derivatives) or callable(body))
         self._derived: dict[int, Callable | None] = {}
@@ -89,9 +89,9 @@ class Pointwise(Op, Formula):
 
     def _refusing(self, arguments: tuple, compute: DType, buffers: int, launch: Callable, constants: tuple) -> tuple[Callable, tuple]:
         """The launcher; of a `fitting` row one that raises RuntimeError for numbers that an integer dtype does not hold."""
-        numbers = [each for each in arguments if not isinstance(each, Layout)]
-        places = [buffers + k for k, each in enumerate(numbers) if each is int]
-        if not self.fitting or compute.kind not in "iu" or not places:
+        numbers = [(name, each) for name, each in zip(self.inputs, arguments) if not isinstance(each, Layout)]
+        places = [buffers + k for k, (name, each) in enumerate(numbers) if each is int and name in self.fitting]
+        if compute.kind not in "iu" or not places:
             return launch, constants
 
         def checked(*given: object) -> None:

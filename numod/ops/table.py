@@ -41,7 +41,7 @@ reciprocal = pointwise("reciprocal", lambda x: 1.0 / x, dx=lambda g, out: -g * o
 pow = pointwise(
     "pow", "power(x, y)", integer="x ** (y if y >= 0 else y & 1) if y >= 0 or x == 1 or x == -1 else 0",
     dx=lambda g, x, y: where(y == 0.0, 0.0, g * y * pow(x, y - 1.0)),
-    dy=lambda g, x, y, out: where((x == 0.0) & nonnegative.express(y), 0.0, g * out * log(x)), complex="complex_power(x, y)",
+    dy=lambda g, x, y, out: where((x == 0.0) & nonnegative.express(y), 0.0, g * out * log(x)), complex="complex_power(x, y)", fitting=("y",),
 )
 floor_divide = pointwise("floor_divide", "floor_quotient(x, y)", integer="whole_quotient(x, y)", dx=zero, dy=zero, accepts=NUMBER)
 trunc_divide = pointwise("trunc_divide", "trunc(x / y)", integer="truncated(x, y)", dx=zero, dy=zero, accepts=NUMBER)

@@ -128,3 +128,17 @@ def test_numbers_that_a_dtype_does_not_hold(number, dtype) -> None:
 def test_numbers_that_a_dtype_does_hold() -> None:
     assert torch.zeros(1, dtype=torch.uint8).fill_(-1).item() == 255 and torch.zeros(1, dtype=torch.int8).fill_(-3.7).item() == -3 and torch.zeros(1, dtype=torch.bool).fill_(300).item() is True
     assert torch.zeros(1, dtype=torch.float16).fill_(float("-inf")).item() == float("-inf") and torch.full((1,), torch.finfo(torch.float32).min).item() == torch.finfo(torch.float32).min
+
+
+@pytest.mark.parametrize("call", [
+    lambda: torch.linspace(0, 300, 4, dtype=torch.uint8), lambda: torch.linspace(0.0, 1e10, 4, dtype=torch.int32), lambda: torch.logspace(0, 300, 4, dtype=torch.uint8),
+    lambda: torch.tensor([2], dtype=torch.uint8) ** 300, lambda: torch.tensor([2], dtype=torch.int8).pow_(200), lambda: torch.tensor([2], dtype=torch.int32) ** 2**40,
+])  # fmt: skip
+def test_ends_and_exponents_that_a_dtype_does_not_hold(call) -> None:
+    with pytest.raises(RuntimeError, match="value cannot be converted to type .* without overflow"):
+        call()
+
+
+def test_ends_and_bases_that_are_taken_modulo() -> None:
+    assert torch.linspace(-1, 3, 4, dtype=torch.uint8).tolist() == [255, 171, 87, 3] and torch.linspace(30, 300, 1, dtype=torch.uint8).tolist() == [30]
+    assert torch.linspace(300, 300, 0, dtype=torch.uint8).tolist() == [] and (300 ** torch.tensor([2], dtype=torch.uint8)).item() == 144
