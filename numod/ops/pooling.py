@@ -27,6 +27,8 @@ _GEOMETRY = (
     "planes", "depth", "height", "width", "kernel_d", "kernel_h", "kernel_w", "out_d", "out_h", "out_w",
     "stride_d", "stride_h", "stride_w", "pad_d", "pad_h", "pad_w", "step_d", "step_h", "step_w",
 )  # fmt: skip
+_FIRST, _LAST = "window_start(o, width, out_w, 0, 0, 1)", "window_stop(o, width, out_w, 0, 0, 1, 0)"
+_ALONE = ("TURNS", "out_w"), ("SPAN", 1), ("FIRST", _FIRST), ("TAPS", f"{_LAST} - {_FIRST}")  # adaptive windows, which begin at no regular steps
 _WINDOWS = "depth, height, kernel_d, kernel_h, out_d, out_h, stride_d, stride_h, pad_d, pad_h, step_d, step_h"
 
 
@@ -63,7 +65,7 @@ def max_pool_kernel(x, out, indices):
 
 
 def greatest_lines(x, out, folded, table, workers, line, margin):
-    """Only the greatest elements, of floats in windows at regular steps: a line of the output at a time, first down the lines of the input, then across."""
+    """Only the greatest elements, of floats: a line of the output at a time, first down the lines of the input, then across; adaptive windows one by one (SPAN is 1)."""
     fill_windows(table, WINDOWS, 0)
     for turn in parallel_range(workers):
         own = int64(turn) * BLOCK * line
@@ -80,7 +82,9 @@ def greatest_lines(x, out, folded, table, workers, line, margin):
                 )
                 oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
             for place in range(first, min(first + BLOCK, end)):
-                along_greatest_STEP(folded, own + (place - first) * line + margin - pad_w, table, 0, step_w, kernel_w, out, place * out_w, table, 0, out_w, x, 1.0, STRIDE)
+                begun = own + (place - first) * line + margin
+                for o in range(TURNS):
+                    along_greatest_STEP(folded, begun + FIRST, table, 0, step_w, TAPS, out, place * out_w + o, table, 0, SPAN, x, 0, 1.0, STRIDE)
 
 
 def placed_lines(x, out, indices, folded, places, table, workers, line, margin):
@@ -101,8 +105,10 @@ def placed_lines(x, out, indices, folded, places, table, workers, line, margin):
                 )
                 oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
             for place in range(first, min(first + BLOCK, end)):
-                begun, to = own + (place - first) * line + margin - pad_w, place * out_w
-                along_placed_STEP(folded, begun, places, begun, step_w, kernel_w, out, to, indices, to, out_w, x, 1.0, STRIDE)
+                begun = own + (place - first) * line + margin
+                for o in range(TURNS):
+                    at_first, to = begun + FIRST, place * out_w + o
+                    along_placed_STEP(folded, at_first, places, at_first, step_w, TAPS, out, to, indices, to, SPAN, x, 0, 1.0, STRIDE)
 
 
 def place_gradient_kernel(g, indices, out):
@@ -160,7 +166,7 @@ def average_kernel(x, out, counts_borders, divisor):
 
 
 def average_lines(x, out, folded, table, sizes, workers, line, margin, counts_borders, divisor):
-    """The same of floats in windows at regular steps, as in greatest_lines. sizes (out_w) = the columns of each window that count."""
+    """The same of floats, as in greatest_lines. sizes (out_w) = the columns of each window that count."""
     fill_windows(table, WINDOWS, counts_borders)
     for ow in range(out_w):
         inside = window_stop(ow, width, out_w, stride_w, pad_w, 1, kernel_w) - window_start(ow, width, out_w, stride_w, pad_w, 1)
@@ -183,7 +189,9 @@ def average_lines(x, out, folded, table, sizes, workers, line, margin, counts_bo
             for place in range(first, min(first + BLOCK, end)):
                 rows = 1 if divisor != 0 else table[3 * down_h + 2] * table[3 * (out_h + down_d) + 2]
                 down_h, down_d, _ = next_line(down_h, down_d, 0, out_h, out_d, 0)
-                along_sum_STEP(folded, own + (place - first) * line + margin - pad_w, table, 0, 1, kernel_w, out, place * out_w, table, 0, out_w, sizes, real(rows), STRIDE)
+                begun = own + (place - first) * line + margin
+                for o in range(TURNS):
+                    along_sum_STEP(folded, begun + FIRST, table, 0, 1, TAPS, out, place * out_w + o, table, 0, SPAN, sizes, o, real(rows), STRIDE)
 
 
 def average_planes(x, out, counts_borders, divisor):
@@ -300,14 +308,15 @@ def _source(kernel: Callable, words: tuple[tuple[str, object], ...]) -> str:
 
 
 def _words(stride: int) -> tuple[tuple[str, object], ...]:
-    """What stands in a kernel of lines for their number, and for which of the functions it calls."""
-    known = stride in lines.STRIDES
-    return ("BLOCK", _BLOCK), ("STEP", stride if known else "any"), (", STRIDE", "" if known else ", stride_w"), ("WINDOWS", _WINDOWS)
+    """What stands in a kernel of lines for their number, for the windows that one call folds, and for which of the functions it calls."""
+    known = stride in (0, *lines.STRIDES)
+    span = (("TURNS", 1), ("SPAN", "out_w"), ("FIRST", "-pad_w"), ("TAPS", "kernel_w")) if stride else _ALONE
+    return ("BLOCK", _BLOCK), ("STEP", (stride or 1) if known else "any"), (", STRIDE", "" if known else ", stride_w"), ("WINDOWS", _WINDOWS), *span
 
 
-def _in_lines(x: Layout, parameters: tuple) -> bool:
-    """Whether a whole line of windows is done at once: on the CPU, floats in windows at regular steps."""
-    return not x.device.backend.FLAT and parameters[1][-1] > 0 and x.dtype.is_floating_point
+def _in_lines(x: Layout) -> bool:
+    """Whether a whole line is done at once: on the CPU, of floats."""
+    return not x.device.backend.FLAT and x.dtype.is_floating_point
 
 
 class MaxPool(_Pool):
@@ -322,7 +331,7 @@ class MaxPool(_Pool):
         index = dtypes.int32 if prod(x.shape[-len(parameters[4]) :]) < 1 << 31 else dtypes.int64
         results = layout(shape, x.dtype, x.device), layout(shape, index, x.device)
         kernel, numbers, scratch = max_pool_kernel, (), ()
-        if _in_lines(x, parameters) and index is dtypes.int32:
+        if _in_lines(x) and index is dtypes.int32:
             numbers, (folded, table) = self._lines(x, parameters)
             kernel, scratch = placed_lines, (folded, (folded[0], index.storage), table)
         return self._plan(kernel, results, (x.storage, x.storage, index.storage), x.shape, shape, parameters, numbers, scratch)
@@ -337,7 +346,7 @@ class Greatest(_Pool):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments
         out = layout(_replaced(x.shape, parameters[4]), x.dtype, x.device)
-        if _in_lines(x, parameters):
+        if _in_lines(x):
             return self._plan(greatest_lines, (out,), (x.storage, x.storage), x.shape, out.shape, parameters, *self._lines(x, parameters))
         both, empty = max_pool.prepare(arguments, parameters), x.device.empty
         places = both.layout[1]
@@ -389,7 +398,7 @@ class Average(_Pool):
             return reduction.mean.prepare((x,), (tuple(range(x.ndim - ndim, x.ndim)), True, None))
         if whole and not flat:
             kernel = spread_planes if self.backward else average_planes
-        elif not self.backward and _in_lines(x, parameters):
+        elif not self.backward and _in_lines(x):
             own, scratch = self._lines(x, parameters)
             kernel, numbers, scratch = average_lines, (*own, *numbers), (*scratch, (parameters[4][-1], x.storage))
         return self._plan(kernel, (out,), (x.storage, x.storage), inner, outer, parameters, numbers, scratch)

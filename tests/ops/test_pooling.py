@@ -86,6 +86,29 @@ def test_an_infinity_stays_in_its_windows():
     assert np.isinf(found).sum() == 1 and found[0, 0, 0, 0] == np.inf
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32"])
+@pytest.mark.parametrize(("shape", "out"), [((1, 2, 21), (4,)), ((2, 2, 9, 37), (4, 5)), ((1, 1, 3, 5), (5, 7)), ((1, 2, 5, 4, 19), (2, 3, 18))])
+def test_adaptive_windows_that_divide_unevenly(shape, out, dtype):
+    ndim = len(out)
+    x = np.random.default_rng(0).integers(-4, 4, shape).astype("float32")
+    spans = [[range(o * n // m, -(-(o + 1) * n // m)) for o in range(m)] for n, m in zip(shape[-ndim:], out)]
+    places = list(product(*map(range, out)))
+    windows = [x[(slice(None), slice(None), *np.ix_(*(s[o] for s, o in zip(spans, place))))] for place in places]
+    given = numod.tensor(x).to(getattr(numod, dtype))
+    values, indices = getattr(F, f"adaptive_max_pool{ndim}d")(given, out, return_indices=True)
+    alone = getattr(F, f"adaptive_max_pool{ndim}d")(given, out)
+    for place, window in zip(places, windows):
+        firsts = window.reshape(*window.shape[:2], -1).argmax(-1).ravel()
+        steps = np.stack(np.unravel_index(firsts, window.shape[2:])) + np.array([[s[o][0]] for s, o in zip(spans, place)])
+        np.testing.assert_array_equal(values.float().numpy()[(..., *place)], window.max(tuple(range(2, 2 + ndim))))
+        np.testing.assert_array_equal(indices.numpy()[(..., *place)].ravel(), np.ravel_multi_index(tuple(steps), shape[2:]))
+    np.testing.assert_array_equal(alone.float().numpy(), values.float().numpy())
+    if dtype != "int32":
+        means = getattr(F, f"adaptive_avg_pool{ndim}d")(given, out).float().numpy()
+        for place, window in zip(places, windows):
+            np.testing.assert_allclose(means[(..., *place)], window.mean(tuple(range(2, 2 + ndim))), rtol=1e-2 if dtype == "bfloat16" else 1e-6, atol=1e-6)
+
+
 def test_the_mean_of_whole_planes():
     x = numod.randn(3, 2, 17, 40, requires_grad=True)
     found = F.adaptive_avg_pool2d(x, 1)
