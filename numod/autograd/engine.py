@@ -44,6 +44,9 @@ def backward(
     wanted = None if inputs is None else _tuple(inputs)
     if wanted is not None and not wanted:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    for each in wanted or ():
+        if isinstance(each, Tensor) and each.requires_grad:
+            each.retain_grad()  # which is how a tensor that is no leaf gets its gradient
     if create_graph:
         warnings.warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can cause a memory leak. "
@@ -192,12 +195,14 @@ class _Walk:
             node = heappop(heap)[1]
             grads = pending.pop(node)
             if node.hooks is not None:
-                grads = _before(node, grads, self)
+                _hooked(node, grads, self)
             if path is not None:
                 for number, gradient in enumerate(grads):
                     self.note(node, number, gradient)
                 if node not in path:
                     continue
+            if node.hooks is not None:
+                grads = _before(node, grads)
             part = node.op.__class__ is View and node.op.of_part and node.hooks is None and not state.grad_enabled
             if part and self.add_part(node, grads[0]):
                 continue
@@ -230,8 +235,8 @@ class _Walk:
             if only is None and leaf._requires_grad:
                 self.add(leaf, gradient)
         for each, gradient in zip(only or (), self.caught):
-            leaf = each if isinstance(each, Tensor) else getattr(each.node, "variable", None)
-            if gradient is not None and leaf is not None:
+            leaf = _target(each)[0]
+            if isinstance(leaf, Tensor) and gradient is not None:
                 self.add(leaf, gradient)
 
     def add(self, leaf: Tensor, gradient: Tensor) -> None:
@@ -290,10 +295,16 @@ def _fitted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
     return gradient
 
 
-def _before(node: Node, grads: list[Tensor | None], walk: _Walk) -> list[Tensor | None]:
+def _before(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
+    """The gradients as the node's own hooks leave them: these run where the node does, after those of its tensors."""
     for hook in list(node.hooks.before.values()):
         replaced = hook(tuple(grads))
         grads = grads if replaced is None else list(replaced)
+    return grads
+
+
+def _hooked(node: Node, grads: list[Tensor | None], walk: _Walk) -> None:
+    """Let the hooks of the node's results replace their gradients, and keep those that are retained."""
     for number, hooks in node.hooks.tensor.items():
         for hook in list(hooks.values()):
             if grads[number] is not None:
@@ -304,7 +315,6 @@ def _before(node: Node, grads: list[Tensor | None], walk: _Walk) -> list[Tensor 
         tensor = reference()
         if tensor is not None and grads[number] is not None:
             tensor._grad = grads[number].contiguous().clone() if tensor._grad is None else tensor._grad + grads[number]
-    return grads
 
 
 def _after(node: Node, grads: list, found: list[tuple[int, Tensor | None]]) -> list[tuple[int, Tensor | None]]:

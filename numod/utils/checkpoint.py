@@ -11,7 +11,7 @@ import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ..autograd import enable_grad, is_grad_enabled
+from ..autograd import enable_grad, engine, is_grad_enabled
 from ..autograd.tape import Node
 from ..core import apply as waist
 from ..core.apply import state
@@ -38,8 +38,8 @@ def checkpoint(
 
     `context_fn` returns a context for each of the two runs. `preserve_rng_state` makes the recomputation draw the same random numbers.
     Backward raises CheckpointError if the runs differ in their ops or (unless `determinism_check="none"`) in shapes and dtypes.
-    `use_reentrant`, `debug` and `early_stop` are accepted without effect: the reentrant variant of PyTorch gives the same gradients with more
-    restrictions, errors name the op in any case, and the recomputation always runs to the end.
+    `use_reentrant=True` gives the same gradients, but, as in PyTorch, only by a backward() that goes to all leaves: others raise RuntimeError.
+    `debug` and `early_stop` are accepted without effect: errors name the op in any case, and the recomputation always runs to the end.
     """
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'] but got determinism_check={determinism_check}")
@@ -47,7 +47,7 @@ def checkpoint(
     if not is_grad_enabled():
         with first:
             return function(*args, **kwargs)
-    segment = _Segment(lambda: function(*args, **kwargs), second, preserve_rng_state, determinism_check == "default")
+    segment = _Segment(lambda: function(*args, **kwargs), second, preserve_rng_state, determinism_check == "default", bool(use_reentrant))
     with first:
         return segment.run()
 
@@ -77,8 +77,8 @@ def _chain(functions: Sequence[Callable]) -> Callable:
 class _Segment:
     """A checkpointed call. Its nodes refer to it, and it to them by weak references, so that it does not keep the tape alive."""
 
-    def __init__(self, call: Callable[[], object], context: contextlib.AbstractContextManager, preserve_random: bool, compare: bool) -> None:
-        self._call, self._context, self._compare = call, context, compare
+    def __init__(self, call: Callable[[], object], context: contextlib.AbstractContextManager, preserve_random: bool, compare: bool, reentrant: bool) -> None:
+        self._call, self._context, self._compare, self._reentrant = call, context, compare, reentrant
         self._autocast = state.autocast
         self._random = (default_generator._seed, default_generator._offset) if preserve_random else None
         self._nodes: list[weakref.ref[Node]] = []
@@ -94,6 +94,11 @@ class _Segment:
 
     def refill(self) -> None:
         """Run the call again, and restore the saved tensors of all nodes that still exist."""
+        if self._reentrant and engine.walks and engine.walks[-1].path is not None:
+            raise RuntimeError(
+                "When use_reentrant=True, numod.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to .backward(). "
+                "To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the `inputs` argument."
+            )
         with enable_grad(), _autocast(self._autocast), self._context, _random_state(self._random):
             _, twins = _recorded(self._call)
         self._check(twins)

@@ -266,3 +266,21 @@ def test_a_node_prehook_replaces_the_gradients_of_the_results():
     handle.remove()
     y.backward()
     assert x.grad.item() == 33.0
+
+
+def test_hooks_of_a_node_do_not_run_where_only_its_result_is_asked_for():
+    x, seen = leaf(2.0), []
+    y = x * 3
+    y.register_hook(lambda g: seen.append("tensor") or g * 2)
+    y.grad_fn.register_prehook(lambda grads: seen.append("before") or (grads[0] * 10,))
+    y.grad_fn.register_hook(lambda inputs, outputs: seen.append("after"))
+    assert numod.autograd.grad(y * 5, y)[0].item() == 10.0 and seen == ["tensor"]
+    assert numod.autograd.grad(y * 5, x)[0].item() == 300.0 and seen == ["tensor", "tensor", "before", "after"]
+
+
+def test_a_retained_gradient_is_counted_once_where_it_is_asked_for():
+    x = leaf(2.0)
+    y = x * 3
+    y.retain_grad()
+    (y * 5).backward(inputs=[y])
+    assert y.grad.item() == 5.0 and x.grad is None

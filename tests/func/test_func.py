@@ -122,6 +122,12 @@ def test_functional_call_after_an_error():
     assert net.first.weight is net.second.weight is weight
 
 
+def test_functional_call_takes_an_extra_parameter_away_again():
+    net = nn.Linear(2, 2)
+    func.functional_call(net, {"extra": nn.Parameter(numod.ones(1))}, numod.ones(1, 2))
+    assert [name for name, _ in net.named_parameters()] == ["weight", "bias"] and not hasattr(net, "extra")
+
+
 def test_gradients_of_a_module_without_touching_it():
     net = nn.Linear(2, 1)
     parameters = {name: each.detach() for name, each in net.named_parameters()}

@@ -194,3 +194,11 @@ def test_the_second_run_casts_as_the_first():
         y = checkpoint(lambda value: layer(layer(value)), x, use_reentrant=False)
     y.sum().backward()
     assert y.dtype is numod.bfloat16 and x.grad.dtype is numod.float32 and x.grad.shape == x.shape
+
+
+@pytest.mark.parametrize("run", [lambda y, x: grad(y, x), lambda y, x: y.backward(inputs=[x])])
+def test_a_reentrant_checkpoint_takes_part_in_whole_backward_passes_only(run):
+    x = inputs()
+    with pytest.raises(RuntimeError, match="use_reentrant=True, numod.utils.checkpoint is incompatible with .grad"):
+        run(checkpoint(numod.sin, x, use_reentrant=True).sum(), x)
+    run(checkpoint(numod.sin, x, use_reentrant=False).sum(), x)

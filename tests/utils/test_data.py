@@ -437,6 +437,7 @@ def test_any_sequence_is_a_dataset():
 def test_no_batching():
     assert list(DataLoader(Squares(3), batch_size=None)) == [0, 1, 4]
     loader = DataLoader([np.ones(2), np.zeros(2)], batch_size=None)
+    assert not loader._auto_collation and DataLoader(Squares(3))._auto_collation
     assert [each.tolist() for each in loader] == [[1, 1], [0, 0]]
     assert len(loader) == 2
 

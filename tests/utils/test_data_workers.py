@@ -269,6 +269,14 @@ def test_leaving_a_loop_early_ends_the_workers():
     assert no_children_left()
 
 
+def test_a_pass_holds_its_processes_as_in_pytorch():
+    batches = iter(DataLoader(Squares(), num_workers=2))
+    processes = batches._workers
+    next(batches)
+    del batches
+    assert len(processes) == 2 and not any(process.is_alive() for process in processes)
+
+
 def test_kernels_and_threads_before_and_in_workers():
     """Parallel kernels have run here, another thread is alive, and workers run kernels too."""
     large = numod.ones(1 << 18)

@@ -97,7 +97,11 @@ def _swap(module: Module, target: str, tensor: Any) -> Any:
     owner = module.get_submodule(path)
     for registry in (owner._parameters, owner._buffers):
         if name in registry:
-            own, registry[name] = registry[name], tensor
+            own = registry[name]
+            if tensor is _NOTHING:
+                del registry[name]
+            else:
+                registry[name] = tensor
             return own
     own = getattr(owner, name, _NOTHING)
     if own is not _NOTHING and own is not None and not isinstance(own, Tensor):

@@ -100,7 +100,7 @@ class DataLoader(Generic[Sample]):
         self._context = None if value is None else _context(value, self.num_workers)
 
     def __iter__(self) -> Iterator:
-        source = Source(self.dataset, self.batch_sampler is not None, self.collate_fn, self.drop_last)
+        source = Source(self.dataset, self._auto_collation, self.collate_fn, self.drop_last)
         note = _Counter(self)
         batches = self._iterate_in_workers(source, note) if self.num_workers else Pass(source, self._index_sampler, note)
         return map(pinned, batches) if self.pin_memory and Device("cuda").backend.is_available() else batches
@@ -131,7 +131,12 @@ class DataLoader(Generic[Sample]):
     @property
     def _index_sampler(self) -> Iterable:
         """What a pass draws from: lists of indices, or single indices where batching is off."""
-        return self.sampler if self.batch_sampler is None else self.batch_sampler
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    @property
+    def _auto_collation(self) -> bool:
+        """Whether samples are put together into batches, as PyTorch calls it."""
+        return self.batch_sampler is not None
 
 
 class _Endless(Sampler[None]):

@@ -136,7 +136,7 @@ class WorkerPass:
         self, workers: Workers, sampler: Iterable, *, ahead: int, timeout: float, in_order: bool, keep: bool, note: Callable[[int], None]
     ) -> None:
         """`keep` leaves the workers running at the end of the pass. `note` is told the number of samples of every batch."""
-        self._workers, self._timeout, self._in_order, self._keep, self._note = workers, timeout, in_order, keep, note
+        self._pool, self._timeout, self._in_order, self._keep, self._note = workers, timeout, in_order, keep, note
         self._sampler, self._indices = sampler, iter(sampler)
         workers.epoch += 1
         self._epoch = workers.epoch
@@ -154,8 +154,13 @@ class WorkerPass:
     def __len__(self) -> int:
         return len(self._sampler)
 
+    @property
+    def _workers(self) -> list[BaseProcess]:
+        """The processes, as PyTorch's iterator holds them."""
+        return self._pool.processes
+
     def __next__(self) -> object:
-        if self._asked and self._epoch != self._workers.epoch:
+        if self._asked and self._epoch != self._pool.epoch:
             raise RuntimeError("DataLoader with persistent_workers: a newer pass has taken the workers over; only the newest can be continued")
         reply = unpack(self._next_parts())
         if isinstance(reply, Failure):
@@ -175,7 +180,7 @@ class WorkerPass:
                 return parts
             self._retire(worker)
         if not self._keep:
-            self._workers.close()
+            self._pool.close()
         raise StopIteration
 
     def _ask(self) -> None:
@@ -188,7 +193,7 @@ class WorkerPass:
         worker = next(each for each in self._turns if each in self._going)
         number = next(self._numbers)
         self._asked[number] = worker
-        self._workers.send(worker, (self._epoch, number, indices))
+        self._pool.send(worker, (self._epoch, number, indices))
 
     def _retire(self, worker: int) -> None:
         """No more tasks for a worker whose stream has ended; its other answers say the same."""
@@ -199,13 +204,13 @@ class WorkerPass:
 
     def _wait(self) -> None:
         try:
-            answers = self._workers.receive(self._timeout)
+            answers = self._pool.receive(self._timeout)
         except RuntimeError:
-            if not all(process.is_alive() for process in self._workers.processes):
+            if not all(process.is_alive() for process in self._pool.processes):
                 self._give_up()
             raise
         except KeyboardInterrupt:
-            for process in self._workers.processes:  # whoever presses Ctrl-C does not want to wait for a batch
+            for process in self._pool.processes:  # whoever presses Ctrl-C does not want to wait for a batch
                 process.kill()
             self._give_up()
             raise
@@ -214,5 +219,5 @@ class WorkerPass:
                 self._arrived[number] = ended, parts
 
     def _give_up(self) -> None:
-        self._workers.close()
+        self._pool.close()
         self._asked.clear()
