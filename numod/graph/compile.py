@@ -300,7 +300,7 @@ class Compiled:
     def _run_with_state(self, arguments: tuple, named: dict) -> Any:
         before = self.inner.recorded
         outputs, new = self.inner(kept.values(self.places), arguments, named)
-        kept.put(self.places, new, [each.picture for versions in self.versions.values() for each in versions])
+        kept.put(self.places, new, outputs, [each.picture for versions in self.versions.values() for each in versions])
         self.recorded = self.inner.recorded
         if self.inner.refused and not self.refused:
             self._give_up(self.inner.refused)

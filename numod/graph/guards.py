@@ -18,6 +18,7 @@ from ..core import changes
 from ..core.random import Generator
 from ..core.tensor import Tensor
 from ..kernel import tensor_cores
+from .instance import is_instance, is_tuple
 from .kinds import PACKAGE, SIMPLE, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, size, step_hooks, worded
 from .later import Later
 from .names import names_of
@@ -124,10 +125,10 @@ def can_be_kept(value: Any) -> bool:
 
 
 def only_tensors(value: Any) -> bool:
-    """Whether it is a tensor, None, or a tuple, list or dictionary of such."""
-    if type(value) in (tuple, list, dict):
+    """Whether it is a tensor, None, a plain object that holds tensors, or a tuple, list or dictionary of such."""
+    if type(value) in (list, dict) or is_tuple(value):
         return bool(value) and all(map(only_tensors, value.values() if isinstance(value, dict) else value))
-    return value is None or (type(value) is not Later and isinstance(value, Tensor))
+    return value is None or (type(value) is not Later and isinstance(value, Tensor)) or is_instance(value)
 
 
 class Look:

@@ -1,7 +1,7 @@
 """Tensors and numbers that Python keeps from call to call: `self.hidden = cell(x, self.hidden)`, `p.data = p.data.clamp(0, 1)`, `self.steps += 1`. Not tensors written in place.
 
 A compiled function takes them as arguments and returns the next ones as results; they are read from and stored to their places around each call.
-Numbers are passed as tensors, and while it is recorded the function finds in their places what stands for their values (`later`).
+Plain objects that hold some go in and out in parts (`instance`). Numbers are passed as tensors, and while it is recorded the function finds in their places what stands for their values (`later`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..dtypes import float64, int32, int64
 from .guards import Look, Place
+from .instance import Returned, Unchanged, holds_objects, holds_parts, known_elsewhere, look_at_numbers, made, same, taken
 from .kinds import is_module
 from .later import Later, early, look
-from .structure import replace
+from .structure import contents, replace
 from .trace import Recorder, line, recording
 
 
@@ -59,7 +60,7 @@ def read(holder: Any, key: Any) -> Any:
 def values(places: list[Place]) -> list:
     """The values at the places, as a compiled function takes them: for a tensor's memory, the tensor."""
     found = [holder if isinstance(holder, Tensor) and key == "data" else read(holder, key) for holder, key in places]
-    return [counted(each) if is_number(each) else each for each in found]
+    return [counted(each) if is_number(each) else taken(each) for each in found]
 
 
 def is_number(value: Any) -> bool:
@@ -146,15 +147,41 @@ def _caller(places: list[Place]) -> Callable:
         for holder, key, later in [each for each in counts if type(each[2]) is Later]:
             lay(holder, key, early(later, partial(_refuse, recording(), key)))
         result = function(*arguments, **named)
+        new = [read(*each) for each in places if not is_gradient(*each)] if recording() is None else _in_parts(places, before, held, result)
         if waist.listeners:
             result = replace(result, lambda each: each)  # what it returns may be a container that is put back as it was
-        new = [read(*each) for each in places if not is_gradient(*each)]
         for holder, key, former in before:
             if type(read(holder, key)) is Later:
                 lay(holder, key, former)
         return result, new
 
     return call
+
+
+def _in_parts(places: list[Place], before: list[tuple], held: list, result: Any) -> list:
+    """What lies at the places, with plain objects in parts. Gives the recording up where others would see that every run puts another object there."""
+    triples = [(read(*place), former, given) for place, (*_, former), given in zip(places, before, held) if not is_gradient(*place)]
+    returned = {id(each): number for number, (each, _) in enumerate(contents(result))}
+    found: list = []
+    new = [_in_stead(*each, returned, found) for each in triples]
+    written_to = any(holds_parts(given) and not same(taken(former), given) for _, former, given in triples)
+    triples.clear()  # it refers to what is counted next
+    if written_to or known_elsewhere(found):
+        recording().give_up(
+            "compile: an object that the function keeps is also known elsewhere, or is written to later, which a compiled function cannot repeat; keep its tensors instead"
+        )
+        return [Unchanged() if holds_parts(each) else each for each in new]
+    return new
+
+
+def _in_stead(value: Any, former: Any, given: Any, returned: dict[int, int], found: list) -> Any:
+    """What stands for a value in a program's results."""
+    look_at_numbers(value)
+    if value is former and holds_parts(given):
+        return Unchanged()
+    if id(value) in returned and holds_objects(value):
+        return Returned(returned[id(value)])
+    return taken(value, found)
 
 
 def is_gradient(holder: Any, key: Any) -> bool:
@@ -168,10 +195,11 @@ def _refuse(recorder: Recorder, key: Any) -> None:
     )
 
 
-def put(places: list[Place], new: list, pictures: Iterable[Any]) -> None:
-    """Store a run's results at their places. `pictures` exclude these places, so they stay valid."""
+def put(places: list[Place], new: list, outputs: Any, pictures: Iterable[Any]) -> None:
+    """Store what a run that returns `outputs` has left at their places. `pictures` exclude these places, so they stay valid."""
     for (holder, key), value in zip([each for each in places if not is_gradient(*each)], new):
         former = read(holder, key)
+        value = former if type(value) is Unchanged else contents(outputs)[value.number][0] if type(value) is Returned else made(value)
         if former is not value and not (isinstance(holder, Tensor) and former._storage is value._storage and former._layout is value._layout and former._offset == value._offset):
             before = changes.count
             lay(holder, key, value)

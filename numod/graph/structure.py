@@ -24,6 +24,8 @@ def fields_of(each: Any) -> list[str]:
 
 def parts(each: Any) -> list | None:
     """The items of a structure, in order; None if it is not one."""
+    if type(each) is Later:
+        return None
     if isinstance(each, dict):
         return list(each.values())
     if isinstance(each, (list, tuple)):
