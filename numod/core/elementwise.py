@@ -168,12 +168,17 @@ def checked_fill(value: Tensor | float, dtype: DType) -> Tensor | float:
 
 def refuse_masks(input: object, other: object) -> None:
     """Raise RuntimeError for a subtraction in which a mask takes part."""
-    masks = [(isinstance(each, Tensor) and each.dtype is dtypes.bool_) or isinstance(each, bool) for each in (input, other)]
-    if all(masks):
+    masks = _is_mask(input) + _is_mask(other)
+    if masks == 2:
         raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
-    if any(masks):
+    if masks:
         instead = "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
         raise RuntimeError(f"Subtraction, the `-` operator, with a bool tensor is not supported. {instead}")
+
+
+def _is_mask(each: object) -> bool:
+    """By type(), since isinstance() looks at the value of what stands for a number while a function is recorded."""
+    return type(each) is bool or (issubclass(type(each), Tensor) and each._layout.dtype is dtypes.bool_)
 
 
 def _check_scale(input: Tensor, other: object, alpha: float) -> None:

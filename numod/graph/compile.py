@@ -127,7 +127,7 @@ class Compiled:
         self.rounds = 0  # how often places were added: a structure that grows without end is refused
         self.within = False  # whether this is another's `inner`
         self._without: frozenset = frozenset()  # places whose tensors this function gets as arguments
-        self.numbers: dict[Any, set[int | float]] | None = {}  # the values of numbers, by position or name of an argument, or by place; None if programs cannot take them as they come
+        self.numbers: dict[Any, set[int | float]] | None = {}  # up to three values of each number, by position or name of an argument, or by place; None if programs cannot take them as they come
         self.steering: set = set()  # those of them that the function looks at
         self.spots: dict[tuple[int, Any], guards.Place] = {}  # all places of numbers
         self.which: list[int | str] = []  # positions and names of the arguments that `free` takes as tensors
@@ -187,8 +187,8 @@ class Compiled:
         for version in [each for versions in self.versions.values() for each in versions]:
             self.spots.update(version.picture.numbers)
         for name, value in [*enumerate(arguments), *named.items(), *((key, kept.read(*place)) for key, place in self.spots.items())]:
-            if kept.is_number(value):
-                self.numbers.setdefault(name, set()).add(value)
+            if kept.is_number(value) and len(values := self.numbers.setdefault(name, set())) < 3:
+                values.add(value)
         changing = [name for name, values in self.numbers.items() if len(values) > 2 and name not in self.steering]
         if len(changing) == len(self.which) + len(self.loose):
             return False

@@ -130,7 +130,7 @@ def _among(self: Later, dtype: dtypes.dtype) -> Tensor | None:
 def _exact(reading: Any) -> Tensor | float | int | None:
     """A float as a tensor of float64, an integer as one of int64, if the reading is one. Converted to a tensor's dtype, it does to that what the number does."""
     if type(reading) in (int, float):
-        return reading if abs(reading) < _LARGEST else None
+        return reading if type(reading) is float or abs(reading) < _LARGEST else None
     if type(reading) is not Reading:
         return None
     if reading.operation == "item":

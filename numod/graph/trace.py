@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from threading import get_ident
 from typing import Any
 from weakref import WeakSet
@@ -22,6 +23,8 @@ from ..core.transfer import peek
 from ..device import Storage
 from ..ops import table, view
 from ..ops.op import Op
+from ..ops.pointwise import Pointwise
+from ..ops.reduction import Reduction
 from ..ops.update import Update
 from .kinds import SIMPLE
 from .later import METHODS, Later, Reading
@@ -128,12 +131,14 @@ class Recorder:
             )
 
     def show(self) -> None:
-        """Make the views that copies stand for of them, where the recording is worth nothing: the caller may write to one."""
+        """Make the views that copies stand for of them, and of views of them, where the recording is worth nothing: the caller may write to one."""
         for copy, source, _, _, shown in self.copies:
-            with set_grad_enabled(waist.state.grad_enabled and copy.requires_grad is source.requires_grad):
-                made = shown()
-            for name in ("_storage", "_layout", "_offset", "_base", "_own", "_seen", "_node", "_output", "_requires_grad", "_unrecorded"):
-                setattr(copy, name, getattr(made, name))
+            former = copy._storage
+            _become(copy, shown, source)
+            for step in self.program.steps:
+                if isinstance(step, Step) and step.op.is_view and self.alive[step.results[0].number]._storage is former:
+                    before = self.alive[step.inputs[0].number]
+                    _become(self.alive[step.results[0].number], partial(waist.apply, step.op, (before,), step.parameters), before)
 
     def _follow(self, written: set[int]) -> None:
         """After a write to a copy that stands for a view, what it is a view of is written, and after that, or a write by others, all other copies. By their storages."""
@@ -198,12 +203,15 @@ class Recorder:
             self.flags.append((f"the flag looked at, {line()},", flag, found))
 
     def _of_outside(self, tensor: Tensor) -> Program | None:
-        """What computes a value again from small tensors that existed before and have not been written to. None if it is of anything else, or of many steps."""
+        """What computes a value again from small tensors that existed before and have not been written to. None if it is of anything else, or of many steps.
+
+        Steps are those that take any values: one that indexes would have to check them first.
+        """
         steps, result, leaves = [], self._known(tensor), {}
         wanted = {result}
         for step in reversed(self.program.steps):
             if isinstance(step, Step) and not wanted.isdisjoint(step.results):
-                if len(steps) == 10 or step.op is EMPTY or any(isinstance(each, Draw) for each in step.inputs):
+                if len(steps) == 10 or not (step.op.is_view or isinstance(step.op, (Pointwise, Reduction))) or any(isinstance(each, Draw) for each in step.inputs):
                     return None
                 steps.insert(0, step)
                 wanted.update(each for each in step.inputs if isinstance(each, Value))
@@ -357,6 +365,14 @@ class Recorder:
         alias = self._new(each)
         self.program.steps.append(Step(view.rows["permute"], (found,), (tuple(range(each.ndim)),), (alias,), False, line()))
         return alias
+
+
+def _become(tensor: Tensor, view: Callable[[], Tensor], source: Tensor) -> None:
+    """Make a tensor the view of `source`; its gradients go there if they did before."""
+    with set_grad_enabled(waist.state.grad_enabled and tensor.requires_grad is source.requires_grad):
+        made = view()
+    for name in ("_storage", "_layout", "_offset", "_base", "_own", "_seen", "_node", "_output", "_requires_grad", "_unrecorded"):
+        setattr(tensor, name, getattr(made, name))
 
 
 def _drawn(offset: Draw) -> tuple:

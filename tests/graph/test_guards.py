@@ -404,6 +404,10 @@ def test_what_is_written_given_or_counted_is_no_flag() -> None:
     def counted(x: numod.Tensor) -> numod.Tensor:
         return x * int(count + 2)
 
-    for function in (written, given, counted):
+    def at_a_place(x: numod.Tensor) -> numod.Tensor:  # a guard would read there before anything has checked the place
+        return x if weight[place] == 1 else -x
+
+    place = numod.tensor(1)
+    for function in (written, given, counted, at_a_place):
         with pytest.raises(RuntimeError, match="reads a tensor's value in Python"):
             compile(function)(numod.ones(2))
