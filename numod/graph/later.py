@@ -36,7 +36,8 @@ _ON_INTEGERS = ("add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne", 
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 _LOOKS = (
     "__int__", "__float__", "__complex__", "__index__", "__str__", "__repr__", "__format__",
-    "__len__", "__iter__", "__getitem__", "__contains__", "__getattr__", "__array__", "__reduce_ex__", "__trunc__", "__floor__", "__ceil__", "__divmod__", "__rdivmod__",
+    "__len__", "__iter__", "__getitem__", "__contains__", "__getattr__", "__array__", "__reduce_ex__", "__trunc__", "__floor__", "__ceil__", "__invert__",
+    *(f"__{reflected}{each}__" for each in ("divmod", "and", "or", "xor", "lshift", "rshift") for reflected in ("", "r")),
 )
 
 

@@ -167,6 +167,13 @@ def test_integers_that_steer_beside_numbers_that_do_not() -> None:
     assert compiled.recorded == 4 and compiled(x, 0.5, True, 1 << 62).shape == x.shape
 
 
+@pytest.mark.filterwarnings("ignore:compile")
+def test_bits_of_integers_are_looked_at() -> None:
+    compiled = compile(lambda x, n: (x * (n & 6 | 1 << n % 4) + (~n ^ 3), 6 & n, 255 >> n), fullgraph=False)
+    for n in range(6):
+        assert equal(compiled(numod.ones(2), n), (numod.ones(2) * (n & 6 | 1 << n % 4) + (~n ^ 3), 6 & n, 255 >> n))
+
+
 CONDITIONS: dict[str, Callable] = {
     "from": lambda n, x: x * 2 if n > 6 else -x, "every": lambda n, x: x * n if n % 3 == 0 else -x, "warm up": lambda n, x: x * min(1.0, (n + 1) / 5), "truth": lambda n, x: x * n if n % 2 else x,
     "between": lambda n, x: x * n if 2 < n <= 7 else x + n, "among": lambda n, x: -x if n in (3, 5) else x, "decay": lambda n, x: x * max(0.1, 0.8**n), "tensor": lambda n, x: x * (n > x), "below infinity": lambda n, x: x * n if n / 2 < math.inf else x,
