@@ -210,7 +210,15 @@ def error_of(row: Row, tiny: bool) -> float:
 
 
 def unstable(row: Row, tiny: bool, runs: int, seconds: float) -> tuple[int, int]:
-    """How many runs, of at most `runs` in so many seconds, gave other bits than the first; and how many there were."""
+    """How many runs, of at most `runs` in so many seconds, gave other bits than the first, with deterministic algorithms; and how many there were."""
+    numod.use_deterministic_algorithms(True)
+    try:
+        return _unstable(row, tiny, runs, seconds)
+    finally:
+        numod.use_deterministic_algorithms(False)
+
+
+def _unstable(row: Row, tiny: bool, runs: int, seconds: float) -> tuple[int, int]:
     tensors = moved(numod, arrays_of(row, tiny), "cuda")
     first, others, done, start = [_bits(each) for each in results(row.run(numod, *tensors))], 0, 1, time.perf_counter()
     while done < runs and (done < 3 or time.perf_counter() - start < seconds):

@@ -1,4 +1,4 @@
-"""Switches of the top namespace that trade accuracy or repeatability for speed. They are remembered; only the precision of products has kernels that make the trade."""
+"""Switches of the top namespace that trade accuracy or repeatability for speed. They are remembered; the precision of products and the order of sums by index are what kernels ask for."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import warnings
 
 from .. import dtypes
 from ..kernel import tensor_cores
+from ..ops import indexing
 
 _PRECISIONS = ("highest", "high", "medium")
 _MODES = {"default": 0, "warn": 1, "error": 2}
-_mode = 0
 _together = 1
 
 
@@ -25,42 +25,50 @@ def set_float32_matmul_precision(precision: str) -> None:
     """
     if precision in _PRECISIONS:
         tensor_cores.precision = precision
-        for forget in dtypes.on_default_change:
-            forget()
+        _forget_plans()
     else:
         warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no effect.", stacklevel=2)
 
 
+def _forget_plans() -> None:
+    """Have ops choose their kernels anew."""
+    for forget in dtypes.on_default_change:
+        forget()
+
+
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for the same results in every run. There is one algorithm per op, so nothing is chosen by this."""
-    global _mode
-    _mode = (1 if warn_only else 2) if mode else 0
+    """Ask for the same results in every run.
+
+    All ops give them but those that add floats by index on a GPU, whose order is left to chance unless this is on: index_add, scatter_add, index_put with
+    `accumulate`, bincount with weights, and the gradients of embedding, gather and indexing. It takes the parallelism from all but the columns, so it is slow there.
+    """
+    set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
     """Whether `use_deterministic_algorithms` is on."""
-    return _mode > 0
+    return indexing.deterministic > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether it is on with `warn_only`."""
-    return _mode == 1
+    return indexing.deterministic == 1
 
 
 def get_deterministic_debug_mode() -> int:
     """0 off, 1 warn only, 2 on."""
-    return _mode
+    return indexing.deterministic
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     """The same switch by number, or as "default", "warn" or "error"."""
-    global _mode
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     number = _MODES.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
     if number not in _MODES.values():
         raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, 2, `default`, `warn`, `error`, but got {debug_mode}")
-    _mode = number
+    indexing.deterministic = number
+    _forget_plans()
 
 
 def set_num_interop_threads(num_threads: int) -> None:

@@ -18,6 +18,7 @@ from ..core import changes
 from ..core.random import Generator
 from ..core.tensor import Tensor
 from ..kernel import tensor_cores
+from ..ops import indexing
 from .instance import is_instance, is_tuple
 from .kinds import PACKAGE, SIMPLE, fields, hooks_on, is_compiled, is_module, is_optimizer, is_schedule, size, step_hooks, worded
 from .later import Later
@@ -145,6 +146,7 @@ class Look:
     def _everything(self, function: Callable, roots: Sequence) -> Iterator[Entry]:
         yield "default dtype", "is", dtypes.get_default_dtype()
         yield "precision of float32 products", "equal", tensor_cores.precision
+        yield "mode of deterministic algorithms", "equal", indexing.deterministic
         for hooks in changes.everywhere:
             yield from ((f"the hooks of all modules[{number}]", "is", hook) for number, hook in hooks.items())
         yield from self._names("", function, _DEPTH)

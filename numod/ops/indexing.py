@@ -1,7 +1,9 @@
 """Reading and writing by index tensors along one dimension. Dense tensors seen as (outer, n, inner); indices int64, checked by the caller.
 
-Advanced indexing of several dimensions becomes these by linear indices (`core.indexing`). No column (outer, inner) is shared between tasks, so that
-writes to the same element are made in order, the same on every device.
+Advanced indexing of several dimensions becomes these by linear indices (`core.indexing`). What is written to one element is written in the order of the
+indices, the same on every device, for no column (outer, inner) is shared between tasks. Not so where a GPU adds numbers of 32 or 64 bits: there each
+element of the source has a thread of its own, and additions are atomic, in any order. Sums of floats then differ from run to run by their rounding,
+unless `deterministic` asks for the order.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from .search import searchsorted
 from .softmax import split
 
 _PARTS = 16  # runs of indices that threads share
+_ATOMIC = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)  # what a GPU adds atomically; float16 and bfloat16 are added as float32
+deterministic = 0  # 1 to warn, 2 to raise; whoever changes it has plans forgotten, as `numod.use_deterministic_algorithms` does
 
 
 def gather_kernel(x, index, out, outer, n, inner, m):
@@ -79,6 +83,23 @@ def scatter_add_kernel(x, index, source, outer, n, inner, m, width, blocks):
             base = (row * m + k) * inner
             for j in range(base + first, base + last):
                 x[uintp((row * n + index[uintp(j)]) * inner + j - base)] += source[uintp(j)]
+
+
+def index_add_elements(x, index, source, outer, n, inner, m):
+    """`index_add_kernel` for GPU threads, one for each element of source: neighbours add to neighbours, several perhaps to one element."""
+    for task in parallel_range(outer * m * inner):
+        place = int64(task)
+        row = quotient(place, inner)
+        slab = quotient(row, m)
+        cuda.atomic.add(x, uintp((slab * n + index[uintp(row - slab * m)]) * inner + place - row * inner), source[uintp(place)])
+
+
+def scatter_add_elements(x, index, source, outer, n, inner, m):
+    """`scatter_add_kernel` likewise."""
+    for task in parallel_range(outer * m * inner):
+        place = int64(task)
+        row = quotient(place, inner)
+        cuda.atomic.add(x, uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner), source[uintp(place)])
 
 
 def bag_kernel(x, index, bounds, share, out, bags, inner, mean):
@@ -178,10 +199,10 @@ class Write(Op):
 
     inputs, parameters = ("x", "index", "source"), ("dim",)
 
-    def __init__(self, name: str, adding: Callable, adds: bool, x_gradient: Callable, source_gradient: Callable) -> None:
-        """`adding` is the kernel that adds the source's elements; without `adds` they are put in their places: the last one of an element's stays."""
+    def __init__(self, name: str, adding: Callable, atomic: Callable | None, x_gradient: Callable, source_gradient: Callable) -> None:
+        """`adding` is the kernel that adds the source's elements in order, `atomic` the one in any order; without it they are put in their places: the last one of an element's stays."""
         super().__init__(name)
-        self.adding, self.adds, self.gradients = adding, adds, {"x": x_gradient, "source": source_gradient}
+        self.adding, self.atomic, self.gradients = adding, atomic, {"x": x_gradient, "source": source_gradient}
 
     def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
         (x, index, source), (dim,) = arguments, parameters
@@ -192,11 +213,15 @@ class Write(Op):
         if source.size == 0 or index.size == 0:
             return Plan(into[0], lambda *_: None)
         outer, n, inner = split(x.shape, dim)
-        width = columns(x, inner)
-        sizes = outer, n, inner, source.shape[dim] if source.ndim else 1, width, -(-inner // width)
+        sizes = outer, n, inner, source.shape[dim] if source.ndim else 1
+        if self.atomic and x.device.backend.FLAT and x.dtype in _ATOMIC and not (deterministic and x.dtype.is_floating_point):  # sums of integers are the same in any order
+            text = bind.source_of(self.atomic)
+        else:
+            width = columns(x, inner)
+            sizes += width, -(-inner // width)
+            text = bind.source_of(self.adding) if self.atomic else bind.source_of(self.adding).replace(" += ", " = ")
+            text = with_ones(text, x, inner=inner, width=inner, m=sizes[3], blocks=sizes[5])
         signature = bind.signature(x, "int64", x, numbers=len(sizes))
-        text = bind.source_of(self.adding) if self.adds else bind.source_of(self.adding).replace(" += ", " = ")
-        text = with_ones(text, x, inner=inner, width=inner, m=sizes[3], blocks=sizes[5])
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, source.size)
         return Plan(into[0], launch, sizes)
 
@@ -274,10 +299,10 @@ def _added_at(g: object, whole: Layout, index: object, dim: int) -> object:
 
 gather = Read("gather", gather_kernel, lambda g, layout, index, dim: g.new_zeros(layout.shape).scatter_add_(dim, index, g))
 index_select = Read("index_select", index_select_kernel, lambda g, layout, index, dim: _added_at(g, layout, index, dim))
-index_add = Write("index_add", index_add_kernel, True, lambda g: g, lambda g, index, dim: g.index_select(dim, index))
-index_copy = Write("index_copy", index_add_kernel, False, lambda g, index, dim: g.index_fill(dim, index, 0), lambda g, index, dim: g.index_select(dim, index))
-scatter = Write("scatter", scatter_add_kernel, False, lambda g, index, dim: g.scatter(dim, index, 0), lambda g, index, dim: g.gather(dim, index))
-scatter_add = Write("scatter_add", scatter_add_kernel, True, lambda g: g, lambda g, index, dim: g.gather(dim, index))
+index_add = Write("index_add", index_add_kernel, index_add_elements, lambda g: g, lambda g, index, dim: g.index_select(dim, index))
+index_copy = Write("index_copy", index_add_kernel, None, lambda g, index, dim: g.index_fill(dim, index, 0), lambda g, index, dim: g.index_select(dim, index))
+scatter = Write("scatter", scatter_add_kernel, None, lambda g, index, dim: g.scatter(dim, index, 0), lambda g, index, dim: g.gather(dim, index))
+scatter_add = Write("scatter_add", scatter_add_kernel, scatter_add_elements, lambda g: g, lambda g, index, dim: g.gather(dim, index))
 nonzero = Nonzero("nonzero")
 bounded = Bounded("bounded")
 bag = Bag("bag")

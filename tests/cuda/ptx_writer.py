@@ -273,3 +273,11 @@ class Writer:
         space, kind, where, registers = self._access(each, each.operands[0], each.operands[1])
         lines = [f"at = place({place}, '{space}', m, {where}, {SIZES[kind] * len(registers)}, {len(registers)}, True)"]
         return lines + [f"store({place}, '{space}', m, at, TYPES['{kind}'], {k}, {self.read(part, kind)})" for k, part in enumerate(registers)]
+
+    def _atom(self, place: int, each: Instruction) -> list[str]:
+        if each.parts[:3] != ["atom", "global", "add"] or each.parts[3:] not in (["f32"], ["f64"], ["u32"], ["u64"]):
+            raise unknown(each)
+        target, address, value = each.operands
+        space, kind, where, _ = self._access(each, address, value)
+        at = f"place({place}, '{space}', m, {where}, {SIZES[kind]}, 1, False)"
+        return [self.put(target, kind, f"add_atomically({place}, '{space}', m, {at}, TYPES['{kind}'], {self.read(value, kind)})")]

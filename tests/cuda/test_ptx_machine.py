@@ -306,6 +306,39 @@ def test_gather_and_scatter() -> None:
     check(lambda x: F.embedding_bag(rows.to(x.device), x, numod.tensor([0, 7, 30], device=x.device)), x)
 
 
+@pytest.mark.parametrize("dtype", [numod.float32, numod.float64, numod.int64, numod.uint8, *HALVES], ids=str)
+def test_sums_by_index(dtype: numod.dtype, machine: Machine) -> None:
+    x, y, places = made(7, 33).to(dtype), made(300, 33).to(dtype), numod.randint(0, 7, (300,))
+
+    def sums(x: numod.Tensor, y: numod.Tensor) -> tuple:
+        r = places.to(x.device)
+        put = x.clone().index_put_((r, r * 3), y[:, 0], accumulate=True)
+        return x.index_add(0, r, y), x.t().index_add(1, r, y.t()), x.scatter_add(0, (r[:, None] + r[:33]) % 7, y), x[:, 0].scatter_add(0, r, y[:, 1]), put
+
+    check(sums, x, y, tolerance={numod.float16: 4e-2, numod.bfloat16: 3e-1, numod.float64: 1e-12}.get(dtype, 1e-4))
+    machine.calls.clear()
+    at, flat = places.cuda(), y[:, 0].contiguous().cuda()
+    numod.zeros(7, dtype=dtype, device="cuda").index_add_(0, at, flat)
+    threads = 1 if dtype is numod.uint8 else 300
+    assert dtype in HALVES or machine.last[1] * machine.last[2] >= threads
+
+
+def test_sums_by_index_in_order_where_asked_for() -> None:
+    y, places = made(300, 3), numod.randint(0, 7, (300,))
+
+    def sums(device: str) -> list:
+        moved, r = y.to(device), places.to(device)
+        return [numod.zeros(7, 3, device=device).index_add_(0, r, moved).tolist(), numod.zeros(7, 3, device=device).scatter_add_(0, r[:, None].expand(300, 3).contiguous(), moved).tolist()]
+
+    assert sums("cuda") != sums("cpu")  # the machine's last threads add first
+    try:
+        numod.use_deterministic_algorithms(True)
+        assert sums("cuda") == sums("cpu")
+    finally:
+        numod.use_deterministic_algorithms(False)
+    assert sums("cuda") != sums("cpu")
+
+
 @pytest.mark.parametrize("n", [1, 33, 1000, 5000])
 @pytest.mark.parametrize("dtype", [numod.float32, numod.int64], ids=str)
 def test_order(n: int, dtype: numod.dtype) -> None:
@@ -418,10 +451,16 @@ def test_the_machine_runs_branches_barriers_and_shared_memory() -> None:
     ("st.shared.u32 [%r4], %r1;\nsub.s32 %r5, 252, %r3;\nadd.s32 %r5, %r5, %r2;\nld.shared.u32 %r6, [%r5];", "race: shared memory is read that another thread wrote"),
     ("st.shared.u32 [%r4], %r1;\nbar.sync 0;\nld.shared.u32 %r6, [%r2];\nst.shared.u32 [%r4], %r1;", "race: shared memory is written that another thread read"),
     ("st.global.u32 [%rd1], %r1;", "race: global memory is written by several threads at once"),
-], ids=range(10))  # fmt: skip
+    ("st.global.u32 [%rd3], %r1;\nbar.sync 0;\natom.global.add.u32 %r5, [%rd1], %r1;\nld.global.u32 %r6, [%rd1];", "race: global memory is read that another thread wrote"),
+    ("st.global.u32 [%rd3], %r1;\natom.global.add.u32 %r5, [%rd1], %r1;", "race: global memory is added to that another thread read or wrote"),
+], ids=range(12))  # fmt: skip
 def test_the_machine_finds_what_is_wrong(body: str, told: str) -> None:
     with pytest.raises(Fault, match=told):
         run(body)
+
+
+def test_the_machine_adds_atomically() -> None:
+    assert run("st.global.u32 [%rd3], %r1;\nbar.sync 0;\natom.global.add.u32 %r5, [%rd1], %r1;").tolist()[:3] == [63 * 32, 1, 2]
 
 
 def test_the_machine_multiplies_matrices() -> None:
