@@ -88,8 +88,8 @@ def _is_fixed(line: str, places: dict[str, str]) -> bool:
 
 
 _COSTLY = {  # lines that are worth gathering elements into vectors, where these are strided, and where rows are cut into tiles, too short for vectors of remainders
-    "s": re.compile(r"= \w+\((?!(?:fabs|floor|from_\w+|max|min)\()\w+\(| / "),
-    "t": re.compile(r"= \w+\((?!(?:fabs|float_remainder|floor|from_\w+|max|min|modulus)\()\w+\("),
+    "s": re.compile(r"= \w+\((?!(?:fabs|floor|from_\w+|max|min)\()\w+\(| / |(?:whole_quotient|truncated)\("),
+    "t": re.compile(r"= \w+\((?!(?:fabs|float_remainder|floor|from_\w+|max|min|modulus)\()\w+\(|(?:whole_quotient|truncated)\("),
 }
 
 
