@@ -42,20 +42,23 @@ def cdist_kernel(x, y, out, tasks, run, n, m, width, p):
 
 
 def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
-    """out (batch, n, width) = the gradient for x: sum over m of g * d distance / dx; 0 where the rows agree. g, distance (batch, n, m)."""
+    """out (batch, n, width) = the gradient for x: sum over m of g * d distance / dx; 0 where the rows agree. g, distance (batch, n, m); y (batch, width, m), to be read along m."""
     for task in parallel_range(total):
         place = int64(task) * run
         row = place // width
+        other = ((row // n) * width + place % width) * m
         value = float64(x[uintp(place)])
         result = float64(0)
         for j in range(m):
             length = float64(distance[uintp(row * m + j)])
-            difference = value - float64(y[uintp(((row // n) * m + j) * width + place % width)])
+            difference = value - float64(y[uintp(other + j)])
             size = fabs(difference)
-            sign = float64(difference > float64(0)) - float64(difference < float64(0))
+            sign = float64(1) if difference > float64(0) else (float64(-1) if difference < float64(0) else float64(0))
             weight = float64(0)
             if p == float64(1):
                 weight = sign
+            elif p == float64(2):
+                weight = float64(real(difference) / real(length if length != float64(0) else 1))
             elif p < float64(0):
                 weight = sign * float64(real(size) == real(length))
             elif length != float64(0) and size != float64(0):
@@ -76,14 +79,14 @@ class Cdist(Op):
 
 
 class CdistGradient(Op):
-    """The gradient of distances for x. It has none of its own, as in PyTorch."""
+    """The gradient of distances for x, with y turned. It has none of its own, as in PyTorch."""
 
-    inputs, parameters, differentiable = ("given", "x", "y", "distance"), ("p",), False
+    inputs, parameters, differentiable = ("given", "x", "turned", "distance"), ("p",), False
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        (_, x, y, _), (p,) = arguments, parameters
+        (given, x, *_), (p,) = arguments, parameters
         out = layout(x.shape, x.dtype, x.device)
-        return _plan(self.name, bind.source_of(cdist_gradient_kernel), arguments, out, (x.shape[1], y.shape[1], x.shape[2]), p)
+        return _plan(self.name, bind.source_of(cdist_gradient_kernel), arguments, out, (*given.shape[1:], x.shape[2]), p)
 
 
 def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, run: int = 1) -> Plan:
@@ -99,7 +102,7 @@ def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes:
 
 
 def _x_gradient(g: object, x: object, y: object, out: object, p: float) -> object:
-    return cdist_gradient.apply((g.contiguous(), x, y, out), (p,)) if p else g.new_zeros(x.shape)
+    return cdist_gradient.apply((g.contiguous(), x, y.transpose(1, 2).contiguous(), out), (p,)) if p else g.new_zeros(x.shape)
 
 
 def _y_gradient(g: object, x: object, y: object, out: object, p: float) -> object:
