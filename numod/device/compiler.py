@@ -273,12 +273,13 @@ def library_class() -> type:
                 self.made = self._codegen._tm.emit_object(self._final_module), names
             return self.made
 
-        def parts(self) -> list[Library]:
-            """The libraries of shared functions that it calls, callees first, and itself."""
-            called = [part for each in self._linking_libraries for part in each.parts()]
-            return list(dict.fromkeys([*called, self] if self.apart else called))
-
     return Library
+
+
+def parts(library: object) -> list:
+    """The libraries of shared functions that a library calls, callees first, and itself if it is one. It may also call what a user's own Numba function had compiled."""
+    called = [part for each in library._linking_libraries for part in parts(each)]
+    return list(dict.fromkeys([*called, library] if getattr(library, "apart", False) else called))
 
 
 def _library(name: str) -> object:
@@ -302,7 +303,7 @@ def shared_instructions(name: str, write: Callable[[object], None]) -> object:
 
 def machine_code(result: object) -> tuple[tuple[tuple[bytes, tuple[str, ...]], ...], str, str]:
     """Of a function that Numba translated: object files, each with the functions in it; which function Python calls; and the variable for its environment."""
-    objects = tuple(part.object_file() for part in result.library.parts())
+    objects = tuple(part.object_file() for part in parts(result.library))
     return objects, result.fndesc.llvm_cpython_wrapper_name, result.fndesc.env_name
 
 

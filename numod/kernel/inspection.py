@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
+from ..device import compiler
 from ..device.division import MARK
 from . import build
 from .build import Kernel
@@ -94,7 +95,7 @@ def machine_code(kernel: Kernel, lines: bool = False) -> MachineCode | None:
         return None
     with build.unforked:
         library = kernel.translate(lines).library
-        parts = library.parts()
+        parts = compiler.parts(library)
         files = [ObjectFileRef.from_data(part.object_file()[0]) for part in parts]
         text, llvm = _own_functions(library.get_asm_str(), kernel.name), "\n".join(part.get_llvm_str() for part in parts[::-1])
     size = sum(each.size() for file in files for each in file.sections() if each.is_text())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -50,6 +53,18 @@ def test_machine_code_of_shared_functions_is_one(monkeypatch: pytest.MonkeyPatch
         assert out.tolist() == [more, more + 2, more + 4]
         code = inspection.machine_code(kernel)
         assert "doubled" in code.assembly and code.llvm.count("define") > 2
+
+
+def test_users_compile_their_own_functions_before_and_after() -> None:
+    script = """
+import numpy as np
+from numba import njit
+assert njit(lambda x: x + 1)(2) == 3
+import numod
+assert numod.ones(3).exp().sum() > 8
+assert njit(lambda n: np.arange(n)[::-1].copy())(3).tolist() == [2, 1, 0]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, env={**os.environ, "NUMOD_CACHE_DIR": ""})
 
 
 def test_numba_and_the_collector_are_as_before() -> None:
