@@ -61,6 +61,7 @@ class Kernel:
     why: str = ""  # it was compiled, or not
     seconds: float = 0.0
     symbols: tuple[str, ...] = ()  # the names of its functions in the machine code
+    shared: tuple[str, ...] = ()  # and of those that it calls and other kernels share
     translate: Callable | None = field(default=None, repr=False)  # (lines=False): what Numba makes of it, for inspection, on the CPU
 
 
@@ -149,7 +150,8 @@ class _Cache:
         return self._entered(entry, *compiled)
 
     def _entered(self, entry: Callable[..., Callable], objects: tuple[tuple[bytes, tuple[str, ...]], ...], *names: str) -> Callable:
-        self.kernel.symbols = tuple(name for _, functions in objects for name in functions)
+        *shared, (_, self.kernel.symbols) = objects
+        self.kernel.shared = tuple(name for _, functions in shared for name in functions)
         return entry(self.kernel.name, sys.modules[__name__], objects, *names)
 
     def text(self, make: Callable[[], str]) -> str:

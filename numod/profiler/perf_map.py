@@ -25,7 +25,7 @@ def write_perf_map(path: str | None = None) -> str:
 
 
 def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
-    """(address, maximum size, name) of kernel functions, outlined loops, helpers and Python wrappers, sorted by address."""
+    """(address, maximum size, name) of kernel functions, outlined loops, helpers, Python wrappers and functions that kernels share, sorted by address."""
     found = sorted({address: name for kernel in kernels for address, name in _named(kernel)}.items())
     ends = [address for address, _ in found[1:]] + [found[-1][0] + _MOST] if found else []
     mapped = _executable()
@@ -34,7 +34,8 @@ def functions(kernels: Iterable[build.Kernel]) -> list[tuple[int, int, str]]:
 
 
 def _named(kernel: build.Kernel) -> list[tuple[int, str]]:
-    found = [(compiler.address(each), f"numod::{kernel.name}{_role(each, kernel.name)}") for each in kernel.symbols]
+    own = [(each, f"numod::{kernel.name}{_role(each, kernel.name)}") for each in kernel.symbols]
+    found = [(compiler.address(each), name) for each, name in [*own, *((each, f"numod::{_plain(each)}") for each in kernel.shared)]]
     return [(address, name) for address, name in found if address]
 
 
@@ -44,11 +45,16 @@ def _role(mangled: str, kernel: str) -> str:
         return " (wrapper)" if "cpython" in mangled else ""
     if MARK in mangled or mangled.startswith("share"):
         return " (a thread's part)"
+    return f" ({_plain(mangled)})"
+
+
+def _plain(mangled: str) -> str:
+    """A function's name in Python."""
     rest, name = mangled.removeprefix("_ZN"), mangled
     while length := re.match(r"\d+", rest):  # parts of a mangled name are preceded by their length
         end = length.end() + int(length[0])
         name, rest = rest[length.end() : end], rest[end:]
-    return f" ({name})"
+    return name.removeprefix("numod_")
 
 
 def _executable() -> list[tuple[int, int]]:

@@ -26,6 +26,7 @@ def helper(name: str, factor: str, **more: object) -> object:
 def test_equal_helpers_are_one() -> None:
     assert helper("thrice", "3") is helper("thrice", "3")
     assert helper("thrice", "3") is not helper("thrice", "4")
+    assert helper("thrice", "3", device_function=compiler.device_function(shared=True)) is not helper("thrice", "3")
     assert helper("scaled", "scale", scale=cpu.namespace()["float32"]) is not helper("scaled", "scale", scale=cpu.namespace()["float64"])
 
 
@@ -45,7 +46,8 @@ def test_machine_code_of_shared_functions_is_one(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("NUMOD_CACHE_DIR", "")
     text = HELPER.replace("device", "shared").format(name="doubled", factor="2")
     kernels = [build.build(cpu, "doubling", text + KERNEL.format(name="doubled", more=more), "float64[], float64[]") for more in ("11", "13")]
-    (common,) = set(kernels[0].symbols) & set(kernels[1].symbols)
+    (common,) = kernels[0].shared
+    assert kernels[1].shared == (common,) and not {*kernels[0].symbols} & {*kernels[1].symbols}
     assert "doubled" in common
     x, out = np.arange(3.0), np.empty(3)
     for kernel, more in zip(kernels, (11, 13)):

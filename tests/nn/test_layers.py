@@ -89,6 +89,9 @@ def test_hardtanh_arguments():
         nn.Hardtanh(1, 0)
     with pytest.warns(FutureWarning, match="`min_value` is deprecated and renamed to `min_val`"):
         assert nn.Hardtanh(min_value=-3).min_val == -3
+    with pytest.raises(RuntimeError, match="unsigned type with negative limits"):  # -1 was 255: zeros became ones
+        F.hardtanh(numod.zeros(3, dtype=numod.uint8))
+    assert F.hardtanh(numod.tensor([0, 3], dtype=numod.uint8), 0, 1).tolist() == [0, 1]
 
 
 def test_softmax2d():

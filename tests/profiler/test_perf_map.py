@@ -38,6 +38,15 @@ def test_helpers_of_kernels_have_names_for_perf() -> None:
     assert {"", "wrapper"} < roles and all(each.isidentifier() or each in ("", "wrapper", "a thread's part") for each in roles), roles
 
 
+def test_functions_that_kernels_share_go_by_their_own_names() -> None:
+    x = numod.ones(64, 64)
+    x @ x
+    product = next(kernel for kernel in build.kernels() if kernel.name.startswith("matmul_tiles_"))
+    names = {address: name for address, _, name in perf_map.functions([product])}
+    shared = {names[compiler.address(each)] for each in product.shared}
+    assert "numod::pack_columns" in shared and not any(product.name in each for each in shared)
+
+
 def test_parts_of_threads_have_names_of_their_own() -> None:
     text = "def kernel(x):\n    for i in parallel_range(x.shape[0]):\n        x[i] += {}\n"
     first, second = (build.build(cpu, "part", divided(text.format(number)), "float64[], int64", parallel=True) for number in (2.625, 2.875))

@@ -96,6 +96,8 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     if input.dtype is dtypes.bool_:
         raise RuntimeError("Bool inputs not supported for hardtanh; convert first, for example with .float()")
     limits = (min_val, max_val) if input.dtype.is_floating_point else (int(min_val), int(max_val))
+    if input.dtype.kind == "u" and limits[0] < 0:
+        raise RuntimeError(f"cannot do hardtanh on an unsigned type with negative limits, got {limits}; did you mean a minimum of 0?")
     if not inplace:
         return t.hardtanh(input, *limits)
     apply_into(t.hardtanh, (input, *limits), (input,))
