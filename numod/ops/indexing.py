@@ -3,13 +3,15 @@
 Advanced indexing of several dimensions becomes these by linear indices (`core.indexing`). What is written to one element is written in the order of the
 indices, the same on every device, for no column (outer, inner) is shared between tasks. Not so where a GPU adds numbers of 32 or 64 bits: there each
 element of the source has a thread of its own, and additions are atomic, in any order. Sums of floats then differ from run to run by their rounding,
-unless `deterministic` asks for the order.
+unless `deterministic` asks for the order. Where it puts many elements into few columns, threads first agree on which comes last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
+
+import numpy as np
 
 from .. import dtypes
 from ..device import Layout
@@ -21,6 +23,9 @@ from .softmax import split
 
 _PARTS = 16  # runs of indices that threads share
 _ATOMIC = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)  # what a GPU adds atomically; float16 and bfloat16 are added as float32
+_FEW, _FILLING = 32, 1 << 16  # writes to a column that one thread makes anywhere, and columns whose threads fill a GPU
+_SUM = "cuda.atomic.add(x, target, source[uintp(place)])"
+_LAST = ("last[target] = -1", "cuda.atomic.max(last, target, place)", "if last[target] == place: x[target] = source[uintp(place)]")  # in the stead of the sum, in three launches
 deterministic = 0  # 1 to warn, 2 to raise; whoever changes it has plans forgotten, as `numod.use_deterministic_algorithms` does
 
 
@@ -91,7 +96,8 @@ def index_add_elements(x, index, source, outer, n, inner, m):
         place = int64(task)
         row = quotient(place, inner)
         slab = quotient(row, m)
-        cuda.atomic.add(x, uintp((slab * n + index[uintp(row - slab * m)]) * inner + place - row * inner), source[uintp(place)])
+        target = uintp((slab * n + index[uintp(row - slab * m)]) * inner + place - row * inner)
+        cuda.atomic.add(x, target, source[uintp(place)])
 
 
 def scatter_add_elements(x, index, source, outer, n, inner, m):
@@ -99,7 +105,8 @@ def scatter_add_elements(x, index, source, outer, n, inner, m):
     for task in parallel_range(outer * m * inner):
         place = int64(task)
         row = quotient(place, inner)
-        cuda.atomic.add(x, uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner), source[uintp(place)])
+        target = uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner)
+        cuda.atomic.add(x, target, source[uintp(place)])
 
 
 def bag_kernel(x, index, bounds, share, out, bags, inner, mean):
@@ -199,10 +206,10 @@ class Write(Op):
 
     inputs, parameters = ("x", "index", "source"), ("dim",)
 
-    def __init__(self, name: str, adding: Callable, atomic: Callable | None, x_gradient: Callable, source_gradient: Callable) -> None:
-        """`adding` is the kernel that adds the source's elements in order, `atomic` the one in any order; without it they are put in their places: the last one of an element's stays."""
+    def __init__(self, name: str, kernels: tuple[Callable, Callable], adds: bool, x_gradient: Callable, source_gradient: Callable) -> None:
+        """`kernels` add the source's elements, in order and in any order; without `adds` they are put in their places: the last one of an element's stays."""
         super().__init__(name)
-        self.adding, self.atomic, self.gradients = adding, atomic, {"x": x_gradient, "source": source_gradient}
+        self.kernels, self.adds, self.gradients = kernels, adds, {"x": x_gradient, "source": source_gradient}
 
     def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
         (x, index, source), (dim,) = arguments, parameters
@@ -214,16 +221,33 @@ class Write(Op):
             return Plan(into[0], lambda *_: None)
         outer, n, inner = split(x.shape, dim)
         sizes = outer, n, inner, source.shape[dim] if source.ndim else 1
-        if self.atomic and x.device.backend.FLAT and x.dtype in _ATOMIC and not (deterministic and x.dtype.is_floating_point):  # sums of integers are the same in any order
-            text = bind.source_of(self.atomic)
+        ordered, unordered = map(bind.source_of, self.kernels)
+        flat = x.device.backend.FLAT
+        if flat and self.adds and x.dtype in _ATOMIC and not (deterministic and x.dtype.is_floating_point):  # sums of integers are the same in any order
+            text = unordered
+        elif flat and not self.adds and sizes[3] > _FEW and outer * inner < _FILLING:
+            return Plan(into[0], self._last(x, source, unordered), sizes)
         else:
             width = columns(x, inner)
             sizes += width, -(-inner // width)
-            text = bind.source_of(self.adding) if self.atomic else bind.source_of(self.adding).replace(" += ", " = ")
+            text = ordered if self.adds else ordered.replace(" += ", " = ")
             text = with_ones(text, x, inner=inner, width=inner, m=sizes[3], blocks=sizes[5])
         signature = bind.signature(x, "int64", x, numbers=len(sizes))
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, source.size)
         return Plan(into[0], launch, sizes)
+
+    def _last(self, x: Layout, source: Layout, text: str) -> Callable:
+        """A launch that puts all elements of the source at once: `last` (as x) becomes the place in source of the last one that goes to an element of x."""
+        kind, empty = np.dtype(np.int32 if source.size < 1 << 31 else np.int64), x.device.empty
+        text, signature = text.replace("source, outer", "source, last, outer"), bind.signature(x, "int64", x, kind, numbers=4)
+        steps = [bind.launcher(x.device, self.name, text.replace(_SUM, each), signature, x.dtype, source.size) for each in _LAST]
+
+        def launch(x_data: object, index: object, source_data: object, *sizes: int) -> None:
+            last = empty(x.size, kind)
+            for step in steps:
+                step(x_data, index, source_data, last, *sizes)
+
+        return launch
 
 
 class Bag(Op):
@@ -299,10 +323,11 @@ def _added_at(g: object, whole: Layout, index: object, dim: int) -> object:
 
 gather = Read("gather", gather_kernel, lambda g, layout, index, dim: g.new_zeros(layout.shape).scatter_add_(dim, index, g))
 index_select = Read("index_select", index_select_kernel, lambda g, layout, index, dim: _added_at(g, layout, index, dim))
-index_add = Write("index_add", index_add_kernel, index_add_elements, lambda g: g, lambda g, index, dim: g.index_select(dim, index))
-index_copy = Write("index_copy", index_add_kernel, None, lambda g, index, dim: g.index_fill(dim, index, 0), lambda g, index, dim: g.index_select(dim, index))
-scatter = Write("scatter", scatter_add_kernel, None, lambda g, index, dim: g.scatter(dim, index, 0), lambda g, index, dim: g.gather(dim, index))
-scatter_add = Write("scatter_add", scatter_add_kernel, scatter_add_elements, lambda g: g, lambda g, index, dim: g.gather(dim, index))
+_SLABS, _ELEMENTS = (index_add_kernel, index_add_elements), (scatter_add_kernel, scatter_add_elements)
+index_add = Write("index_add", _SLABS, True, lambda g: g, lambda g, index, dim: g.index_select(dim, index))
+index_copy = Write("index_copy", _SLABS, False, lambda g, index, dim: g.index_fill(dim, index, 0), lambda g, index, dim: g.index_select(dim, index))
+scatter = Write("scatter", _ELEMENTS, False, lambda g, index, dim: g.scatter(dim, index, 0), lambda g, index, dim: g.gather(dim, index))
+scatter_add = Write("scatter_add", _ELEMENTS, True, lambda g: g, lambda g, index, dim: g.gather(dim, index))
 nonzero = Nonzero("nonzero")
 bounded = Bounded("bounded")
 bag = Bag("bag")

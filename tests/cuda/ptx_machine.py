@@ -295,7 +295,7 @@ class Run:
         stores = {name: np.zeros(n, bool if kind == "pred" else f"u{SIZES[kind]}") for name, kind in program.registers.items() if name in {register for register, _ in writer.used.values()}}
         names = {name: stores[register] if kind == "pred" else stores[register].view(TYPES[kind]) for name, (register, kind) in writer.used.items()}
         grid = {"thread": self.thread.astype("u4"), "block": self.block.astype("u4"), "threads": np.full(n, threads, "u4"), "blocks": np.full(n, blocks, "u4")}
-        self.names = {**vars(ptx_arithmetic), "TYPES": TYPES, **names, **grid, **writer.constants, "pc": self.pc, "carry": np.zeros(n, "i8"), "those": self.those, "place": self.place, "load": self.load, "store": self.store, "add_atomically": self.add_atomically, "multiply": self.multiply, "parameter": self.parameter, "address": kernel.places.__getitem__}
+        self.names = {**vars(ptx_arithmetic), "TYPES": TYPES, **names, **grid, **writer.constants, "pc": self.pc, "carry": np.zeros(n, "i8"), "those": self.those, "place": self.place, "load": self.load, "store": self.store, "join": self.join, "multiply": self.multiply, "parameter": self.parameter, "address": kernel.places.__getitem__}
         exec(kernel.compiled, self.names)  # the kernel, written by Writer
         self.steps = [self.names[f"step{k}"] for k in range(len(writer.lengths))]
 
@@ -417,12 +417,12 @@ class Run:
             self._fail(number, f"race: {space} memory is written by several threads at once", m, wrong, at)
         memory.known[at[:, None] + np.arange(kind.itemsize)] = WRITTEN
 
-    def add_atomically(self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, values: object) -> np.ndarray:
-        """Add to elements of global memory, one thread after the other; what was there before. The last threads come first, as they may."""
+    def join(self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, values: object, function: Callable) -> np.ndarray:
+        """Elements of global memory become function(element, value), atomically, one thread after the other; what was there before. The last threads come first, as they may."""
         memory, mine = self.spaces[space][0], self.tokens[m]
         atomic = mine | 0xFFFFF << 24 | 0xFFFFFF  # several threads of several blocks: with no barrier that could come between
         if (wrong := meet(memory.readers[at], mine) | (meet(memory.writers[at], mine) & (memory.writers[at] != atomic))).any():
-            self._fail(number, f"race: {space} memory is added to that another thread read or wrote, with no barrier between", m, wrong, at)
+            self._fail(number, f"race: {space} memory is changed atomically that another thread read or wrote, with no barrier between", m, wrong, at)
         memory.writers[at] = atomic
         data, place, values, before = memory.bytes.view(kind), at // kind.itemsize, np.broadcast_to(values, at.shape), np.zeros(at.shape, kind)
         flush = ptx_arithmetic.flushed if kind == np.float32 else lambda x: x  # so global memory adds float32
@@ -431,6 +431,6 @@ class Run:
             first = np.unique(place[left], return_index=True)[1]
             here = left[first]
             before[here] = data[place[here]]
-            data[place[here]] = flush(flush(before[here]) + flush(values[here]))
+            data[place[here]] = flush(function(flush(before[here]), flush(values[here])))
             left = np.delete(left, first)
         return before

@@ -275,9 +275,9 @@ class Writer:
         return lines + [f"store({place}, '{space}', m, at, TYPES['{kind}'], {k}, {self.read(part, kind)})" for k, part in enumerate(registers)]
 
     def _atom(self, place: int, each: Instruction) -> list[str]:
-        if each.parts[:3] != ["atom", "global", "add"] or each.parts[3:] not in (["f32"], ["f64"], ["u32"], ["u64"]):
+        if each.parts[1:] not in [["global", *how.split()] for how in ("add f32", "add f64", "add u32", "add u64", "max s32", "max s64")]:
             raise unknown(each)
         target, address, value = each.operands
         space, kind, where, _ = self._access(each, address, value)
         at = f"place({place}, '{space}', m, {where}, {SIZES[kind]}, 1, False)"
-        return [self.put(target, kind, f"add_atomically({place}, '{space}', m, {at}, TYPES['{kind}'], {self.read(value, kind)})")]
+        return [self.put(target, kind, f"join({place}, '{space}', m, {at}, TYPES['{kind}'], {self.read(value, kind)}, np.{'add' if each.parts[2] == 'add' else 'maximum'})")]

@@ -322,6 +322,21 @@ def test_sums_by_index(dtype: numod.dtype, machine: Machine) -> None:
     assert dtype in HALVES or machine.last[1] * machine.last[2] >= threads
 
 
+@pytest.mark.parametrize("dtype", [numod.float32, numod.bool], ids=str)
+def test_the_last_one_stays(dtype: numod.dtype, machine: Machine) -> None:
+    x, y, places = made(7, 33).to(dtype), made(300, 33).sign().clamp(min=0).to(dtype) if dtype is numod.bool else made(300, 33), numod.randint(0, 7, (300,))
+
+    def written(x: numod.Tensor, y: numod.Tensor) -> tuple:
+        r = places.to(x.device)
+        put = x.clone().index_put_((r, r * 3), y[:, 0])
+        return x.index_copy(0, r, y), x.t().index_copy(1, r, y.t()), x.scatter(0, (r[:, None] + r[:33]) % 7, y), put, x[:, 0].contiguous().put_(r, y[:, 1])
+
+    check(written, x, y, gradients=False, tolerance=0)
+    at, source, target = places.cuda(), y[:, 0].contiguous().cuda(), numod.zeros(7, dtype=dtype, device="cuda")
+    target.index_copy_(0, at, source)
+    assert machine.last[1] * machine.last[2] >= 300
+
+
 def test_sums_by_index_in_order_where_asked_for() -> None:
     y, places = made(300, 3), numod.randint(0, 7, (300,))
 
@@ -451,7 +466,7 @@ def test_the_machine_runs_branches_barriers_and_shared_memory() -> None:
     ("st.shared.u32 [%r4], %r1;\nbar.sync 0;\nld.shared.u32 %r6, [%r2];\nst.shared.u32 [%r4], %r1;", "race: shared memory is written that another thread read"),
     ("st.global.u32 [%rd1], %r1;", "race: global memory is written by several threads at once"),
     ("st.global.u32 [%rd3], %r1;\nbar.sync 0;\natom.global.add.u32 %r5, [%rd1], %r1;\nld.global.u32 %r6, [%rd1];", "race: global memory is read that another thread wrote"),
-    ("st.global.u32 [%rd3], %r1;\natom.global.add.u32 %r5, [%rd1], %r1;", "race: global memory is added to that another thread read or wrote"),
+    ("st.global.u32 [%rd3], %r1;\natom.global.add.u32 %r5, [%rd1], %r1;", "race: global memory is changed atomically that another thread read or wrote"),
 ], ids=range(12))  # fmt: skip
 def test_the_machine_finds_what_is_wrong(body: str, told: str) -> None:
     with pytest.raises(Fault, match=told):

@@ -133,6 +133,7 @@ def test_indexing_joining_and_scans() -> None:
     same(y.softmax(1), x.softmax(1))
     same(y.gather(1, place.reshape(1, 3)), x.gather(1, index.reshape(1, 3)))
     same(numod.zeros(7, 5).cuda().index_add_(0, place, y[:3]), numod.zeros(7, 5).index_add_(0, index, x[:3]))
+    same(numod.zeros(3).cuda().index_copy_(0, (numod.arange(40) % 3).cuda(), numod.arange(40.0).cuda()), numod.tensor([39.0, 37.0, 38.0]))
     same(numod.zeros(7, 5).cuda().scatter_add_(0, y.argsort(0), y), numod.zeros(7, 5).scatter_add_(0, x.argsort(0), x))
 
 
