@@ -16,7 +16,7 @@ from ..kernel import bind, build
 from . import channel_norm_team, rows_team, teams
 from .op import Op, Plan, single_device
 
-_COLUMNS = 64  # neighbouring channels that are done together where each has one element an image
+_COLUMNS = 128  # neighbouring channels that are done together where each has one element an image
 
 
 def row_norm_kernel(x, weight, bias, out, mean, rstd, rows, n, scaled, shifted, eps):
