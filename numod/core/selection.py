@@ -14,7 +14,7 @@ from .apply import apply, apply_into, observed
 from .creation import constant, full, zeros
 from .elementwise import contiguous, copy_, to
 from .resolve import resolved
-from .shapes import cat, expand, narrow, reshape, select, stack, unsqueeze
+from .shapes import cat, expand, narrow, permute, reshape, select, stack, unsqueeze
 from .tensor import Tensor, wrap
 
 BOTH = "flip roll gather index_select masked_select nonzero argwhere=nonzero"
@@ -263,12 +263,17 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
 
 
 def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) -> Tensor:
-    """Elements in reverse order along dimensions; a copy."""
+    """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
     order = order if dims is None else (dims,)
     dims = order[0] if len(order) == 1 and isinstance(order[0], Sequence) else order
     dims = tuple(sorted(normalize_dims(tuple(dims), input.ndim)))
     if not dims or not input.ndim:
         return input.clone()
+    own = input._layout
+    if own.packed and not own.dense:
+        walk = sorted(range(own.ndim), key=lambda d: -own.strides[d])
+        back = tuple(map(walk.index, range(own.ndim)))
+        return permute(flip(permute(input, walk), [back[dim] for dim in dims]), back)
     for each in (dims,) if dims[-1] - dims[0] < len(dims) else [(dim,) for dim in dims]:
         input = apply(reverse.flip, (contiguous(input),), (each,))
     return input

@@ -23,6 +23,8 @@ def tensor(array=X, grad=False):
     (lambda x: numod.roll(x, (1, -2), (0, 1)), lambda x: np.roll(x, (1, -2), (0, 1))),
     (lambda x: numod.rot90(x, 3), lambda x: np.rot90(x, 3)),
     (lambda x: numod.flipud(numod.fliplr(x)), lambda x: x[::-1, ::-1]),
+    (lambda x: x.t().flip(0), lambda x: x.T[::-1]),
+    (lambda x: x.view(3, 2, 2).permute(2, 0, 1).flip(0, 2), lambda x: x.reshape(3, 2, 2).transpose(2, 0, 1)[::-1, :, ::-1]),
     (lambda x: numod.column_stack((x[:, 0], x)), lambda x: np.column_stack((x[:, 0], x))),
     (lambda x: numod.dstack((x, x)), lambda x: np.dstack((x, x))),
     (lambda x: numod.vstack((x[0], x)), lambda x: np.vstack((x[0], x))),
