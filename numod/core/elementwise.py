@@ -28,7 +28,8 @@ IN_PLACE = "bitwise_not pow nan_to_num logit"
 
 
 def add(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
-    """input + alpha * other."""
+    """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
+    alpha = scale_of(input, other, alpha)
     if alpha != 1:
         _check_scale(input, other, alpha)
     return write_out(t.add if alpha == 1 else t.add_scaled, (input, other) if alpha == 1 else (input, other, alpha), out)
@@ -179,6 +180,11 @@ def refuse_masks(input: object, other: object) -> None:
 def _is_mask(each: object) -> bool:
     """By type(), since isinstance() looks at the value of what stands for a number while a function is recorded."""
     return type(each) is bool or (issubclass(type(each), Tensor) and each._layout.dtype is dtypes.bool_)
+
+
+def scale_of(input: Tensor, other: object, alpha: float) -> float:
+    """`alpha` as the sum takes it: of masks, which stay masks, whether it is other than zero."""
+    return bool(alpha) if alpha != 1 and _is_mask(input) and _is_mask(other) and isinstance(alpha, int) else alpha
 
 
 def _check_scale(input: Tensor, other: object, alpha: float) -> None:

@@ -90,6 +90,8 @@ def _resized(x: Tensor, dims: tuple, sizes: list[int]) -> Tensor:
 
 
 def _fftn(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
+    if isinstance(input, Tensor) and not _dims(input, s, dim)[0]:  # over no dimension each element is its own transform
+        return to(input, (input.dtype if input.dtype.differentiable else dtypes.get_default_dtype()).to_complex()).clone()
     x, dims, norm, _ = _prepared(name, input, s, dim, norm)
     return _complex(x, dims, norm, name[0] == "i")
 

@@ -8,7 +8,7 @@ from .. import dtypes
 from ..ops import table as t
 from . import elementwise
 from .apply import apply_into
-from .elementwise import checked_fill, divisor, quotient, refuse_masks
+from .elementwise import checked_fill, divisor, quotient, refuse_masks, scale_of
 from .tensor import Tensor
 
 METHODS = """
@@ -21,6 +21,7 @@ def _scaled(row: object, sign: int) -> Callable:
     def method(self: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
         if sign < 0:
             refuse_masks(self, other)
+        alpha = scale_of(self, other, alpha)
         if alpha == 1:
             apply_into(row, (self, other), (self,))
         else:

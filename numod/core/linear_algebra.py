@@ -194,7 +194,8 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
         return matrix_power(inv(A), -n)
     a = A if A.ndim >= 2 and A.shape[-1] == A.shape[-2] else expect_square("matrix_power", A)
     if n == 0:
-        return eye(a.shape[-1], dtype=a.dtype, device=a.device).expand(a.shape).clone()
+        unit = eye(a.shape[-1], dtype=a.dtype, device=a.device)
+        return where(unit == unit, unit, a)  # the tape keeps a's part in it, which is zero
     result = None
     while n:
         result = (a if result is None else matmul(result, a)) if n & 1 else result

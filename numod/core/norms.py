@@ -91,6 +91,8 @@ def cond(A: Tensor, p: float | str | None = None) -> Tensor:
     """The condition number |A| |A^-1|; by default the ratio of the largest and smallest singular value. Infinite for singular matrices."""
     if p is None or p in (2, -2):
         values = svdvals(A)
+        if not values.shape[-1]:
+            return reductions.sum(values, -1)
         return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     inverse, info = attempt(lambda a: op.inv.apply((expect_square("cond", a),)), False, A)
     inverse = masked_fill(inverse, unsqueeze(unsqueeze(info != 0, -1), -1), infinity if p != "nuc" else 1.0)

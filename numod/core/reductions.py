@@ -219,8 +219,8 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
     if dtype is not None:
         input = to(input, dtype)
     input = t.abs(input) if input.is_complex() else input
-    if p in (float("inf"), float("-inf")) and not input.numel() and dim is None:
-        raise RuntimeError(f"linalg.vector_norm cannot compute the {p} norm on an empty tensor because the operation does not have an identity")
+    if (p < 0.0 or p == float("inf")) and not input.numel() and not all(input.shape[d] for d in normalize_dims(dim, input.ndim) or every_dim(input.ndim)):
+        raise RuntimeError(f"linalg.vector_norm cannot compute the {p:g} norm on an empty tensor because the operation does not have an identity")
     if p == 2.0:
         return _reduce(r.norm2, input, dim, keepdim)
     if p == 1.0:

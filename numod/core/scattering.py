@@ -66,9 +66,9 @@ def _fold(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, incl
     total = scatter_add_(input.clone(), dim, index, src)
     if reduce == "sum":
         return total
-    counts = full(input.shape, 1 if include_self else 0, dtype=input.dtype, device=input.device)
-    counts = t.clamp_min(scatter_add_(counts, dim, index, full(index.shape, 1, dtype=input.dtype, device=input.device)), 1)
-    return t.div(total, counts) if input.is_floating_point() else t.floor_divide(total, counts)
+    counts = full(input.shape, 1 if include_self else 0, dtype=input.dtype.real, device=input.device)
+    counts = t.clamp_min(scatter_add_(counts, dim, index, full(index.shape, 1, dtype=input.dtype.real, device=input.device)), 1)
+    return t.div(total, counts) if input.dtype.differentiable else t.floor_divide(total, counts)
 
 
 def _identity(reduce: str, dtype: DType) -> float | int:

@@ -33,7 +33,7 @@ CASES = [
     (MemoryError, "allocate", lambda: torch.mvlgamma(torch.ones(2), HUGE)),
     ((MemoryError, ValueError, OverflowError), ".", lambda: torch.combinations(torch.ones(100), 50)),
     (torch.OutOfMemoryError, "interpolate|allocate", lambda: F.interpolate(X, 1 << 50)),
-    (torch.OutOfMemoryError, "allocate", lambda: F.max_pool1d(X, 3, 1 << 50)),
+    (RuntimeError, "Storage size calculation overflowed", lambda: F.interpolate(X, 1 << 61)),
     (RuntimeError, "pivots must be between 1 and", lambda: torch.linalg.lu_solve(torch.eye(2), torch.tensor([0, 3], dtype=torch.int32), torch.ones(2, 1))),
     ((MemoryError, ValueError), ".", lambda: F.interpolate(X, HUGE)),
     ((MemoryError, ValueError), ".", lambda: F.interpolate(X, HUGE, mode="linear")),
@@ -142,3 +142,31 @@ def test_ends_and_exponents_that_a_dtype_does_not_hold(call) -> None:
 def test_ends_and_bases_that_are_taken_modulo() -> None:
     assert torch.linspace(-1, 3, 4, dtype=torch.uint8).tolist() == [255, 171, 87, 3] and torch.linspace(30, 300, 1, dtype=torch.uint8).tolist() == [30]
     assert torch.linspace(300, 300, 0, dtype=torch.uint8).tolist() == [] and (300 ** torch.tensor([2], dtype=torch.uint8)).item() == 144
+
+
+def test_edges_that_have_a_value() -> None:
+    true, false, none = torch.tensor([True]), torch.tensor([False]), torch.zeros(0, 2)
+    assert torch.add(false, true, alpha=2).tolist() == [True] and torch.add(false, true, alpha=0).tolist() == [False] and false.add_(true, alpha=3).tolist() == [True]
+    assert torch.linalg.cond(torch.zeros(2, 0, 0)).tolist() == [0.0, 0.0] and torch.linalg.vector_norm(none, -2, dim=1).shape == (0,)
+    assert F.l1_loss(torch.tensor([1, 5]), torch.tensor([3, 2]), reduction="sum").item() == 5
+    assert torch.fft.fftn(torch.tensor(3.0)).item() == 3 + 0j and torch.fft.ifftn(torch.ones(2), dim=()).tolist() == [1, 1]
+    a = torch.full((2, 2), float("nan"), requires_grad=True)
+    power = torch.linalg.matrix_power(a, 0)
+    assert power.tolist() == [[1, 0], [0, 1]] and not torch.autograd.grad(power.sum(), a)[0].any()
+    x = torch.ones(3, dtype=torch.complex64).scatter_reduce(0, torch.tensor([0, 0]), torch.tensor([2j, 3.0]), "mean", include_self=False)
+    assert x.tolist() == [1.5 + 1j, 1, 1]
+
+
+@pytest.mark.parametrize("order", [-1, float("-inf"), float("inf")])
+def test_norms_of_nothing_that_have_no_value(order) -> None:
+    for dim in (None, 0, (0, 1)):
+        with pytest.raises(RuntimeError, match="does not have an identity"):
+            torch.linalg.vector_norm(torch.zeros(0, 2), order, dim=dim)
+
+
+def test_strides_beyond_the_input() -> None:
+    x = torch.arange(4.0).reshape(1, 1, 4).requires_grad_()
+    for run in (F.max_pool1d, F.avg_pool1d, lambda x, size, **options: F.conv1d(x, torch.ones(1, 1, size), padding=1, **options)):
+        near, far = (run(x, 2, stride=stride) for stride in (6, 2**62))
+        assert near.tolist() == far.tolist() and far.shape == (1, 1, 1)
+        assert torch.autograd.grad(near.sum(), x)[0].tolist() == torch.autograd.grad(far.sum(), x)[0].tolist()

@@ -52,6 +52,8 @@ def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Ten
 @with_legacy
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """Mean (or sum) of absolute differences; with a weight per element, the weighted mean."""
+    if weight is None and not (input.dtype.differentiable or target.dtype.differentiable):
+        return reduced((input - target).abs(), reduction)
     if input.is_complex() or target.is_complex():
         input = (input - target).abs()
         target = input.new_zeros(input.shape)

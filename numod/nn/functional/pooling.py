@@ -68,6 +68,7 @@ def _checked(name: str, shape: tuple[int, ...], kernel: Size, stride: Size | Non
     sizes = tuple(_output_size(n, k, s, p, d, ceil_mode) for n, k, s, p, d in zip(shape[-ndim:], window, stride, padding, dilation))
     if min(sizes) <= 0:
         raise RuntimeError(f"Given input size: {shape[-ndim - 1 :]}. Calculated output size: {(shape[-ndim - 1], *sizes)}. Output size is too small")
+    stride = tuple(min(s, max(n + 2 * p, 1)) for s, n, p in zip(stride, shape[-ndim:], padding))  # a longer one, too, leaves one window; scratch memory goes by it
     return window, stride, padding, dilation, sizes
 
 

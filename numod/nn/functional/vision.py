@@ -128,6 +128,9 @@ def interpolate(
     weighted = "nearest" not in mode and not input.is_floating_point()
     if weighted and input.dtype is not dtypes.uint8:
         raise NotImplementedError(f'"interpolate" with mode {mode} not implemented for \'{input.dtype.short}\'; convert first, for example with .float()')
+    shape = [*input.shape[:2], *sizes]
+    if prod(shape) * input.dtype.itemsize >= 1 << 63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={shape}")
     result = input.float() if weighted else input
     last_first = weighted or sizes[-1] > input.shape[-1]  # the last dimension is the slowest: while there are few lines of it
     for k in reversed(range(ndim)) if last_first else range(ndim):
