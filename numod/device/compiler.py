@@ -56,7 +56,7 @@ def _key(function: Callable, options: dict) -> tuple | None:
     if undefined or any(isinstance(each, types.CodeType) for each in code.co_consts):
         return None
     things = tuple((name, id(space[name])) for name in code.co_names if name in space)
-    return function.__name__, code.co_code, repr(code.co_consts), code.co_names, code.co_varnames, things, tuple(options.items())
+    return function.__name__, code.co_code, repr(code.co_consts), code.co_names, code.co_varnames, things, options["pipeline_class"], repr(options)
 
 
 def _asked(code: types.CodeType) -> set[str]:

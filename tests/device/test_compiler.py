@@ -27,6 +27,8 @@ def test_equal_helpers_are_one() -> None:
     assert helper("thrice", "3") is helper("thrice", "3")
     assert helper("thrice", "3") is not helper("thrice", "4")
     assert helper("thrice", "3", device_function=compiler.device_function(shared=True)) is not helper("thrice", "3")
+    fast = compiler.device_function(fastmath={"contract"})
+    assert helper("thrice", "3", device_function=fast) is helper("thrice", "3", device_function=fast) is not helper("thrice", "3")
     assert helper("scaled", "scale", scale=cpu.namespace()["float32"]) is not helper("scaled", "scale", scale=cpu.namespace()["float64"])
 
 
