@@ -13,6 +13,7 @@ from numod.autograd import gradcheck, gradgradcheck
 GENERATOR = np.random.default_rng(3)
 X = GENERATOR.uniform(-2, 2, (3, 4, 5))
 TIED = GENERATOR.integers(0, 5, (6, 7))
+BYTES = np.arange(1 << 17, dtype=np.uint8)[:-5]  # more than are counted at a time
 NAN = math.nan
 
 
@@ -54,6 +55,7 @@ VALUES = {
     "isin": (lambda: numod.isin(of(TIED), of([1, 4])), np.isin(TIED, [1, 4])),
     "bincount": (lambda: of(TIED[0]).bincount(minlength=9), np.bincount(TIED[0], minlength=9)),
     "bincount_weights": (lambda: of(TIED[0]).bincount(of(X.ravel()[:7])), np.bincount(TIED[0], X.ravel()[:7])),
+    "bincount_blocks": (lambda: of(BYTES).bincount(of(BYTES).float()), np.bincount(BYTES, BYTES)),
     "histc": (lambda: of(X).histc(7, -1, 1), np.histogram(X, 7, (-1, 1))[0]),
     "histogram": (lambda: of(X).histogram(6)[0], np.histogram(X, 6)[0]),
     "histogram_density": (lambda: of(X).histogram(of([-2.0, 0.0, 0.5, 2.0]), density=True)[0], np.histogram(X, [-2.0, 0.0, 0.5, 2.0], density=True)[0]),
