@@ -32,6 +32,9 @@ _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
 _SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of their own
 _METHODS = (types.FunctionType, staticmethod, classmethod, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)  # each use binds anew
 
+_MAKING = ("__new__", "__init__", "__post_init__")
+_COPYING = ("__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__init_subclass__", "__class_getitem__")
+
 
 @dataclass(eq=False)
 class Guard:
@@ -224,7 +227,8 @@ class _Walk:
         if of_library(kind):
             return
         known: set[str] = set()
-        while found := [each for each in (self.mentioned | {"forward", "__call__"}) - known if not each.startswith("__") or each == "__call__"]:
+        unnamed = {"forward", *_unnamed(kind, value is kind)}
+        while found := [each for each in self.mentioned | unnamed if each not in known and (not each.startswith("__") or each in unnamed)]:
             known.update(found)
             for key in sorted(found):
                 self.attribute(name, value, kind, key)
@@ -304,6 +308,14 @@ def _another(name: str) -> CannotRepeat:
     return CannotRepeat(
         f"compile: {name} gives another value at every use, which a compiled function cannot repeat; draw with numod.rand, or give the value as an argument"
     )
+
+
+def _unnamed(kind: type | types.ModuleType, makes: bool) -> list[str]:
+    """The methods that code calls without their names: `a[k]`, `with a`, and those that make an object, where it has the class (`makes`). Modules are made outside."""
+    if isinstance(kind, types.ModuleType):
+        return []
+    own = [key for each in kind.__mro__ if not of_library(each) for key in vars(each) if key.startswith("__") and isinstance(vars(each)[key], _METHODS)]
+    return [key for key in own if (makes and not hasattr(kind, "register_buffer") if key in _MAKING else key not in _COPYING)]
 
 
 def _found(kind: type | types.ModuleType, key: str) -> Any:

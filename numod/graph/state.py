@@ -1,7 +1,8 @@
 """Tensors and numbers that Python keeps from call to call: `self.hidden = cell(x, self.hidden)`, `p.data = p.data.clamp(0, 1)`, `self.steps += 1`. Not tensors written in place.
 
 A compiled function takes them as arguments and returns the next ones as results; they are read from and stored to their places around each call.
-Plain objects that hold some go in and out in parts (`instance`). Numbers are passed as tensors, and while it is recorded the function finds in their places what stands for their values (`later`).
+Plain objects that hold some go in and out in parts (`instance`).
+Numbers are passed as tensors, and while it is recorded the function finds in their places what stands for their values (`later`).
 """
 
 from __future__ import annotations

@@ -41,8 +41,10 @@ class Slotted:
 
 
 MAKE = {
-    "dataclass": lambda h: Output(h.square().mean(), h), "named tuple": lambda h: Pair(h.sum(), h), "namespace": lambda h: types.SimpleNamespace(x=h * 2), "plain": Plain, "slots": Slotted,
-    "normal": lambda h: Normal(h, h.exp()), "categorical": lambda h: Categorical(logits=h), "a list of objects": lambda h: [Plain(h), Output(h)], "a pair of objects": lambda h: (Output(h), Slotted(h)),
+    "dataclass": lambda h: Output(h.square().mean(), h), "named tuple": lambda h: Pair(h.sum(), h), "namespace": lambda h: types.SimpleNamespace(x=h * 2),
+    "plain": Plain, "slots": Slotted,
+    "normal": lambda h: Normal(h, h.exp()), "categorical": lambda h: Categorical(logits=h), "a list of objects": lambda h: [Plain(h), Output(h)],
+    "a pair of objects": lambda h: (Output(h), Slotted(h)),
 }  # fmt: skip
 
 
@@ -60,7 +62,8 @@ class Keeping(nn.Module):
 def tensors(value: Any) -> list[numod.Tensor]:
     if isinstance(value, numod.Tensor):
         return [value]
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [getattr(value, key) for key in getattr(value, "__slots__", ()) or getattr(value, "__dict__", ())]
+    own = [getattr(value, key) for key in getattr(value, "__slots__", ()) or getattr(value, "__dict__", ())]
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else own
     return [found for each in inside if not isinstance(each, (str, numod.Size)) for found in tensors(each)]
 
 

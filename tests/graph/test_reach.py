@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -263,3 +264,36 @@ def test_a_class_of_iterators_under_another_name_is_no_iterator() -> None:
     for k in range(3):
         assert equal(compiled(X + k), (X + k) + 2 * (X + k + 1))
     assert compiled.recorded == 1
+
+
+SCALES = [1.0]
+
+
+class Scaled:
+    def __init__(self, x: numod.Tensor | float) -> None:
+        self.x = x * SCALES[0]
+
+    def __getitem__(self, k: int) -> float:
+        return SCALES[0] * k
+
+    def __enter__(self) -> float:
+        return SCALES[0]
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+SCALED = Scaled(1.0)
+
+
+def in_a_context(x: numod.Tensor) -> numod.Tensor:
+    with SCALED as factor:
+        return x * factor
+
+
+@pytest.mark.parametrize("function", [lambda x: Scaled(x).x + 1, lambda x: x * SCALED[2], in_a_context])
+def test_methods_that_code_calls_without_their_names_are_looked_into(function: Callable) -> None:
+    compiled = compile(function)
+    for k in range(6):
+        SCALES[0] = 1.0 + k // 3
+        assert equal(compiled(X), function(X)) and compiled.recorded == 1 + k // 3
