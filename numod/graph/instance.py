@@ -9,6 +9,7 @@ import sys
 import types
 import weakref
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..core.tensor import Tensor
@@ -43,20 +44,21 @@ def is_instance(value: Any) -> bool:
 def _is_plain_object(value: Any) -> bool:
     """Whether there is nothing to an object but the attributes that can be seen: another with the same ones is like it."""
     kind = type(value)
-    if kind is Later or callable(value) or isinstance(value, (type, Tensor, *SIMPLE)) or is_module(value) or is_optimizer(value) or is_schedule(value):
+    return kind is not Later and _has_attributes_only(kind) and not (is_module(value) or is_optimizer(value) or is_schedule(value))
+
+
+@lru_cache
+def _has_attributes_only(kind: type) -> bool:
+    """Whether instances of a class have no memory that only C knows, nor code that runs when they go or are called."""
+    if issubclass(kind, (type, Tensor, *SIMPLE)) or any("__call__" in vars(each) for each in kind.__mro__) or hasattr(kind, "__del__"):
         return False
     if kind is types.SimpleNamespace:
         return True
-    if (of_library(kind) and package_of(kind) != PACKAGE) or hasattr(kind, "__del__"):
+    if of_library(kind) and package_of(kind) != PACKAGE:
         return False
     slots = [(each, vars(each)["__slots__"]) for each in kind.__mro__ if "__slots__" in vars(each)]
     if any(names and (of_library(each) or not isinstance(names, (tuple, list)) or any(name[:2] == "__" for name in names)) for each, names in slots):
         return False
-    return _has_attributes_only(kind)
-
-
-def _has_attributes_only(kind: type) -> bool:
-    """Whether its instances have no memory that only C knows."""
     try:
         object.__new__(kind)
     except TypeError:  # of a class derived from a builtin one, or an abstract one
@@ -141,6 +143,7 @@ def holds_parts(value: Any) -> bool:
     return type(value) is Instance or (_is_container(value) and any(map(holds_parts, value.values() if isinstance(value, dict) else value)))
 
 
+@lru_cache
 def _has_slot(kind: type, key: str) -> bool:
     return any(isinstance(vars(each).get(key), types.MemberDescriptorType) for each in kind.__mro__)
 
