@@ -102,7 +102,7 @@ def read_header(source: Source) -> tuple[list[Entry], dict[str, str], int]:
 def _read_header_text(source: Source) -> tuple[str, int]:
     size, path = source.end - source.start, source.name
     if size < LENGTH.size:
-        refuse(path, f"a safetensors file begins with 8 bytes, this one has {size} in all")
+        refuse(path, f"a safetensors file begins with 8 bytes, this one has {size} in all" if size else "the file is empty; was its writing interrupted?")
     (length,) = LENGTH.unpack(source.bytes_at(source.start, LENGTH.size))
     if length > MAX_HEADER_BYTES:
         refuse(path, f"the header would have {length} bytes, and {MAX_HEADER_BYTES} is the most allowed; is it a safetensors file?")
