@@ -279,7 +279,7 @@ def test_header_length_beyond_the_file(tmp_path):
 def test_file_too_small_for_a_length(tmp_path, size):
     path = tmp_path / "file.safetensors"
     path.write_bytes(b"\0" * size)
-    with pytest.raises(RuntimeError, match=f"this one has {size} in all"):
+    with pytest.raises(RuntimeError, match=f"this one has {size} in all" if size else "the file is empty"):
         load_file(path)
 
 
