@@ -371,8 +371,10 @@ def _whole(bound: float, kind: DType) -> float:
     return bound if kind.differentiable else int(bound)
 
 
-def _wholes(start: float, end: float, steps: int, kind: DType) -> tuple[int, int]:
+def _wholes(start: float, end: float, steps: int, kind: DType) -> tuple[float, float]:
     """The ends of `steps` numbers as a dtype of integers holds them. Raises RuntimeError for one it does not hold, unless it is not among the numbers."""
+    if kind.differentiable:
+        return start, end
     first, last = (int(dtypes.fitting(bound, kind)) if used else 0 for bound, used in ((start, steps > 0), (end, steps > 1)))
     return (first % (1 << 8 * kind.itemsize), last % (1 << 8 * kind.itemsize)) if kind.kind == "u" else (first, last)
 

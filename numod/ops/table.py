@@ -177,7 +177,7 @@ sigmoid = pointwise("sigmoid", lambda x: where(x >= 0.0, 1.0, exp(-abs(x))) / (1
                     complex=lambda x: 1.0 / (1.0 + exp(-x)))
 relu = pointwise("relu", lambda x: maximum(x, 0), dx=lambda g, out: where(out <= 0.0, 0.0, g), accepts=NUMBER)
 hardtanh = pointwise("hardtanh", lambda x, min_val=-1.0, max_val=1.0: minimum(maximum(x, min_val), max_val),
-                     dx=lambda g, x, min_val, max_val: where((x <= min_val) | (x >= max_val), 0.0, g), accepts=NUMBER, fitting=True)
+                     dx=lambda g, x, min_val, max_val: where((x > min_val) & (x < max_val), g, 0.0), accepts=NUMBER, fitting=True)
 leaky_relu = pointwise("leaky_relu", lambda x, negative_slope=0.01: where(x > 0.0, x, negative_slope * x), accepts=FLOAT)
 elu = pointwise("elu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(minimum(x, 0.0))),
                 dx=lambda g, x, alpha, out: where(x > 0.0, g, g * (out + alpha)), accepts=FLOAT)
@@ -195,9 +195,9 @@ logsigmoid = pointwise("logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(
 softsign = pointwise("softsign", lambda x: x / (1.0 + abs(x)), result="float")
 tanhshrink = pointwise("tanhshrink", lambda x: x - tanh(x), result="float", complex=True)
 softshrink = pointwise("softshrink", lambda x, lambd=0.5: where(x > lambd, x - lambd, where(x < -lambd, x + lambd, 0.0 * x)),
-                       dx=lambda g, x, lambd: where((x >= -lambd) & (x <= lambd), 0.0, g), accepts=FLOAT)
+                       dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0), accepts=FLOAT)
 hardshrink = pointwise("hardshrink", lambda x, lambd=0.5: where((x >= -lambd) & (x <= lambd), 0.0, x),
-                       dx=lambda g, x, lambd: where((x >= -lambd) & (x <= lambd), 0.0, g), accepts=FLOAT)
+                       dx=lambda g, x, lambd: where((x > lambd) | (x < -lambd), g, 0.0), accepts=FLOAT)
 threshold = pointwise("threshold", lambda x, threshold, value: where(x <= threshold, value, x), accepts=NUMBER, fitting=True)
 hardsigmoid = pointwise("hardsigmoid", lambda x: minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0,
                         dx=lambda g, x: where((x > -3.0) & (x < 3.0), g / 6.0, 0.0), accepts=FLOAT)

@@ -203,7 +203,7 @@ def test_nonzero(shape):
 
 
 def test_nonzero_of_a_mask_that_another_thread_clears_after_the_count():
-    places = apply(ix.nonzero, (numod.tensor([False, True, False]), None), (3,))
+    places = apply(ix.nonzero, (numod.tensor([False, True, False], device="cpu"), None), (3,))
     assert places.tolist() == [1, 0, 0]
 
 
