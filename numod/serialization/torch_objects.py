@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
+from enum import Enum, EnumMeta
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -62,6 +63,12 @@ def find_global(module: str, name: str) -> object:
         return found
     if f"{module}.{name}" in allowed:
         return Allowed(name, allowed[f"{module}.{name}"])
+    if (module, name) == ("builtins", "getattr") and any(isinstance(each, EnumMeta) for each in allowed.values()):
+        return Call(name, _member)
+    _refuse_global(module, name)
+
+
+def _refuse_global(module: str, name: str) -> NoReturn:
     raise ValueError(
         f"the file asks for {module[:100]}.{name[:100]}, which is none of the plain data that load reads: no code is imported or run. "
         "In the program that wrote it, save plain data, such as model.state_dict(); or allow this class, if you trust it with any arguments, by numod.serialization.add_safe_globals"
@@ -202,6 +209,13 @@ def _device(kind: object, index: object = None) -> Device:
     if type(kind) is not str or len(kind) > 100 or not (index is None or is_index(index)):
         raise ValueError("a device without a name")
     return Device(kind, None if kind == "cpu" else index)
+
+
+def _member(kind: object, name: object) -> Enum:
+    """A member of an enumeration that the user allows, which Python's first releases of 3.11 pickle as `getattr(Kind, "NAME")`."""
+    if not (isinstance(kind, Allowed) and isinstance(kind.function, EnumMeta) and type(name) is str and name in kind.function.__members__):
+        _refuse_global("builtins", "getattr")
+    return kind.function.__members__[name]
 
 
 def number_dtype(code: object, *_: object) -> np.dtype:

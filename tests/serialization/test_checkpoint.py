@@ -296,6 +296,13 @@ class Kind(enum.Enum):
     FAST = 1
 
 
+class EarlyKind(enum.Enum):
+    FAST = 1
+
+    def __reduce_ex__(self, protocol):
+        return getattr, (EarlyKind, self.name)  # as Python 3.11.2 does
+
+
 def test_classes_that_the_user_allows(tmp_path):
     path, safe = tmp_path / "run.pt", numod.serialization
     arguments = argparse.Namespace(rate=0.1, kind=Kind.FAST, weight=numod.ones(2))
@@ -307,6 +314,15 @@ def test_classes_that_the_user_allows(tmp_path):
         numod.load(path)
     with pytest.raises(TypeError, match="class or function"):
         safe.add_safe_globals([arguments])
+
+
+def test_members_of_enumerations_as_early_releases_of_python_311_pickle_them(tmp_path):
+    path, safe = tmp_path / "kind.pt", numod.serialization
+    with safe.safe_globals([EarlyKind]):
+        numod.save({"kind": EarlyKind.FAST}, path)
+        assert numod.load(path) == {"kind": EarlyKind.FAST}
+    with safe.safe_globals([Kind]), pytest.raises(CheckpointError, match=r"EarlyKind.*add_safe_globals"):
+        numod.load(path)
 
 
 @both
