@@ -74,6 +74,8 @@ lerp = pointwise("lerp", lambda x, end, weight: where(abs(weight) < 0.5, x + wei
                  complex=lambda x, end, weight: x + weight * (end - x))
 addcmul = pointwise("addcmul", lambda x, tensor1, tensor2, value=1: x + value * tensor1 * tensor2, complex=True, fitting=True)
 addcdiv = pointwise("addcdiv", lambda x, tensor1, tensor2, value=1: x + value * tensor1 / tensor2, accepts=FLOAT, complex=True)
+weighted_sum = pointwise("weighted_sum", lambda x, y, share, other: share * x + other * y, accepts=FLOAT)
+inverse_deviation = pointwise("inverse_deviation", lambda var, weight, eps: weight * rsqrt(var + eps), accepts=FLOAT)
 
 # ---- copies and constants
 

@@ -196,6 +196,8 @@ REFERENCES: dict[str, Case] = {
     "lerp": Case(lambda x, end, weight: x + weight * (end - x), (-3.0, -3.0, 0.0), (3.0, 3.0, 1.0), special="", points=([-1.3, 0.4], [0.7, -0.9], [0.3, 0.8])),
     "addcmul": Case(lambda x, a, b, value=1: x + value * a * b, numbers=(2,)),
     "addcdiv": Case(lambda x, a, b, value=1: x + value * a / b, (-3.0, -3.0, 0.5), numbers=(2,)),
+    "weighted_sum": Case(lambda x, y, share, other: share * x + other * y, numbers=(0.75, 1.5)),
+    "inverse_deviation": Case(lambda var, weight, eps: weight / np.sqrt(var + eps), (0.1, -3.0, 0.1)),
     # copies and constants (the latter have tests of their own)
     "copy": Case(lambda x: x, **EXACT),
     "row_major": Case(lambda x: x, **EXACT),

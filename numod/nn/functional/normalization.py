@@ -8,6 +8,7 @@ from math import prod
 from ... import dtypes
 from ...autograd import no_grad
 from ...core import functions as f
+from ...core.apply import apply_into
 from ...core.resolve import resolved
 from ...core.tensor import Tensor
 from ...device import Layout
@@ -109,10 +110,15 @@ def _expect_channels(channels: int, **tensors: Tensor | None) -> None:
 
 def _scaled(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     """x * weight + bias by channel."""
-    shape = (1, -1) + (1,) * (x.ndim - 2)
-    if weight is None:
-        return x if bias is None else x + f.reshape(bias, shape)
-    return x * f.reshape(weight, shape) if bias is None else t.addcmul(f.reshape(bias, shape), x, f.reshape(weight, shape), 1)
+    if weight is not None and bias is not None:
+        return t.addcmul(_by_channel(bias, x), x, _by_channel(weight, x), 1)
+    x = x if weight is None else x * _by_channel(weight, x)
+    return x if bias is None else x + _by_channel(bias, x)
+
+
+def _by_channel(each: Tensor, x: Tensor) -> Tensor:
+    """A vector of channels, shaped to broadcast along x (N, C, ...)."""
+    return each if x.ndim == 2 else f.reshape(each, (-1, *(1,) * (x.ndim - 2)))
 
 
 def batch_norm(
@@ -134,9 +140,8 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
-        scale = t.rsqrt(running_var + eps)
-        scale = scale if weight is None else scale * weight
-        return _scaled(x, scale, -running_mean * scale if bias is None else t.addcmul(bias, running_mean, scale, -1)).to(input.dtype)
+        scale = t.inverse_deviation(running_var, 1 if weight is None else weight, eps)
+        return _scaled(x, scale, t.addcmul(0 if bias is None else bias, running_mean, scale, -1)).to(input.dtype)
     if x.numel() == 0:
         return _scaled(x, weight, bias).to(input.dtype)
     count = x.numel() // x.shape[1]
@@ -144,11 +149,15 @@ def batch_norm(
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     out, mean, var = op.channel_norm.apply((_in_channels(x), *map(_dense, (weight, bias))), (eps,))
     with no_grad():
-        if running_mean is not None:
-            running_mean.mul_(1 - momentum).add_(mean.detach().to(running_mean.dtype), alpha=momentum)
-        if running_var is not None:
-            running_var.mul_(1 - momentum).add_(var.detach().to(running_var.dtype), alpha=momentum * count / (count - 1))
+        _follow(running_mean, mean, momentum)
+        _follow(running_var, var, momentum, count / (count - 1))
     return f.reshape(out, x.shape).to(input.dtype)
+
+
+def _follow(running: Tensor | None, found: Tensor, momentum: float, unbiased: float = 1.0) -> None:
+    """running = (1 - momentum) * running + momentum * unbiased * found, where there is a running statistic."""
+    if running is not None:
+        apply_into(t.weighted_sum, (running, found, 1 - momentum, momentum * unbiased), (running,))
 
 
 def _dense(each: Tensor | None) -> Tensor | None:
@@ -172,10 +181,9 @@ def instance_norm(
     out, mean, rstd = group_norm_op.apply((_in_channels(x), *map(_dense, (weight, bias))), (channels, eps))
     with no_grad():
         if running_mean is not None:
-            running_mean.mul_(1 - momentum).add_(f.mean(f.reshape(mean.detach(), (images, channels)), 0), alpha=momentum)
+            _follow(running_mean, f.mean(f.reshape(mean, (images, channels)), 0), momentum)
         if running_var is not None:
-            var = 1 / (rstd.detach() * rstd.detach()) - eps
-            running_var.mul_(1 - momentum).add_(f.mean(f.reshape(var, (images, channels)), 0), alpha=momentum * count / (count - 1))
+            _follow(running_var, f.mean(f.reshape(1 / (rstd * rstd) - eps, (images, channels)), 0), momentum, count / (count - 1))
     return f.reshape(out, x.shape).to(input.dtype)
 
 
