@@ -71,10 +71,9 @@ def exp(x: Number) -> Number:
 
 @vector
 def lifted_exp(x: Number) -> Number:
-    lift = choose(x, 25, 54)
-    r, code = reduced(x, bias_of(x) + lift)  # meaningless for x below the limit, and not used there
-    scale = power_of_two(code, x)
-    return where(x < choose(x, -104.6, -746.0), 0.0, multiply_add(excess(r), scale, scale))
+    lift = choose(x, 25, 55)
+    r, code = reduced(x, lift)  # meaningless for x below the limit, and not used there
+    return where(x < choose(x, -104.6, -746.0), 0.0, number(bits(_near_one(r)) + (code << x.mantissa)))
 
 
 @vector
