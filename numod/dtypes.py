@@ -96,6 +96,8 @@ def set_default_dtype(d: dtype) -> None:
 
 def from_numpy(numpy_dtype: object) -> dtype:
     """The dtype of a NumPy dtype. Raises TypeError, naming the supported ones, where numod has none."""
+    if (found := _FROM_NUMPY.get(numpy_dtype)) is not None:
+        return found
     numpy_dtype = np.dtype(numpy_dtype).newbyteorder("=")
     try:
         return _FROM_NUMPY[numpy_dtype]

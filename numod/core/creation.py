@@ -24,6 +24,7 @@ from .resolve import flat, resolved, whole
 from .tensor import Tensor, wrap
 
 _CPU = Device("cpu")
+_NUMBERS = frozenset((bool, int, float, complex))
 
 
 def factory(function: Callable) -> Callable:
@@ -84,7 +85,8 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
         array = _array(data)
         kind = dtype or (dtypes.from_numpy(array.dtype) if isinstance(data, (np.ndarray, np.generic)) else _inferred(array))
         made = tell_made(_from_array(_converted(array, kind.compute), kind.compute), "array" if isinstance(data, np.ndarray) else "values")
-        result = made.to(device=default_device() if device is None else device, dtype=kind)
+        device = default_device() if device is None else device
+        result = made if device is _CPU and kind is kind.compute else made.to(device=device, dtype=kind)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -122,10 +124,10 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """The array's memory as a tensor. Read-only arrays are copied. Raises TypeError for other objects and dtypes, ValueError for negative strides."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    kind = dtypes.from_numpy(array.dtype)
-    if any(s < 0 for s in array.strides):
+    kind, flags, strides, size = dtypes.from_numpy(array.dtype), array.flags, array.strides, array.itemsize
+    if min(strides, default=0) < 0:
         raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not supported. Make a copy with array.copy().")
-    if not array.flags.writeable or not array.dtype.isnative or not array.flags.aligned or any(s % array.itemsize for s in array.strides):
+    if not flags.carray and (not flags.behaved or any([s % size for s in strides])) or not array.dtype.isnative:
         array = np.array(array, dtype=kind.numpy, order="C", copy=True)
     result = _from_array(array, kind)
     result._storage = ForeignStorage(result._storage.data)
@@ -134,8 +136,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 def _from_array(array: np.ndarray, kind: DType) -> Tensor:
     """A tensor over a writeable, aligned array with non-negative strides of whole elements."""
-    strides = tuple(s // array.itemsize for s in array.strides) if array.size else None
-    shape = layout(array.shape, kind, _CPU, strides)
+    size = array.itemsize
+    shape = layout(array.shape, kind, _CPU, tuple([s // size for s in array.strides]) if array.size else None)
     flat = np.ndarray((shape.extent,), kind.storage, array, 0) if array.flags.c_contiguous else _memory(array, shape.extent, kind)
     return wrap(Storage(flat), shape, 0)
 
@@ -173,7 +175,7 @@ def _without_tensors(data: object) -> object:
     if isinstance(data, Tensor):
         return data.detach().cpu().numpy()
     if isinstance(data, (list, tuple)):
-        return [_without_tensors(each) for each in data]
+        return data if _NUMBERS.issuperset(map(type, data)) else [_without_tensors(each) for each in data]
     return data
 
 
@@ -187,7 +189,9 @@ def _inferred(array: np.ndarray) -> DType:
 
 def _converted(array: np.ndarray, kind: DType) -> np.ndarray:
     """A fresh C-ordered array of `kind`. Raises RuntimeError for integers that do not fit."""
-    if kind.kind in "iu" and array.dtype.kind in "iu" and array.size and array.dtype != kind.numpy:
+    if array.dtype == kind.numpy:
+        return np.array(array, order="C")
+    if kind.kind in "iu" and array.dtype.kind in "iu" and array.size:
         limits = np.iinfo(kind.numpy)
         if array.min() < limits.min or array.max() > limits.max:
             raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")

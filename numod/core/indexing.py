@@ -25,6 +25,8 @@ def getitem(self: Tensor, index: object) -> Tensor:
         if not self.ndim:
             raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a Python number")
         return select(self, 0, index)
+    if index.__class__ is list and index and set(map(type, index)) == {int}:
+        index = tensor(index, device=self.device)
     if isinstance(index, Tensor) and index._layout.dtype is dtypes.int64 and index._layout.ndim and self._layout.ndim and index.device is self.device:
         return read(self, 0, check_bounds("index", index, self.shape[0], 0, negative=True))
     view, tensors = _cut_out(self, index if index.__class__ is tuple else (index,)), None
@@ -124,9 +126,9 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
 
 def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     """The view that the basic items make, and the remaining index tensors by dimension of that view."""
-    given = index if index.__class__ is tuple else (index,)
-    if 0 < len(given) <= self.ndim and all([isinstance(each, Tensor) and each.ndim > 0 and each.dtype is dtypes.int64 and each.device is self.device for each in given]):
-        return self, {dim: check_bounds("index", each, self.shape[dim], dim, negative=True) for dim, each in enumerate(given)}
+    given, own = index if index.__class__ is tuple else (index,), self._layout
+    if 0 < len(given) <= own.ndim and all([isinstance(each, Tensor) and (at := each._layout).dtype is dtypes.int64 and at.ndim and at.device is own.device for each in given]):
+        return self, {dim: check_bounds("index", each, n, dim, negative=True) for dim, (each, n) in enumerate(zip(given, own.shape))}
     if isinstance(index, Tensor) and index.dtype is dtypes.bool_ and 0 < index.ndim <= self.ndim and index.device is self.device:
         view, places = _masked(self, 0, index)
         return view, {0: places}
@@ -254,38 +256,38 @@ class Multi:
         self.places, self.ndim = places, ndim
 
 
-def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[list[int], Tensor, int]:
+def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[tuple[int, ...], Tensor, int]:
     """(indexed dimensions, linear index over them, position of the index dimensions in the result)."""
     if len(tensors) == 1:
         ((dim, each),) = tensors.items()
-        return ([dim], each, dim) if isinstance(each, Tensor) else (list(range(dim, dim + each.ndim)), each.places, dim)
-    parts, dims = [], []
-    for dim, each in sorted(tensors.items()):
-        covered = list(range(dim, dim + (each.ndim if isinstance(each, Multi) else 1)))
-        dims += covered
-        places = each.places if isinstance(each, Multi) else each
-        parts.append((places, prod(view.shape[d] for d in covered)))
-    linear = None
-    for places, size in parts:
-        if linear is not None:
-            try:
-                linear = t.add_scaled(places, linear, size)
-            except RuntimeError:
-                shapes = ", ".join(str(list(each.shape)) for each, _ in parts)
-                raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
-        else:
-            linear = places
-    adjacent = dims == list(range(dims[0], dims[0] + len(dims)))
-    return dims, linear, dims[0] if adjacent else 0
+        return ((dim,), each, dim) if isinstance(each, Tensor) else (tuple(range(dim, dim + each.ndim)), each.places, dim)
+    ordered = sorted(tensors.items())
+    places = [each.places if isinstance(each, Multi) else each for _, each in ordered]
+    dims, sizes = _covered(view._layout, *[n for dim, each in ordered for n in (dim, each.ndim if isinstance(each, Multi) else 1)])
+    linear = places[0]
+    for other, size in zip(places[1:], sizes[1:]):
+        try:
+            linear = t.add_scaled(other, linear, size)
+        except RuntimeError:
+            shapes = ", ".join(str(list(each.shape)) for each in places)
+            raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
+    return dims, linear, dims[0] if dims[-1] - dims[0] < len(dims) else 0
+
+
+@resolved
+def _covered(own: Layout, *places: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(all dimensions that are indexed, how many elements each index tensor chooses from), of the first dimension and the number of dimensions for each."""
+    spans = [range(first, first + n) for first, n in zip(places[::2], places[1::2])]
+    return tuple(d for span in spans for d in span), tuple(prod(own.shape[d] for d in span) for span in spans)
 
 
 def _gathered(view: Tensor, tensors: dict) -> Tensor:
     dims, linear, place = _plan(view, tensors)
     if len(dims) == 1:
         return read(view, place, linear)
-    rest = [d for d in range(view.ndim) if d not in dims]
-    together = view.permute([*dims, *rest]) if dims != list(range(place, place + len(dims))) else view
-    return read(flatten(together, place, place + len(dims) - 1), place, linear)
+    if dims[0] != place or dims[-1] - place >= len(dims):
+        view = view.permute([*dims, *[d for d in range(view.ndim) if d not in dims]])
+    return read(flatten(view, place, place + len(dims) - 1), place, linear)
 
 
 def put(view: Tensor, tensors: dict, value: Tensor | float, accumulate: bool) -> None:
