@@ -289,6 +289,8 @@ def ones_like(input: Tensor, *, dtype: DType | None = None, device: Device | str
 @factory
 def full_like(input: Tensor, fill_value: float, *, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
     """A tensor filled with `fill_value`, with the shape of `input`."""
+    if as_tensor_of(fill_value) is not None:
+        return empty_like(input, dtype=dtype, device=device).fill_(fill_value).requires_grad_(requires_grad)
     fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return _filled_like(input, dtypes.fitting(fill_value, _dtype(dtype or input.dtype)), dtype, device, requires_grad)
 

@@ -22,7 +22,7 @@ BOTH = """
 """
 FUNCTIONS = "where pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"  # the first of these may be a number
 METHODS = "to contiguous copy_ where=where_of pow remainder add sub div floor_divide subtract=sub divide=div true_divide=div"
-_POWERS = {2: t.square, 3: t.cube, 0.5: t.sqrt, -1: t.reciprocal}  # exponents with a row of their own, as in PyTorch
+_POWERS = (2, t.square), (3, t.cube), (0.5, t.sqrt), (-1, t.reciprocal)  # exponents with a row of their own, as in PyTorch
 OUT = "where nan_to_num bitwise_not logit round"
 IN_PLACE = "bitwise_not pow nan_to_num logit"
 
@@ -46,9 +46,9 @@ def sub(input: Tensor, other: Tensor | float, *, alpha: float = 1, out: Tensor |
 def pow(input: Tensor | float, exponent: Tensor | float, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
     if isinstance(exponent, (int, float)) and isinstance(input, Tensor):
-        row = _POWERS.get(exponent) if exponent == 2 or input.dtype.differentiable else None
-        if row is not None and input.dtype is not dtypes.bool_:
-            return write_out(row, (input,), out)
+        for number, row in _POWERS if input.dtype.differentiable else _POWERS[:1]:
+            if exponent == number and input.dtype is not dtypes.bool_:
+                return write_out(row, (input,), out)
         if isinstance(exponent, int) and exponent < 0 and not input.dtype.differentiable:
             raise RuntimeError("Integers to negative integer powers are not allowed.")
     return write_out(t.pow, (input, exponent), out)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from .. import dtypes
 from ..ops import table as t
 from . import elementwise
-from .apply import apply_into
+from .apply import apply_into, as_tensor_of
 from .elementwise import checked_fill, divisor, quotient, refuse_masks, scale_of
 from .tensor import Tensor
 
@@ -75,8 +75,10 @@ def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
 
 def fill_(self: Tensor, value: Tensor | float) -> Tensor:
     """Fill with `value`. Raises RuntimeError for a number that the dtype does not hold."""
-    own = self._layout
-    apply_into(t.fill, (dtypes.fitting(value, own.dtype),), (self,), (own.dtype, own.device, own.shape))
+    own, value = self._layout, dtypes.fitting(value, self._layout.dtype)
+    if (number := as_tensor_of(value)) is not None:
+        return elementwise.copy_(self, number)
+    apply_into(t.fill, (value,), (self,), (own.dtype, own.device, own.shape))
     return self
 
 

@@ -79,7 +79,9 @@ class Later:
     def __class__(self) -> type:
         """What isinstance() looks at. A module's `__setattr__`, which only tells parameters and modules from the rest, may, and so may the waist."""
         code = sys._getframe(1).f_code
-        return Later if code.co_filename in _TRUSTED or (code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)) else type(look(self))
+        if code.co_filename in _TRUSTED or (code.co_name == "__setattr__" and code.co_filename.startswith(_PACKAGE)):
+            return Later
+        return (_class_of(reading_of(self)) if _is_early(self) else None) or type(look(self))
 
     def __hash__(self) -> int:
         return id(self) if sys._getframe(1).f_code.co_filename == _TRUSTED[0] else hash(look(self))  # no plan of the waist is of this
@@ -110,6 +112,25 @@ def _is_early(thing: Any) -> bool:
     return type(thing) in (int, float) or (type(thing) is Later and Later._early.__get__(thing))
 
 
+def _class_of(reading: Any) -> type | None:
+    """Whether a number is an integer or a float, where that does not depend on its value."""
+    if type(reading) is not Reading:
+        return type(reading)
+    if reading.operation == "item":
+        return float if reading.operands[0].dtype in _FLOATS else int
+    kinds = {*map(_class_of, reading.operands)}
+    if reading.operation == "truediv" or not kinds <= {int, float}:
+        return float if kinds <= {int, float} else None
+    if reading.operation == "round":
+        return _class_of(reading.operands[0]) if len(reading.operands) > 1 else int
+    if reading.operation != "pow":
+        return float if float in kinds else int
+    base, exponent = reading.operands
+    if float in kinds:  # that of a negative number may be complex
+        return float if _class_of(exponent) is int or (type(base) in (int, float) and base > 0) else None
+    return int if type(exponent) is int and exponent >= 0 else None
+
+
 def _value_of(thing: Any) -> Any:
     """A value now, of what may stand for one."""
     reading = thing if type(thing) is Reading else reading_of(thing) if type(thing) is Later else None
@@ -124,8 +145,10 @@ def look(self: Later) -> Any:
 
 def _among(self: Later, dtype: dtypes.dtype) -> Tensor | None:
     """A tensor without dimensions that does to tensors of `dtype` what the number does."""
-    found = _exact(reading_of(self)) if dtype in (*_FLOATS, dtypes.int64) else None
-    return None if found is None or (dtype is dtypes.int64 and found.dtype is not dtype) else found.to(dtype)
+    found = _exact(reading_of(self)) if dtype in _WIDE else None
+    if found is None or dtype in _FLOATS:
+        return None if found is None else found.to(dtype)
+    return found.to(dtypes.get_default_dtype()) if found.dtype is dtypes.float64 else found if dtype is dtypes.int64 else None
 
 
 def _exact(reading: Any) -> Tensor | float | int | None:
@@ -143,6 +166,8 @@ def _exact(reading: Any) -> Tensor | float | int | None:
     if any(each is None for each in operands):
         return None
     if all(type(each) is int or (isinstance(each, Tensor) and each.dtype is dtypes.int64) for each in operands) and reading.operation != "truediv":
+        if reading.operation == "pow":
+            return _whole_power(*operands)
         divides = reading.operation in ("floordiv", "mod")
         known = (divides or reading.operation in _ON_TENSORS) and _bound(reading) < 1 << 63 and not (divides and _is_zero(operands[1]))
         return compute(reading.operation, operands) if known else None
@@ -167,6 +192,14 @@ def _power(base: Tensor | float, exponent: Tensor | float) -> Tensor | None:
     return None if (found == float("inf"))._observe() else found
 
 
+def _whole_power(base: Tensor | int, exponent: Tensor | int) -> Tensor | None:
+    """A power of integers that is one, and that float64 has exactly."""
+    if (exponent < 0)._observe() if isinstance(exponent, Tensor) else exponent < 0:
+        return None
+    floats = [each.double() if isinstance(each, Tensor) else float(each) for each in (base, exponent)]
+    return base**exponent if (abs(floats[0]) ** floats[1] < _LARGEST)._observe() else None
+
+
 def _bound(reading: Any) -> int:
     """How large the magnitudes of the integers in it can be."""
     if type(reading) is not Reading:
@@ -174,6 +207,8 @@ def _bound(reading: Any) -> int:
     if reading.operation == "item":
         dtype = reading.operands[0].dtype
         return 0 if dtype in _FLOATS else _LARGEST if dtype is dtypes.int64 else 1 << 31
+    if reading.operation == "pow":
+        return _LARGEST
     bounds = list(map(_bound, reading.operands))
     return max(*bounds, math.prod(bounds) if reading.operation == "mul" else sum(bounds))
 

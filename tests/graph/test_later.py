@@ -87,7 +87,7 @@ LOOKS = {
     "compared": lambda v, x: v > 1, "equal": lambda v, x: v == 1, "truth": lambda v, x: v or 1, "text": lambda v, x: f"{v:.2f}", "percent": lambda v, x: "%.1f" % v,  # noqa: UP031
     "math": lambda v, x: math.log(v), "isinstance": lambda v, x: isinstance(v, float), "max": lambda v, x: max(v, 1), "float": lambda v, x: float(v),
     "array": lambda v, x: np.array([v, 1.0]), "ufunc": lambda v, x: np.exp(v), "tensor": lambda v, x: numod.tensor(v), "tensors": lambda v, x: numod.tensor([1.0, v]),
-    "whole": lambda v, x: x.long() * v, "half": lambda v, x: v - x.half(), "full": lambda v, x: numod.full((2,), v), "clamp": lambda v, x: x.clamp(max=v), "view": lambda v, x: x.view(v),
+    "half": lambda v, x: v - x.half(), "full": lambda v, x: numod.full((2,), v), "clamp": lambda v, x: x.clamp(max=v), "view": lambda v, x: x.view(v),
     "index": lambda v, x: x[v], "zeros": lambda v, x: numod.zeros([v]), "range": lambda v, x: [*range(v)], "key": lambda v, x: {v: 1}, "set": lambda v, x: {v},
     "closure": lambda v, x: lambda: v, "generator": lambda v, x: (each for each in [v]), "joined": lambda v, x: v + "a",
 }
@@ -163,6 +163,7 @@ ARITHMETIC: dict[str, Callable] = {
     "mul": lambda v, x: x * v + v * x, "sub": lambda v, x: (x - v) - (2 - v), "div": lambda v, x: x / v + (v - 0.5) / (x + 9), "pow": lambda v, x: (x + 9) ** v + v**x,
     "double": lambda v, x: x.double() * v, "compared": lambda v, x: (x > v) * x, "in place": lambda v, x: (x * 2).mul_(v).add_(v),
     "negative": lambda v, x: x * (-v * 2) + abs(v - 3) * x, "divided": lambda v, x: x * (1 / v) + x * (v / (v - 9)), "without dimensions": lambda v, x: x[0] * v,
+    "whole": lambda v, x: x.long() * v + x,
 }
 
 
@@ -179,6 +180,26 @@ def test_floats_in_arithmetic_with_tensors_are_those_of_each_call(name: str, giv
         slopes = [numod.autograd.grad(each.sum(), scale)[0] for each in found]
         assert equal(*found) and found[0].dtype is found[1].dtype and equal(*slopes)
     assert compiled.recorded == 1 and (given == "read" or compiled.free is not None)
+
+
+FUNCTIONS: dict[str, Callable] = {
+    "methods": lambda n, x: x.mul(n).sub(n, alpha=n).add(x, alpha=n), "limits": lambda n, x: x.clamp(max=n) + x.clamp(-n, n) + F.hardtanh(x, -n, n), "chosen": lambda n, x: numod.where(x > n, n, x),
+    "powers": lambda n, x: x.pow(n) + x * n**2 + x * 2**n, "filled": lambda n, x: numod.full_like(x, n) + x.clone().fill_(n) + x.masked_fill(x > n, n), "softened": lambda n, x: F.leaky_relu(x - 5, n * 0.1),
+    "losses": lambda n, x: F.huber_loss(x, x * 2, delta=n) + F.smooth_l1_loss(x, x * 3, beta=n), "dropped": lambda n, x: F.dropout(x, 0.05 * n), "products": lambda n, x: numod.addmm(x, x, x, beta=n, alpha=n),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("start", [5, 5.5])
+def test_numbers_given_to_functions_are_those_of_each_call(name: str, start: float) -> None:
+    use, x = FUNCTIONS[name], numod.arange(9.0).reshape(3, 3)
+    compiled = compile(lambda x, n: use(n, x))
+    for k in range(6):
+        numod.manual_seed(k)
+        expected = use(start + k, x)
+        numod.manual_seed(k)
+        assert numod.allclose(compiled(x, start + k), expected)
+    assert compiled.recorded <= 4
 
 
 def test_a_divisor_that_becomes_zero_raises_as_in_eager() -> None:

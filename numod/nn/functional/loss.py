@@ -8,7 +8,7 @@ from functools import partial
 
 from ... import dtypes
 from ...core import functions as f
-from ...core.apply import apply, observed
+from ...core.apply import apply, as_tensor_of, observed
 from ...core.resolve import resolved
 from ...core.tensor import Tensor
 from ...device import Layout
@@ -31,7 +31,7 @@ def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *nu
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.", stacklevel=6,
         )
-    dense = own.dense and other.dense and own.shape == other.shape
+    dense = own.dense and other.dense and own.shape == other.shape and all([as_tensor_of(each) is None for each in numbers])
     if reduction in ("mean", "sum") and own.size and dense and all([each._layout.dense and each.shape == own.shape for each in numbers if isinstance(each, Tensor)]):
         return apply(r.closing(row), (input, target, *numbers), (1.0 / own.size if reduction == "mean" else 1,))
     return reduced(row(input, target, *numbers), reduction)
