@@ -1,7 +1,7 @@
 """Convolution over one to three spatial dimensions, and its two gradients. All three are linear in both inputs and each other's gradients.
 
 Shapes: x (N, C, *spatial), weight (O, C / groups, *kernel), g (N, O, *out). Here stands which kernel does which convolution; the kernels
-themselves are in `convolution_direct`, `convolution_grid`, `convolution_fold`, `convolution_planes`, `convolution_winograd` and, for GPUs, `convolution_blocks`.
+themselves are in `convolution_direct`, `convolution_grid`, `convolution_fold`, `convolution_planes`, `convolution_product`, `convolution_winograd` and, for GPUs, `convolution_blocks`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .convolution_direct import forward_direct, geometry, input_direct, launcher
 from .convolution_fold import fold_launcher, pays as folds
 from .convolution_grid import grid_launcher, turned_launcher
 from .convolution_planes import planes_launcher, suits
+from .convolution_product import product_launcher
 from .convolution_winograd import fits as fits_winograd, weight_spreader, winograd_launcher
 from .finish import Finish
 from .op import Op, Packing, Plan, on_tensor_cores, single_device
@@ -73,6 +74,9 @@ class Convolution(Op):
             return planes_launcher(self.name, out, x, weight, result, parameters[:4], work, finish), ()
         if given or self._by_winograd(out, x, weight, result, parameters[:4]):
             return winograd_launcher(self.name, out, x, weight, result, parameters[:4], work, finish, given), ()
+        product = None if self is convolution_weight else product_launcher(self.name, out, x, weight, result, parameters[:4], finish)
+        if product is not None:
+            return product, ()
         if self is convolution_input and folds(x, weight, result, parameters[0], parameters[3], tiles.host().rows):
             return fold_launcher(out, numbers, weight, parameters[2]), ()
         if self is convolution_input and prod(parameters[0]) == 1 and (prod(weight[2:]) > 1 or prod(weight) <= _FEW_WEIGHTS):

@@ -94,18 +94,29 @@ def tiled(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: 
     kernel = _tile_kernel(name, a, b, batches, a_batch, b_batch, packed=packed)
     if kernel is None:
         return None
-    (run, divided), nothing, scratch = kernel, a.device.empty(0, a.storage), a.device.backend.scratch
+    (run, divided), nothing = kernel, a.device.empty(0, a.storage)
     parts, numbers = divided(_WORKERS)
     if not parts:
         return run, (nothing, *numbers)
-    if parts[0][0] == 0 and numbers[0] == 1:
-        return run, (nothing, nothing, *numbers)
+    return (run, (nothing, nothing, *numbers)) if parts[0][0] == 0 and numbers[0] == 1 else (_launch(a, *kernel), (nothing,))
 
-    def launch(a_data: object, b_data: object, out_data: object, bias: object) -> None:
+
+def tiled_launcher(
+    name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int, finish: Finish | None = None, has_bias: bool = False, packed: bool = False,
+) -> Callable | None:  # fmt: skip
+    """A launch of such a product that takes a, b, the result, the bias (or nothing) and what `finish` adds."""
+    kernel = _tile_kernel(name, a, b, batches, a_batch, b_batch, finish, has_bias, packed)
+    return kernel and _launch(a, *kernel)
+
+
+def _launch(a: Layout, run: Callable, divided: Callable[[int], tuple]) -> Callable:
+    nothing, scratch = a.device.empty(0, a.storage), a.device.backend.scratch
+
+    def launch(a_data: object, b_data: object, out_data: object, bias: object, *further: object) -> None:
         parts, numbers = divided(threads.get_num_threads())
-        run(a_data, b_data, out_data, bias, *scratch(parts), *numbers)
+        run(a_data, b_data, out_data, bias, *(scratch(parts) if not parts or parts[0][0] else (nothing,)), *numbers, *further)
 
-    return launch, (nothing,)
+    return launch
 
 
 def finished(
@@ -121,15 +132,14 @@ def finished(
         sizes, ends = emit.collapse(shape[:-1], [each[:-1] for each in steps])
         a_batch, b_batch, places = 0, 0, [(0, end[-1], each[-1]) for end, each in zip(ends, steps)]
     finish = Finish(loop, product, tuple(places))
-    kernel = _tile_kernel(name, a, b, sizes[0] if batch else 1, a_batch, b_batch, finish, bias is not None, packed) if len(sizes) == 1 else None
-    if kernel is None:
+    run = tiled_launcher(name, a, b, sizes[0] if batch else 1, a_batch, b_batch, finish, bias is not None, packed) if len(sizes) == 1 else None
+    if run is None:
         return None
-    (run, divided), nothing, scratch = kernel, a.device.empty(0, a.storage), a.device.backend.scratch
+    nothing = a.device.empty(0, a.storage)
 
     def launch(given: list, out: object, arrays: list, numbers: list) -> None:
-        parts, constants = divided(threads.get_num_threads())
         a_data, b_data, bias_data = given if len(given) == 3 else (*given, nothing)
-        run(a_data, b_data, out, bias_data, *(scratch(parts) if not parts or parts[0][0] else (nothing,)), *constants, *arrays, *finish.sizes(), *numbers)
+        run(a_data, b_data, out, bias_data, *arrays, *finish.sizes(), *numbers)
 
     return launch
 

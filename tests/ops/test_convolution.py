@@ -21,7 +21,7 @@ CASES = [  # x, weight, stride, padding, dilation, groups
     ((2, 8, 9, 9), (12, 4, 3, 3), (1, 1), (2, 2), (2, 2), 2),
     ((9, 16, 4, 4), (8, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # several images on a grid
     ((1, 40, 60, 50), (6, 40, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # several grids for an image
-    ((2, 5, 7, 7), (9, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+    ((2, 5, 7, 7), (9, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),  # a product for each image
     ((2, 5, 7, 7), (9, 5, 1, 1), (2, 3), (0, 1), (1, 1), 1),
     ((2, 3, 6, 5), (4, 3, 1, 2), (1, 1), (2, 3), (1, 1), 1),  # borders wider than a kernel's reach
     ((3, 4, 5, 3), (6, 4, 5, 3), (2, 1), (0, 0), (1, 1), 1),  # a kernel as large as the image: a matrix product
@@ -235,4 +235,10 @@ def test_winograd_compiled_has_the_bits_of_eager():
     x, weight, _ = (numod.tensor(each) for each in _by_winograd(*WINOGRAD[0]))
     bias, other = numod.randn(48), numod.randn(2, 48, 17, 13)
     for function in (lambda x: F.relu(F.conv2d(x, weight, bias, 1, (1, 0)) + other), lambda x: F.conv2d(x, weight, None, 1, (1, 0))):
+        assert numod.equal(numod.compile(function)(x), function(x))
+
+
+def test_single_elements_compiled_have_the_bits_of_eager():
+    x, weight, bias, other = numod.randn(3, 20, 6, 7), numod.randn(34, 20, 1, 1), numod.randn(34), numod.randn(3, 34, 6, 7)
+    for function in (lambda x: F.relu(F.conv2d(x, weight, bias) + other), lambda x: F.conv2d(x, weight)):
         assert numod.equal(numod.compile(function)(x), function(x))
