@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..dtypes import finfo, float64
 from ..errors import normalize_dim
 from ..ops import sampling
 from .apply import apply
@@ -25,9 +26,12 @@ def standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 
 def dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Samples of Dirichlet distributions with concentrations along the last dimension."""
-    parts = standard_gamma(input, generator)
-    return parts / total(parts, normalize_dim(-1, input.ndim), True)
+    """Samples of Dirichlet distributions with concentrations along the last dimension; neither 0 nor 1, whose densities may be infinite."""
+    # In float64: where concentrations are small, all gammas of a row underflow in float32, and their ratios would say nothing.
+    parts = standard_gamma(input.double() if input.is_floating_point() else input, generator).clamp_min(finfo(float64).tiny)
+    shares = parts / total(parts, normalize_dim(-1, input.ndim), True)
+    limits = finfo(input.dtype)
+    return shares.to(input.dtype).clamp(limits.tiny, 1 - limits.eps / 2)
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..core import Tensor, functions as f
-from ..core.sampling import standard_gamma
-from ..dtypes import finfo
+from ..core.sampling import dirichlet
 from ..nn.functional import one_hot
 from . import constraints as c
 from .distribution import Distribution
@@ -38,9 +37,7 @@ class Dirichlet(Distribution):
         return f.where((self.concentration < 1).all(-1, keepdim=True), corner, found)
 
     def rsample(self, sample_shape: tuple = ()) -> Tensor:
-        limits = finfo(self.concentration.dtype)
-        gammas = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)).contiguous()).clamp_min(limits.tiny)
-        return (gammas / gammas.sum(-1, keepdim=True)).clamp(limits.tiny, 1 - limits.eps / 2)  # neither 0 nor 1, whose densities may be infinite
+        return dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
