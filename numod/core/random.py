@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from math import log1p, pi
+from math import log1p, pi, prod
 
 from .. import dtypes
 from ..device.device import Device
@@ -159,7 +159,10 @@ def normal(
     mean: Tensor | float = 0.0, std: Tensor | float = 1.0, size: Sequence[int] | None = None, *, generator: Generator | None = None, out: Tensor | None = None,
     **options: object,
 ) -> Tensor:
-    """Normally distributed random numbers. Mean and standard deviation are numbers, with a size, or tensors, elementwise."""
+    """Normally distributed random numbers. Mean and standard deviation are numbers, with a size, or tensors, elementwise.
+
+    Their gradients are 0, as PyTorch's: a sample counts as a constant, and `distributions.Normal.rsample` is the differentiable one.
+    """
     if not isinstance(std, Tensor) and std < 0 or isinstance(std, Tensor) and std.numel() and std.min()._observe() < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std if not isinstance(std, Tensor) else 'with elements below 0'}")
     if size is not None:
@@ -168,8 +171,12 @@ def normal(
     if not given:
         raise TypeError("normal() takes a size where mean and std are numbers")
     shape = broadcast_shapes("normal", [each.shape for each in given])
-    with_noise = randn(shape, generator=generator, dtype=given[0].dtype, device=given[0].device) * std + mean
-    return with_noise if out is None else write_result("normal", with_noise, out)
+    kind = given[0].dtype
+    if kind.is_complex:
+        drawn = (randn(shape, generator=generator, dtype=kind, device=given[0].device) * std + mean).detach()
+    else:
+        drawn = to(t.normal(*_stream(generator).draw(prod(shape)), mean, std), kind)
+    return drawn if out is None else write_result("normal", drawn, out)
 
 
 def _normal(mean: float, std: float, size: Sequence[int], generator: Generator | None, dtype: DType | None = None, device: object = None, requires_grad: bool = False) -> Tensor:

@@ -240,7 +240,7 @@ random_uniform = pointwise("random_uniform", "random_uniform(x, y, index)", dx=z
 random_normal = pointwise("random_normal", "random_normal(x, y, index)", dx=zero, dy=zero, integers=("x", "y"))
 random_below = pointwise("random_below", "random_below(x, y, index, z)", dx=zero, dy=zero, dz=zero, integers=("x", "y", "z"))
 uniform = pointwise("uniform", lambda seed, offset, low, high: low + (high - low) * random_uniform(seed, offset), integers=("seed", "offset"), accepts=FLOAT)
-normal = pointwise("normal", lambda seed, offset, mean, std: mean + std * random_normal(seed, offset), integers=("seed", "offset"), accepts=FLOAT)
+normal = pointwise("normal", lambda seed, offset, mean, std: mean + std * random_normal(seed, offset), dmean=zero, dstd=zero, integers=("seed", "offset"), accepts=FLOAT)
 randint = pointwise("randint", lambda seed, offset, low, span: low + random_below(seed, offset, span), integers=("seed", "offset", "span"))
 bernoulli = pointwise("bernoulli", lambda p, seed, offset: where(random_uniform(seed, offset) < p, 1.0, 0.0), dp=zero, integers=("seed", "offset"), accepts=FLOAT)
 dropout = pointwise(

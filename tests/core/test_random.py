@@ -188,6 +188,15 @@ def test_normal():
     assert abs(np.corrcoef(x[:-1], x[1:])[0, 1]) < 0.02
 
 
+def test_a_sample_of_normal_is_a_constant_to_its_parameters():
+    # As in PyTorch: otherwise the score of a Gaussian policy, whose action is drawn by it, would cancel out.
+    mean, std = numod.zeros(3, requires_grad=True), numod.ones(3, 1, dtype=numod.float64, requires_grad=True)
+    sample = numod.normal(mean, std, generator=numod.Generator().manual_seed(1))
+    assert sample.dtype is numod.float32 and sample.allclose(numod.normal(0.0, 1.0, (3, 3), generator=numod.Generator().manual_seed(1)))
+    sample.sum().backward()
+    assert mean.grad.tolist() == [0.0] * 3 and std.grad.tolist() == [[0.0]] * 3
+
+
 def test_normal_of_mean_and_deviation():
     x = numod.normal(5.0, 2.0, (N,), generator=numod.Generator().manual_seed(1)).numpy()
     assert kolmogorov((x - 5) / 2, normal_distribution) < 1.63
