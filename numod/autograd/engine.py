@@ -45,7 +45,7 @@ def backward(
     if wanted is not None and not wanted:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     for each in wanted or ():
-        if isinstance(each, Tensor) and each.requires_grad:
+        if isinstance(each, Tensor):
             each.retain_grad()  # which is how a tensor that is no leaf gets its gradient
     if create_graph:
         warnings.warn(
@@ -141,13 +141,15 @@ class _Walk:
         self.at_end: list[Callable[[], None]] = []
         self.path: set[Node] | None = None  # nodes on a path to a wanted tensor; None: all
 
-    def find_path(self, roots: list[tuple]) -> None:
-        """Mark the nodes reachable from `roots` that lead to a wanted tensor: only those are processed."""
+    def find_path(self, roots: list[tuple], into_leaves: bool) -> None:
+        """Mark the nodes reachable from `roots` that lead to a wanted tensor, or that made one which gets its `.grad`: only those are processed."""
+        made = {target for target, _ in self.catch} if into_leaves else set()
         self.path, seen, stack = set(), set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
         while stack:
             node, ready = stack.pop()
             if ready:
-                if any(edge is not None and ((id(edge[0]), edge[1]) in self.catch or edge[0] in self.path) for edge in node.edges):
+                own = id(node) in made and node.hooks is not None and (node.hooks.before or node.hooks.after)  # else it would be computed for nothing
+                if own or any(edge is not None and ((id(edge[0]), edge[1]) in self.catch or edge[0] in self.path) for edge in node.edges):
                     self.path.add(node)
             elif node not in seen:
                 seen.add(node)
@@ -234,8 +236,7 @@ class _Walk:
                 self.note(leaf, 0, gradient)
             if only is None and leaf._requires_grad:
                 self.add(leaf, gradient)
-        for each, gradient in zip(only or (), self.caught):
-            leaf = _target(each)[0]
+        for leaf, gradient in {_target(each)[0]: gradient for each, gradient in zip(only or (), self.caught)}.items():
             if isinstance(leaf, Tensor) and gradient is not None:
                 self.add(leaf, gradient)
 
@@ -266,7 +267,7 @@ def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wan
         walks.append(walk)
         seeds, roots = _seeds(tensors, weights), [_target(each) for each in tensors]
         if wanted is not None:
-            walk.find_path(roots)
+            walk.find_path(roots, into_leaves)
         for root, seed in zip(roots, seeds):
             walk.given.add(id(seed._storage))
             walk.send(root, seed)

@@ -102,6 +102,11 @@ class FunctionNode(Node):
                     raise TypeError(f"function {self.name()}: expected Variable or None (got {type(gradient).__name__}) for input {position}")
                 yield position, gradient
 
+    @property
+    def next_functions(self) -> tuple:
+        """The nodes gradients flow to next; arguments that are no tensors have none."""
+        return tuple(each for each, layout in zip(super().next_functions, self.layouts) if layout is not None)
+
     def name(self) -> str:
         """The name of the Function with "Backward" appended."""
         return f"{self.function.__name__}Backward"

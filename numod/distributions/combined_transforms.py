@@ -221,6 +221,12 @@ class CatTransform(_SideBySide):
     def _join(self, parts: list[Tensor]) -> Tensor:
         return f.cat(parts, self.dim)
 
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._apart(x), self._apart(y))
+        found = [sum_rightmost(each.log_abs_det_jacobian(a, b), self.event_dim - each.event_dim) for each, a, b in parts]
+        dim = (self.dim - x.ndim if self.dim >= 0 else self.dim) + self.event_dim
+        return f.cat(found, dim) if dim < 0 else sum(found[1:], found[0])  # a part of an event adds to the event's
+
 
 class StackTransform(_SideBySide):
     """Transforms of the places along `dim`."""

@@ -32,7 +32,9 @@ class LKJCholesky(Distribution):
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
 
     def expand(self, batch_shape: tuple, _instance: object = None) -> LKJCholesky:
-        return LKJCholesky(self.dim, self.concentration.expand(batch_shape), validate_args=False)
+        result = object.__new__(type(self))
+        LKJCholesky.__init__(result, self.dim, self.concentration.expand(batch_shape), validate_args=False)
+        return result
 
     def sample(self, sample_shape: tuple = ()) -> Tensor:
         """The onion method, all rows at once: each is a random direction times the root of a Beta random variable."""

@@ -488,3 +488,17 @@ def test_gradcheck_compares_functions_that_record_nothing_with_zero():
     check, x = numod.autograd.gradcheck, numod.ones(2, dtype=numod.float64, requires_grad=True)
     assert not check(lambda x: x.detach() * 2, x, raise_exception=False)
     assert check(lambda x: numod.ones_like(x), x) and check(lambda x: (x.detach() * 3, x * 2), x)
+
+
+def test_the_node_of_a_function_leads_to_its_tensors_alone():
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, factor, x, y):
+            return factor * x + y
+
+        @staticmethod
+        def backward(ctx, g):
+            return None, g, None
+
+    node = Scaled.apply(3, numod.ones(2, requires_grad=True), numod.ones(2)).grad_fn
+    assert [next_node and next_node.name() for next_node, _ in node.next_functions] == ["AccumulateGrad", None]

@@ -278,6 +278,24 @@ def test_hooks_of_a_node_do_not_run_where_only_its_result_is_asked_for():
     assert numod.autograd.grad(y * 5, x)[0].item() == 300.0 and seen == ["tensor", "tensor", "before", "after"]
 
 
+def test_a_result_that_gets_its_gradient_runs_the_hooks_of_its_node():
+    x, seen = leaf(2.0), []
+    y = x * 3
+    y.grad_fn.register_prehook(lambda grads: seen.append("before") or (grads[0] * 10,))
+    y.register_hook(lambda g: seen.append("tensor") or g * 2)
+    y.grad_fn.register_hook(lambda inputs, outputs: seen.append("after"))
+    (y * 5).backward(inputs=[y, y])
+    assert (y.grad.item(), x.grad, seen) == (10.0, None, ["tensor", "before", "after"])
+
+
+def test_an_input_given_twice_receives_once():
+    x = leaf(2.0)
+    (x * 3).backward(inputs=[x, x])
+    assert x.grad.item() == 3.0
+    with pytest.raises(RuntimeError, match="requires_grad=False"):
+        (x * 3).backward(inputs=[leaf(1.0).detach()])
+
+
 def test_a_retained_gradient_is_counted_once_where_it_is_asked_for():
     x = leaf(2.0)
     y = x * 3

@@ -150,3 +150,20 @@ def test_the_draw_that_other_libraries_distributions_import() -> None:
     numod.manual_seed(0)
     drawn = _standard_normal((1000, 2), dtype=numod.float64, device="cpu")
     assert drawn.shape == (1000, 2) and drawn.dtype is numod.float64 and abs(drawn.mean().item()) < 0.1 and abs(drawn.std().item() - 1) < 0.1
+
+
+def test_concatenated_transforms_of_events_add_their_volumes() -> None:
+    scale = D.AffineTransform(0, at(2.0, 2.0), event_dim=1)
+    x = numod.ones(3, 4, dtype=numod.float64)
+    events = D.CatTransform([scale, scale], dim=1, lengths=[2, 2])
+    np.testing.assert_allclose(events.log_abs_det_jacobian(x, events(x)).numpy(), np.full(3, 4 * np.log(2)))
+    rows = D.CatTransform([scale, scale], dim=0, lengths=[1, 2])
+    np.testing.assert_allclose(rows.log_abs_det_jacobian(x[:, :2], rows(x[:, :2])).numpy(), np.full(3, 2 * np.log(2)))
+
+
+@pytest.mark.parametrize(("base", "arguments"), [(D.Kumaraswamy, (2.0, 1.5)), (D.LKJCholesky, (3, 1.5)), (D.Normal, (0.0, 1.0))])
+def test_expand_keeps_the_class(base: type, arguments: tuple) -> None:
+    class Own(base):
+        pass
+
+    assert type(Own(*arguments).expand((2,))) is Own
