@@ -227,7 +227,7 @@ def acosh_(input: Tensor) -> Tensor:
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Means of windows that divide the input evenly into `output_size`; None keeps a size."""
 def add(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
-    """input + alpha * other."""
+    """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """beta * input + alpha * the sum of batch1 @ batch2 over the batch."""
 def addcdiv(input: Tensor, tensor1: Tensor | _float, tensor2: Tensor | _float, value: Tensor | _float = 1, *, out: Tensor | None = None) -> Tensor:
@@ -296,6 +296,8 @@ def as_strided(input: Tensor, size: Sequence[_int], stride: Sequence[_int], stor
     """A view of any sizes and strides over the storage. Raises RuntimeError if it would leave the storage."""
 def as_strided_(self: Tensor, *arguments: object, **named: object) -> Tensor:
     """In-place as_strided."""
+def as_strided_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `as_strided` gives as a view."""
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor:
     """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
 def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -462,6 +464,8 @@ def detach(self) -> Tensor:
     """A tensor over the same memory, detached from the graph."""
 def detach_(self) -> Tensor:
     """Detach this tensor itself from the graph."""
+def detach_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `detach` gives as a view."""
 def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """A matrix with a vector on a diagonal, or the diagonal of a matrix."""
 def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
@@ -470,6 +474,8 @@ def diagflat(input: Tensor, offset: _int = 0) -> Tensor:
     """The matrix with all elements of `input` on a diagonal."""
 def diagonal(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
     """The diagonal of two dimensions, as the last dimension of a view."""
+def diagonal_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `diagonal` gives as a view."""
 def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
     """A copy of input with a diagonal replaced by src."""
 def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -516,6 +522,8 @@ def exp2_(input: Tensor) -> Tensor:
     """In-place exp2."""
 def exp_(input: Tensor) -> Tensor:
     """In-place exp."""
+def expand_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `expand` gives as a view."""
 def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sigmoid(x), element by element, with broadcasting and type promotion."""
 def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -535,7 +543,7 @@ def fix_(input: Tensor) -> Tensor:
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
     """Dimensions start_dim to end_dim (inclusive) as one."""
 def flip(input: Tensor, *order: _int, dims: Sequence[_int] | _int | None = None) -> Tensor:
-    """Elements in reverse order along dimensions; a copy."""
+    """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
 def fliplr(input: Tensor) -> Tensor:
     """Left-right flip: dimension 1 in reverse order."""
 def flipud(input: Tensor) -> Tensor:
@@ -863,6 +871,8 @@ def pdist(input: Tensor, p: _float = 2.0) -> Tensor:
     """p-norm distances of each row to those after it, (N, M) -> (N * (N - 1) / 2)."""
 def permute(input: Tensor, *order: _int, dims: Sequence[_int] | None = None) -> Tensor:
     """Dimensions in the given order; a view."""
+def permute_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `permute` gives as a view."""
 def pinverse(input: Tensor, rcond: _float = 1e-15, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The Moore-Penrose inverse; `numod.linalg.pinv` is the newer form."""
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
@@ -959,6 +969,8 @@ def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, 
     """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of `lengths` (*batch, segments) along `axis`."""
 def select(input: Tensor, dim: _int, index: _int) -> Tensor:
     """One index of a dimension, which is removed; a view."""
+def select_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `select` gives as a view."""
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int) -> Tensor:
     """A copy of input with one slice of a dimension replaced by src."""
 def selu(input: Tensor, inplace: _bool = False) -> Any:
@@ -1002,8 +1014,12 @@ def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _b
     """(values, indices) sorted along a dimension. NaN sorts as the largest; the order is always stable."""
 def split(tensor: Tensor, split_size_or_sections: _int | Sequence[_int] | None = None, dim: _int = 0, *, split_size: _int | Sequence[_int] | None = None) -> tuple[Tensor, ...]:
     """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
+def split_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `split` gives as a view."""
 def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]:
     """Parts of the given sizes along a dimension; views."""
+def split_with_sizes_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `split_with_sizes` gives as a view."""
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of two matrices."""
 def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1016,6 +1032,8 @@ def square_(input: Tensor) -> Tensor:
     """In-place square."""
 def squeeze(input: Tensor, dim: _int | Sequence[_int] | None = None) -> Tensor:
     """Dimensions of size 1 removed, all or the given ones."""
+def squeeze_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `squeeze` gives as a view."""
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors of equal shape concatenated along a new dimension."""
 def std(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
@@ -1040,6 +1058,8 @@ def swapdims(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
     """Two dimensions swapped; a view."""
 def t(input: Tensor) -> Tensor:
     """A matrix transposed; a vector or scalar itself."""
+def t_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `t` gives as a view."""
 def take(input: Tensor, index: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The elements at indices of the flattened tensor; shaped like `index`."""
 def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
@@ -1066,6 +1086,8 @@ def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
 def transpose(input: Tensor, dim0: _int, dim1: _int) -> Tensor:
     """Two dimensions swapped; a view."""
+def transpose_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `transpose` gives as a view."""
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
     """Area under y along a dimension by the trapezoidal rule, at points `x` or in steps of `dx` (1)."""
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
@@ -1090,8 +1112,12 @@ def typename(obj: object) -> str:
     """The qualified name of a value's type; "numod.FloatTensor" and the like for tensors; a class's own name."""
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
     """The slices along a dimension; views."""
+def unbind_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `unbind` gives as a view."""
 def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor:
     """One dimension as several."""
+def unfold_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `unfold` gives as a view."""
 def unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
     """The distinct elements (or slices of a dimension), sorted; with `return_inverse` the index of each input among them, with `return_counts` their counts."""
 def unique_consecutive(input: Tensor, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Tensor | tuple[Tensor, ...]:
@@ -1106,6 +1132,8 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _in
     """Parts of the given sizes along a dimension; views."""
 def unsqueeze(input: Tensor, dim: _int) -> Tensor:
     """A dimension of size 1 inserted before `dim`."""
+def unsqueeze_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `unsqueeze` gives as a view."""
 def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
     """Powers of each element of a vector (n) -> (n, N), in descending order unless `increasing`."""
 def var(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
@@ -1116,8 +1144,14 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | Non
     """The product of two vectors, the first conjugated."""
 def view_as_complex(input: Tensor) -> Tensor:
     """The same memory, (..., 2), as complex numbers. Raises RuntimeError where the pairs do not lie one after the other."""
+def view_as_complex_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `view_as_complex` gives as a view."""
 def view_as_real(input: Tensor) -> Tensor:
     """The same memory as real numbers, (..., 2): real and imaginary part."""
+def view_as_real_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `view_as_real` gives as a view."""
+def view_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+    """A copy of what `view` gives as a view."""
 def vsplit(input: Tensor, *indices_or_sections: object, sections: _int | None = None, indices: Sequence[_int] | None = None) -> tuple[Tensor, ...]:
     """`tensor_split` into rows: along dimension 0."""
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:

@@ -204,7 +204,7 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
     inputs = op.complete(inputs)
     tensors = [each for each in inputs if isinstance(each, Tensor)]
     turned = any(each.is_complex() for each in (*tensors, out)) and (op.result == "bool" or not isinstance(op.complex_form, Op))  # complex numbers become real ones
-    if not tensors or turned or (op.defaults and len({each.dtype for each in (*tensors, out)}) > 1):
+    if not tensors or turned or ((op.defaults or any(each.dtype.compute is not each.dtype for each in tensors)) and len({each.dtype for each in (*tensors, out)}) > 1):
         return write_result(op.name, op(*inputs), out)
     _fit(out, broadcast_shapes(op.name, [each.shape for each in tensors]))
     apply_into(op, inputs, (out,))

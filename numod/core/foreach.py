@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import dtypes
 from .tensor import Tensor
 
 _METHODS = (
     "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 "
-    "max maximum minimum mul neg norm pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
+    "max maximum minimum mm mul neg norm pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
 ).split()
 _OTHER_ARGUMENTS = {"ord": "p", "scalars": "value"}
 _OTHER_NAMES = {"maximum": "clamp_min", "minimum": "clamp_max"}  # of a tensor or of a number
@@ -53,6 +54,11 @@ def _function(name: str, in_place: bool) -> Callable:
     return function
 
 
+def _foreach_powsum(self: Sequence[Tensor], ord: float = 2, dtype: dtypes.dtype | None = None) -> tuple[Tensor, ...]:
+    """The sum of |x|^ord over every tensor of the list."""
+    return tuple([(each.abs() ** ord).sum(dtype=dtype) for each in self])
+
+
 _new = [_function(name, False) for name in (*_METHODS, "clone")]
-_over = [_function(name, True) for name in (*_METHODS, "copy", "zero") if name not in ("max", "norm")]
-functions = {function.__name__: function for function in (*_new, *_over)}
+_over = [_function(name, True) for name in (*_METHODS, "copy", "zero") if name not in ("max", "mm", "norm")]
+functions = {function.__name__: function for function in (*_new, *_over, _foreach_powsum)}

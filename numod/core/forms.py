@@ -127,3 +127,15 @@ def functional(name: str) -> Callable:
 
     function.__name__, function.__doc__ = name, f"A copy of `input` after {name}_."
     return function
+
+
+def view_copy(name: str, view: Callable) -> Callable:
+    """`name_copy(input, ..., out=None)`: what `view` gives, as tensors with memory of their own."""
+
+    def function(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
+        found = view(input, *arguments, **named)
+        return tuple([apply(t.row_major, (each,)) for each in found]) if isinstance(found, tuple) else apply(t.row_major, (found,))
+
+    function.__name__ = function.__qualname__ = f"{name}_copy"
+    function.__doc__ = f"A copy of what `{name}` gives as a view."
+    return with_out(function)

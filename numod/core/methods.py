@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..ops import special, table as t  # noqa: F401  special adds its rows
 from . import functions as f, transfer  # noqa: F401  transfer adds its methods
-from .forms import checked, functional, in_place, row_function, unary, via_copy, with_axis, with_out
+from .forms import checked, functional, in_place, row_function, unary, via_copy, view_copy, with_axis, with_out
 from .tensor import Tensor
 
 # rows that become a method and a function unchanged: public name -> name in the table
@@ -72,3 +72,5 @@ for _name in """abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin
     exp exp2 expm1 fill fix floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc
     sinh sqrt square tan tanh trunc xlogy zero selu celu""".split():
     functions[f"{_name}_"] = checked(f"{_name}_", getattr(Tensor, f"{_name}_"), True)
+for _name in "as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold unsqueeze view view_as_complex view_as_real".split():
+    functions[f"{_name}_copy"] = checked(f"{_name}_copy", view_copy(_name, functions.get(_name) or getattr(Tensor, _name)), True)

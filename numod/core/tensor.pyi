@@ -37,7 +37,7 @@ class Tensor:
     def acosh_(self) -> Tensor:
         """In-place acosh."""
     def add(self, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
-        """input + alpha * other."""
+        """input + alpha * other. Of masks the union, or with alpha = 0 the input."""
     def add_(self, other: Tensor | _float, *, alpha: _float = 1) -> Tensor:
         """In-place add."""
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: _float = 1, alpha: _float = 1) -> Tensor:
@@ -394,7 +394,7 @@ class Tensor:
     def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
         """Dimensions start_dim to end_dim (inclusive) as one."""
     def flip(self, *order: _int, dims: Sequence[_int] | _int | None = None) -> Tensor:
-        """Elements in reverse order along dimensions; a copy."""
+        """Elements in reverse order along dimensions; a copy, in the order in memory that a turned tensor has."""
     def fliplr(self) -> Tensor:
         """Left-right flip: dimension 1 in reverse order."""
     def flipud(self) -> Tensor:

@@ -193,3 +193,12 @@ def test_what_pytorch_copies_shares_no_memory(copy):
     x = numod.arange(6.0).reshape(2, 3)
     copy(x).add_(7)
     assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("name, arguments", [("view", (3, 2)), ("expand", (4, 2, 3)), ("transpose", (0, 1)), ("unbind", (1,)), ("split", (1, 1)), ("select", (0, 1)), ("as_strided", ((2,), (3,)))])
+def test_copies_of_views(name, arguments):
+    x = numod.arange(6.0).reshape(2, 3)
+    copies, views = getattr(numod, f"{name}_copy")(x, *[arguments] if name in ("view", "expand") else arguments), getattr(x, name)(*arguments)
+    pairs = list(zip(copies, views)) if isinstance(views, tuple) else [(copies, views)]
+    assert all(copy.equal(view) and copy.is_contiguous() and copy._base is None for copy, view in pairs)
+    assert numod.t_copy(x, out=numod.empty(0)).equal(x.T)

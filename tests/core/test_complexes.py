@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 
 import numpy as np
 import pytest
@@ -41,6 +42,16 @@ def test_extreme_numbers(name: str) -> None:
     array = array[np.abs(array.imag) < 1e200] if name == "tanh" else array
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(getattr(numod.tensor(array), name)().numpy(), UNARY[name](array), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["sqrt", "asin", "acos", "atan", "asinh", "acosh", "atanh"])
+def test_functions_at_infinities(name: str) -> None:
+    parts = [-np.inf, -2.0, -0.0, 0.0, 1.0, np.inf]
+    array = np.array([complex(a, b) for a in parts for b in parts if np.isinf([a, b]).any()] + [1e200 + 3e200j])
+    found, expected = getattr(numod.tensor(array), name)().numpy(), np.array([getattr(cmath, name)(each) for each in array])
+    np.testing.assert_allclose(found.real, expected.real, rtol=1e-14)
+    np.testing.assert_allclose(found.imag, expected.imag, rtol=1e-14)
+    assert numod.tensor([complex(-np.inf, np.inf)]).exp().item() == 0
 
 
 @pytest.mark.parametrize("function", [

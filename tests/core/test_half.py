@@ -121,3 +121,8 @@ def test_what_only_moves_elements_keeps_their_bits(dtype: numod.dtype) -> None:
     np.testing.assert_array_equal(found(x.roll(5, 1)), np.roll(bits, 5, 1))
     one = numod.tensor(1.0, dtype=dtype).view(numod.int16).item()
     np.testing.assert_array_equal(found(numod.nn.functional.pad(x, (2, -1, 0, 1), value=1.0)), np.pad(bits[:, :-1], ((0, 1), (2, 0)), constant_values=one))
+
+
+def test_sums_written_to_a_wider_tensor_are_rounded_first() -> None:
+    x = numod.tensor([33000.0], dtype=numod.float16)
+    assert numod.add(x, x, out=numod.empty(1, dtype=numod.float64)).item() == float("inf")

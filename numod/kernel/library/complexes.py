@@ -6,6 +6,12 @@ from ..scalar import scalar
 
 
 @scalar
+def complex_isinf(x):
+    """Whether a part is infinite."""
+    return fabs(x.real) == real(1e400) or fabs(x.imag) == real(1e400)
+
+
+@scalar
 def complex_quotient(x, y):
     """x / y, where nothing overflows on the way (Smith, Algorithm 116, 1962). A quotient by 0 has infinite or NaN parts."""
     a, b, c, d = x.real, x.imag, y.real, y.imag
@@ -22,8 +28,10 @@ def complex_quotient(x, y):
 
 @scalar
 def complex_exp(x):
-    """exp(x); of a real number real, even where it is infinite."""
+    """exp(x); of a real number real, even where it is infinite, and 0 of what has the real part -inf."""
     length = exp(x.real)
+    if x.imag - x.imag != 0.0 and length == 0.0:
+        return complex(length, length)
     return complex(length * cos(x.imag), length * sin(x.imag) if x.imag != 0.0 else x.imag)
 
 
@@ -65,8 +73,8 @@ def complex_log1p(x):
 def complex_sqrt(x):
     """The principal square root, its real part not negative."""
     a, b = x.real, x.imag
-    if a == 0.0 and b == 0.0:
-        return complex(real(0.0), b)
+    if a == 0.0 and b == 0.0 or fabs(b) == real(1e400):
+        return complex(fabs(b), b)
     root = sqrt(0.5 * (hypot(a, b) + fabs(a)))
     other = 0.5 * b / root
     return complex(root, other) if a >= 0.0 else complex(fabs(other), copysign(root, b))
@@ -130,11 +138,14 @@ def complex_tan(x):
 
 
 # The inverse functions are Kahan's: their cuts are told apart by the sign of a part that is 0, so 1 - x is taken part by part.
+# At infinities they are C99's (Annex G): directions are told apart, as by atan2.
 
 
 @scalar
 def complex_asin(x):
     """The principal arc sine, its real part in [-pi / 2, pi / 2]."""
+    if complex_isinf(x):
+        return complex(atan2(x.real, fabs(x.imag)), copysign(real(1e400), x.imag))
     above, below = complex_sqrt(complex(1.0 + x.real, x.imag)), complex_sqrt(complex(1.0 - x.real, -x.imag))
     return complex(atan2(x.real, above.real * below.real - above.imag * below.imag), asinh(below.real * above.imag - below.imag * above.real))
 
@@ -142,6 +153,8 @@ def complex_asin(x):
 @scalar
 def complex_acos(x):
     """The principal arc cosine, its real part in [0, pi]."""
+    if complex_isinf(x):
+        return complex(atan2(fabs(x.imag), x.real), -copysign(real(1e400), x.imag))
     above, below = complex_sqrt(complex(1.0 + x.real, x.imag)), complex_sqrt(complex(1.0 - x.real, -x.imag))
     return complex(2.0 * atan2(below.real, above.real), asinh(above.real * below.imag - above.imag * below.real))
 
@@ -149,6 +162,8 @@ def complex_acos(x):
 @scalar
 def complex_acosh(x):
     """The principal inverse hyperbolic cosine, its real part not negative."""
+    if complex_isinf(x):
+        return complex(real(1e400), atan2(x.imag, x.real))
     above, below = complex_sqrt(complex(x.real + 1.0, x.imag)), complex_sqrt(complex(x.real - 1.0, x.imag))
     return complex(asinh(below.real * above.real + below.imag * above.imag), 2.0 * atan2(below.imag, above.real))
 
@@ -164,8 +179,12 @@ def complex_asinh(x):
 def complex_atanh(x):
     """The principal inverse hyperbolic tangent, worked out in the first quadrant, whose signs it keeps."""
     a, b = fabs(x.real), fabs(x.imag)
-    size = 0.25 * log1p(4.0 * a / ((1.0 - a) * (1.0 - a) + b * b))
-    turn = 0.5 * atan2(2.0 * b, (1.0 - a) * (1.0 + a) - b * b)
+    if a > 1e18 or b > 1e18:  # pi / 2 i + 1 / x, where squares may overflow
+        length = hypot(a, b)
+        size, turn = a / length / length if length < real(1e400) else real(0.0), real(1.5707963267948966) if b == b else b
+    else:
+        size = 0.25 * log1p(4.0 * a / ((1.0 - a) * (1.0 - a) + b * b))
+        turn = 0.5 * atan2(2.0 * b, (1.0 - a) * (1.0 + a) - b * b)
     return complex(copysign(size, x.real), copysign(turn, x.imag))
 
 
@@ -181,9 +200,3 @@ def complex_sign(x):
     """x / |x|; 0 of 0."""
     length = hypot(x.real, x.imag)
     return complex(x.real / length, x.imag / length) if length != 0.0 else complex(real(0.0), real(0.0))
-
-
-@scalar
-def complex_isinf(x):
-    """Whether a part is infinite."""
-    return fabs(x.real) == real(1e400) or fabs(x.imag) == real(1e400)
