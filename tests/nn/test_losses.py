@@ -159,7 +159,7 @@ def test_bytes_are_classes_too() -> None:
     assert F.cross_entropy(x, numod.tensor(CLASS).to(numod.uint8)).item() == F.cross_entropy(x, numod.tensor(CLASS)).item()
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("weight", [None, [1.0, 2.0, 4.0]])
 def test_negative_log_likelihood_to_second_order(weight, reduction):
     x, target = numod.randn(2, 3, 2, dtype=numod.float64, requires_grad=True), numod.tensor([[0, 2], [1, 0]])
@@ -167,7 +167,8 @@ def test_negative_log_likelihood_to_second_order(weight, reduction):
     chosen = weight[target] if weight is not None else numod.ones(2, 2, dtype=numod.float64)
     chosen[1, 0] = 0  # ignored
     loss = F.nll_loss(x, target, weight, ignore_index=1, reduction=reduction)
-    expected = -(x.gather(1, target.unsqueeze(1)).squeeze(1) * chosen).sum() / (chosen.sum() if reduction == "mean" else 1)
+    each = -x.gather(1, target.unsqueeze(1)).squeeze(1) * chosen
+    expected = each if reduction == "none" else each.sum() / (chosen.sum() if reduction == "mean" else 1)
     assert numod.allclose(loss, expected)
     assert gradcheck(lambda x: F.nll_loss(x, target, weight, ignore_index=1, reduction=reduction), (x,))
     assert gradgradcheck(lambda x: F.nll_loss(x * x, target, weight, ignore_index=1, reduction=reduction), (x,))

@@ -129,7 +129,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
 def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """-input[target] for log-probabilities (N, C, ...) or (C,) and class indices; the mean is weighted by the classes' weights."""
     if _in_one_pass(input, weight, reduction):
-        return _total_nll(input, target, weight, ignore_index, reduction)
+        return _nll(input, target, weight, ignore_index, reduction)
     return _class_loss(input, target, weight, ignore_index, reduction, lambda x, safe: -f.gather(x, 1, safe.unsqueeze(1)).squeeze(1))
 
 
@@ -153,7 +153,7 @@ def cross_entropy(
         if weight is None and input.ndim > 1 and reduction in ("mean", "sum") and not input.is_meta and (input.device.type == "cpu" or target.numel()):
             return _total_cross_entropy(input, _checked_classes(input, target, None), ignore_index, reduction)
         if _in_one_pass(input, weight, reduction):
-            return _total_nll(log_softmax(input, 1), target, weight, ignore_index, reduction)
+            return _nll(log_softmax(input, 1), target, weight, ignore_index, reduction)
         none = -(1 << 62)  # no target is ignored by the op: `_class_loss` has replaced them
         each = lambda x, safe: apply(sm.cross_entropy, (f.contiguous(x), f.contiguous(safe)), (none,))  # noqa: E731
         return _class_loss(input, target, weight, ignore_index, reduction, each)
@@ -165,15 +165,15 @@ def cross_entropy(
 
 
 def _in_one_pass(x: Tensor, weight: Tensor | None, reduction: str) -> bool:
-    """Whether `_total_nll` serves: on the CPU, where no gradient of the weights is wanted."""
+    """Whether `_nll` serves: on the CPU, where no gradient of the weights is wanted."""
     wide = x.dtype.is_floating_point and x.dtype.compute is x.dtype
-    return wide and x.ndim > 1 and x.device.type == "cpu" and reduction in ("mean", "sum") and (weight is None or not weight.requires_grad)
+    return wide and x.ndim > 1 and x.device.type == "cpu" and reduction in ("mean", "sum", "none") and (weight is None or not weight.requires_grad)
 
 
-def _total_nll(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reduction: str) -> Tensor:
+def _nll(x: Tensor, target: Tensor, weight: Tensor | None, ignored: int, reduction: str) -> Tensor:
     """The loss and the check of its targets in a single pass."""
     target = f.contiguous(_checked_classes(x, target, weight))
-    loss, _, wrong = apply(nll, (f.contiguous(x), target, None if weight is None else f.contiguous(weight)), (ignored, reduction == "mean"))
+    loss, _, wrong = apply(nll, (f.contiguous(x), target, None if weight is None else f.contiguous(weight)), (ignored, reduction))
     if wrong._observe():
         _refuse_classes(target, ignored, x.shape[1])
     return loss
