@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -66,8 +68,11 @@ def lu(a: np.ndarray, pivoted: bool) -> tuple[np.ndarray, ...]:
     """(L and U in one matrix, pivots counted from 1, position of the first zero on U's diagonal or 0, order of rows) of a (..., M, N)."""
     packed, (*batch, m, n) = np.array(a, order="C"), a.shape
     pivots, info, order = np.empty((*batch, min(m, n)), np.int32), np.empty(batch, np.int32), np.empty((*batch, m), np.int64)
-    kind = dtypes.from_numpy(packed.dtype)
-    signature = bind.signature(*(each.dtype for each in (packed, pivots, info, order)), numbers=4)
-    launch = bind.launcher(device("cpu"), "lu", bind.source_of(lu_kernel), signature, kind, packed.size * min(m, n))
-    launch(*(each.reshape(-1) for each in (packed, pivots, info, order)), prod(batch), m, n, int(pivoted))
+    _launcher(packed.dtype, packed.size * min(m, n))(*(each.reshape(-1) for each in (packed, pivots, info, order)), prod(batch), m, n, int(pivoted))
     return packed, pivots, info, order
+
+
+@lru_cache(256)
+def _launcher(dtype: np.dtype, work: int) -> Callable:
+    signature = bind.signature(dtype, "int32", "int32", "int64", numbers=4)
+    return bind.launcher(device("cpu"), "lu", bind.source_of(lu_kernel), signature, dtypes.from_numpy(dtype), work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
@@ -88,11 +89,16 @@ def _rows_of_r(shape: tuple, mode: str) -> int:
 
 def _substituted(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) -> np.ndarray:
     """X with a X = b, by the kernel of `solve_triangular`."""
-    kind = dtypes.from_numpy(b.dtype)
-    x, cpu = np.empty(b.shape, b.dtype), device("cpu")
-    plan = solve_triangular.prepare((layout(a.shape, kind, cpu), layout(b.shape, kind, cpu)), (upper, unit))
+    x, plan = np.empty(b.shape, b.dtype), _substitution(a.shape, b.shape, b.dtype, upper, unit)
     plan.launch(a.ravel(), b.ravel(), x.ravel(), *plan.constants)
     return x
+
+
+@lru_cache(256)
+def _substitution(a: tuple, b: tuple, dtype: np.dtype, upper: bool, unit: bool) -> Plan:
+    """The plan of `solve_triangular` for these shapes."""
+    kind, cpu = dtypes.from_numpy(dtype), device("cpu")
+    return solve_triangular.prepare((layout(a, kind, cpu), layout(b, kind, cpu)), (upper, unit))
 
 
 def _order(pivots: np.ndarray, rows: int) -> np.ndarray:
