@@ -222,18 +222,20 @@ class Write(Op):
         outer, n, inner = split(x.shape, dim)
         sizes = outer, n, inner, source.shape[dim] if source.ndim else 1
         ordered, unordered = map(bind.source_of, self.kernels)
-        flat = x.device.backend.FLAT
+        flat, work = x.device.backend.FLAT, source.size
         if flat and self.adds and x.dtype in _ATOMIC and not (deterministic and x.dtype.is_floating_point):  # sums of integers are the same in any order
             text = unordered
         elif flat and not self.adds and sizes[3] > _FEW and outer * inner < _FILLING:
             return Plan(into[0], self._last(x, source, unordered), sizes)
         else:
             width = columns(x, inner)
-            sizes += width, -(-inner // width)
+            blocks = -(-inner // width)
+            sizes += width, blocks
+            work = work if flat or outer * blocks > 1 else 0  # a single task needs no second thread
             text = ordered if self.adds else ordered.replace(" += ", " = ")
-            text = with_ones(text, x, inner=inner, width=inner, m=sizes[3], blocks=sizes[5])
+            text = with_ones(text, x, inner=inner, width=inner, m=sizes[3], blocks=blocks)
         signature = bind.signature(x, "int64", x, numbers=len(sizes))
-        launch = bind.launcher(x.device, self.name, text, signature, x.dtype, source.size)
+        launch = bind.launcher(x.device, self.name, text, signature, x.dtype, work)
         return Plan(into[0], launch, sizes)
 
     def _last(self, x: Layout, source: Layout, text: str) -> Callable:
