@@ -6,12 +6,15 @@ linear in v, so differentiating it again with respect to v gives the Jacobian-ve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..core.creation import zeros_like
 from ..core.tensor import Tensor
+from . import function
 from .engine import grad
-from .modes import enable_grad
+from .modes import enable_grad, is_grad_enabled
+from .tape import edge_to, joined
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -23,7 +26,7 @@ class UnpackedDualTensor(NamedTuple):
     tangent: Tensor | None
 
 
-_levels: list[list[tuple[Tensor, Tensor]]] = []  # the duals of the current level, and their tangents
+_levels: list[list[tuple]] = []  # of the current level: the duals, their nodes, the tensors that gradients are taken by, and the tangents
 
 
 def enter_dual_level() -> int:
@@ -62,8 +65,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"Tensor is of size {list(tensor.shape)} while the given forward gradient is of size {list(tangent.shape)}."
         )
     with enable_grad():
-        dual = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
-    _levels[-1].append((dual, tangent))
+        source = dual = tensor.view_as(tensor)
+        if not tensor.requires_grad:
+            source = tensor.detach().requires_grad_()
+            dual = joined(tensor, (source, 0))  # a result, so that it can be modified in place
+    _levels[-1].append((dual, dual._node, source, tangent))
     return dual
 
 
@@ -71,25 +77,49 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     """The value and the tangent of a tensor computed from duals."""
     if not _levels:
         return UnpackedDualTensor(tensor, None)
-    given = next((tangent for dual, tangent in _levels[-1] if dual is tensor), None)
-    return UnpackedDualTensor(tensor.detach(), _tangent(tensor) if given is None else given)
+    recorded = is_grad_enabled() and _depends_on_more(tensor)
+    given = next((tangent for dual, node, _, tangent in _levels[-1] if dual is tensor and dual.grad_fn is node), None)
+    return UnpackedDualTensor(joined(tensor, edge_to(tensor)) if recorded else tensor.detach(), _tangent(tensor, recorded) if given is None else given)
 
 
-def _tangent(tensor: Tensor) -> Tensor | None:
+def _depends_on_more(tensor: Tensor) -> bool:
+    """Whether a tensor is differentiable by others than the duals' own leaves."""
+    own, edges, seen = {id(source) for _, _, source, _ in _levels[-1] if source.is_leaf}, [edge_to(tensor)], set()
+    while edges:
+        edge = edges.pop()
+        if edge is None or id(edge[0]) in seen or id(edge[0]) in own:
+            continue
+        if isinstance(edge[0], Tensor):
+            return True
+        seen.add(id(edge[0]))
+        edges += edge[0].edges
+    return False
+
+
+def _tangent(tensor: Tensor, recorded: bool) -> Tensor | None:
     if not (_levels[-1] and tensor.requires_grad):
         return None
-    duals, tangents = zip(*_levels[-1])
+    _, _, sources, tangents = zip(*_levels[-1])
     with enable_grad():
         weight = zeros_like(tensor).detach().requires_grad_()
-        pulled = grad(tensor, duals, weight, retain_graph=True, create_graph=True, allow_unused=True)
-    if all(each is None for each in pulled):
+        found = pulled((tensor,), sources, (weight,), allow_unused=True)
+    if all(each is None for each in found):
         return None
-    linear = [(each, tangent) for each, tangent in zip(pulled, tangents) if each is not None and each.requires_grad]
+    linear = [(each, tangent) for each, tangent in zip(found, tangents) if each is not None and each.requires_grad]
     if not linear:
         return zeros_like(tensor).detach()
     outputs, directions = zip(*linear)
-    recorded = any(each.requires_grad for each in directions)
+    recorded = recorded or any(each.requires_grad for each in directions)
     return grad(outputs, weight, directions, retain_graph=True, create_graph=recorded, materialize_grads=True)[0]
+
+
+def pulled(outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor], **options: bool) -> tuple[Tensor | None, ...]:
+    """The product of weights and Jacobian, to be differentiated by the weights alone: there a Function's own `jvp` stands for its backward."""
+    before, function.transposing = function.transposing, True
+    try:
+        return grad(outputs, inputs, weights, retain_graph=True, create_graph=True, **options)
+    finally:
+        function.transposing = before
 
 
 def _check_level(level: int | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..core.apply import state
@@ -13,19 +13,23 @@ from . import tape
 from .modes import no_grad
 from .tape import Node, edge_to
 
+transposing = False  # whether a backward pass is only to be differentiated by its weights, see `forward_ad.pulled`
+
 
 class Context:
     """What `forward` hands to `backward`: saved tensors and whatever else it sets."""
 
     def __init__(self) -> None:
         self._saved: tuple = ()
+        self._forward: tuple = ()
         self.needs_input_grad: tuple[bool, ...] = ()
         self._dirty: tuple = ()
         self._no_gradient: tuple[Tensor, ...] = ()
         self._materialize = True
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Accepted for PyTorch's `jvp`; does nothing, since directional derivatives are computed with `backward`."""
+        """Save tensors for `jvp`, which finds them in `saved_tensors`."""
+        self._forward = tensors
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Save tensors for backward. In-place writes to them in between are detected."""
@@ -65,6 +69,7 @@ class FunctionNode(Node):
         self.kept = tuple(each if number is None else each.detach() for each, number in zip(self.context._saved, self.numbers))
         self.versions = tuple(None if each is None else (each._own or each._storage).version for each in self.kept)
         self.context._saved = ()
+        self.context._forward = tuple(each.detach() if id(each) in ids else each for each in self.context._forward)
         if tape.packing is not None:
             tape.packing(self)
 
@@ -81,11 +86,7 @@ class FunctionNode(Node):
         if self.context._materialize:
             like = next(each for each in grads if each is not None)
             grads = [like.new_zeros(out.shape, dtype=out.dtype) if each is None and out is not None else each for each, out in zip(grads, self.outputs)]
-        self.context._saved = self.unpack()
-        try:
-            results = self.function._gradients()(self.context, *grads)
-        finally:
-            self.context._saved = ()  # their history may lead back to this node
+        results = _Transposed.apply(self, *grads) if transposing and self.function.jvp is not Function.jvp else self._call(self.function._gradients(), self.unpack(), grads)
         results = results if isinstance(results, tuple) else (results,)
         if len(results) > len(self.edges) and all(each is None for each in results[len(self.edges) :]):
             results = results[: len(self.edges)]
@@ -101,6 +102,14 @@ class FunctionNode(Node):
                 if not isinstance(gradient, Tensor):
                     raise TypeError(f"function {self.name()}: expected Variable or None (got {type(gradient).__name__}) for input {position}")
                 yield position, gradient
+
+    def _call(self, method: Callable, saved: tuple, arguments: Sequence) -> Any:
+        """`method` of the Function, with these saved tensors in its context."""
+        self.context._saved = saved
+        try:
+            return method(self.context, *arguments)
+        finally:
+            self.context._saved = ()  # their history may lead back to this node
 
     @property
     def next_functions(self) -> tuple:
@@ -143,6 +152,11 @@ class Function:
     def backward(*arguments: Any, **named: Any) -> Any:
         """Given `(ctx, *grads)`, return one gradient (or None) per argument of forward. To be overridden."""
         raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+
+    @staticmethod
+    def jvp(*arguments: Any, **named: Any) -> Any:
+        """Given `(ctx, *tangents)`, one (or None) per argument of forward, return the results' derivatives along them. Without it, forward mode uses `backward`."""
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
 
     vjp = backward  # another name for it: a Function defines one of the two
     setup_context = None
@@ -211,6 +225,25 @@ class InplaceFunction(Function):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
+
+
+class _Transposed(Function):
+    """A Function's backward where only its derivative by the gradients is asked for: that is the Function's `jvp`, and values do not matter."""
+
+    @staticmethod
+    def forward(ctx: Context, node: FunctionNode, *grads: Tensor) -> tuple:
+        ctx.node, like = node, next(each for each in grads if each is not None)
+        ctx.set_materialize_grads(False)
+        return tuple(None if edge is None else like.new_zeros(each.shape, dtype=each.dtype) for edge, each in zip(node.edges, node.layouts))
+
+    @staticmethod
+    def backward(ctx: Context, *tangents: Tensor) -> tuple:
+        node = ctx.node
+        if node.context._materialize:
+            like = next(each for each in tangents if each is not None)
+            tangents = tuple(like.new_zeros(each.shape, dtype=each.dtype) if own is None and each is not None else own for own, each in zip(tangents, node.layouts))
+        found = node._call(node.function.jvp, node.context._forward, tangents)
+        return None, *(found if isinstance(found, tuple) else (found,))
 
 
 class _Refusal(Function):

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import autograd
 from ..autograd import enable_grad, is_grad_enabled
+from ..autograd.forward_ad import pulled
 from ..core import Tensor, zeros_like
 from .gradients import Argnums, _Call, _tensors_of, jacrev, leaves, map_leaves
 
@@ -52,7 +53,7 @@ class _Linear:
                 self.pulled: Any = []
                 return
             outs, weights = zip(*kept)
-            self.pulled = autograd.grad(outs, inputs, weights, retain_graph=True, create_graph=True, materialize_grads=True)
+            self.pulled = pulled(outs, inputs, weights, materialize_grads=True)
 
     def along(self, directions: list[Tensor], recorded: bool) -> Any:
         """The derivatives, in the structure of the outputs."""
