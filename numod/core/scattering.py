@@ -38,7 +38,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
         return reshape(scatter_reduce(ravel(input), dim, ravel(index), ravel(src), reduce, include_self=include_self), ())
     dim = normalize_dim(dim, input.ndim)
     if not index.numel():
-        return input.clone()
+        return scatter_(input.clone(), dim, index, src)
     if not index.ndim == input.ndim == src.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     line = _line(index, dim)

@@ -203,7 +203,7 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 def _scatter(op: ix.Write, self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     places = index._layout
-    if not places.size:
+    if not places.size and not (src.requires_grad and places.ndim == self.ndim == src.ndim):  # nothing to write, nor a source whose gradient is 0
         normalize_dim(dim, self.ndim)
         return self
     if not places.ndim == self._layout.ndim == src._layout.ndim:

@@ -413,3 +413,13 @@ def test_a_number_is_written_where_a_mask_is_true(dtype, value):
         whole[each] = value
         expected[each.numpy()] = np.asarray(value).astype(expected.dtype)
         assert np.array_equal(whole.numpy(), expected, equal_nan=dtype.startswith("float"))
+
+
+def test_scattering_nothing_keeps_the_gradient_of_the_source():
+    # A graph without edges, say: the loss must remain differentiable.
+    nothing = numod.zeros(0, 3, dtype=numod.int64)
+    for scatter in (numod.Tensor.scatter, numod.Tensor.scatter_add, lambda x, *rest: x.scatter_reduce(*rest, "mean")):
+        source = numod.zeros(0, 3, requires_grad=True)
+        scatter(numod.ones(4, 3), 0, nothing, source).sum().backward()
+        assert source.grad.shape == (0, 3)
+    assert numod.ones(4, 3).scatter(0, numod.zeros(0, dtype=numod.int64), numod.zeros(2)).shape == (4, 3)
