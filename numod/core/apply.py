@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from numpy import empty, may_share_memory
+from numpy import empty
 
 from ..device import Layout, Storage
+from ..device.storage import share_memory
 from ..dtypes import dtype as DType
 from ..ops import table
 from ..ops.op import Op, Plan
@@ -342,7 +343,7 @@ def _apart(each: object, targets: tuple[Tensor, ...], same: bool) -> object:
         if each._storage is target._storage:
             if each._offset < target._offset + target._layout.extent and target._offset < each._offset + each._layout.extent:
                 return each.clone()
-        elif each._storage.foreign and target._storage.foreign and may_share_memory(each._storage.data, target._storage.data):
+        elif each._storage.foreign and target._storage.foreign and share_memory(each._storage.data, target._storage.data):
             return each.clone()
     return each
 

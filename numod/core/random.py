@@ -51,8 +51,8 @@ class Generator:
         return self._seed
 
     def get_state(self) -> Tensor:
-        """Seed and offset, as an int64 tensor."""
-        return tensor([_signed(self._seed), self._offset], dtype=dtypes.int64)
+        """Seed and offset, as an int64 tensor on the CPU."""
+        return tensor([_signed(self._seed), self._offset], dtype=dtypes.int64, device="cpu")
 
     def set_state(self, state: Tensor) -> Generator:
         """Continue from a state of `get_state`."""

@@ -109,9 +109,7 @@ def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory
     if needed > storage.data.size:
         if storage.foreign:
             raise RuntimeError("Trying to resize storage that is not resizable")
-        grown = self.device.empty(needed, self._layout.storage)
-        grown[: storage.data.size] = storage.data
-        storage.data = grown
+        storage.data = self.device.backend.lengthened(storage.data, needed)
     _count(self)
     self._layout = layout(tuple(sizes), self.dtype, self.device)
     return self

@@ -259,7 +259,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, 
         return tuple(columns)
     if len(columns) == 1:
         return unsqueeze(places, 1)
-    return stack(columns, 1) if columns else zeros(places.shape[0], 0, dtype=dtypes.int64)
+    return stack(columns, 1) if columns else zeros(places.shape[0], 0, dtype=dtypes.int64, device=input.device)
 
 
 def flip(input: Tensor, *order: int, dims: Sequence[int] | int | None = None) -> Tensor:

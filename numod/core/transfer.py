@@ -192,7 +192,7 @@ def deepcopy(self: Tensor, memo: dict) -> Tensor:
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Move the storage, with all views of it, into memory shared with processes forked later. A tensor sent to a process is still copied."""
+    """Move the storage, with all views of it, into memory shared with processes forked later; nothing on CUDA. A tensor sent to a process is still copied."""
     data = self._storage.data
     if not is_shared(self):
         pages = np.frombuffer(mmap(-1, max(data.nbytes, 1)), data.dtype, data.size)
@@ -204,7 +204,7 @@ def share_memory_(self: Tensor) -> Tensor:
 
 def is_shared(self: Tensor) -> bool:
     """Whether the memory is shared with forked processes; always True on CUDA."""
-    memory = self._storage.data.base
+    memory = None if self.is_cuda else self._storage.data.base
     return self.is_cuda or type(getattr(memory, "obj", memory)) is mmap  # not a subclass: that would be a block of `device.host_memory`
 
 

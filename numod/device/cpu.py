@@ -65,6 +65,13 @@ def upload(host: np.ndarray) -> np.ndarray:
     return host
 
 
+def lengthened(buffer: np.ndarray, count: int) -> np.ndarray:
+    """A copy of a buffer with uninitialised elements behind, `count` in all."""
+    found = empty(count, buffer.dtype)
+    found[: buffer.size] = buffer
+    return found
+
+
 def download(buffer: np.ndarray) -> np.ndarray:
     """The host array of a buffer: itself."""
     return buffer

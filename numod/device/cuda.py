@@ -52,7 +52,10 @@ def driver() -> cuda_driver.Driver | None:
     except AttributeError as error:  # a library older than its functions
         raise RuntimeError(f"{_NO_DRIVER} (the one that is there is too old: {error})") from None
     except cuda_driver.DriverError as error:
-        raise RuntimeError(f"{_NO_DRIVER} ({error})") from None
+        raise RuntimeError(
+            f"no CUDA device: the NVIDIA driver is there, but says: {error}. See whether nvidia-smi lists a GPU that works and CUDA_VISIBLE_DEVICES hides none, "
+            "or set NUMBA_ENABLE_CUDASIM=1 before starting Python to run CUDA kernels in Numba's simulator."
+        ) from None
 
 
 def is_available() -> bool:
@@ -93,6 +96,16 @@ def upload(host: np.ndarray) -> object:
     if host.size:
         buffer.copy_to_device(np.ascontiguousarray(host))
     return buffer
+
+
+def lengthened(buffer: object, count: int) -> object:
+    """A copy of a buffer with uninitialised elements behind, `count` in all."""
+    found = empty(count, buffer.dtype)
+    if driver() is None:
+        found[: buffer.size].copy_to_device(buffer)
+    else:
+        found.begin_copy(buffer, current.stream)
+    return found
 
 
 _flying: list[tuple] = []  # (event, host array): copies under way

@@ -24,7 +24,7 @@ _FUNCTIONS = {
     "cuMemAlloc_v2": (POINTER(c_uint64), c_size_t), "cuMemFree_v2": (c_uint64,), "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
     "cuMemHostAlloc": (POINTER(c_void_p), c_size_t, c_uint), "cuMemFreeHost": (c_void_p,),
     "cuMemcpyHtoD_v2": (c_uint64, c_void_p, c_size_t), "cuMemcpyDtoH_v2": (c_void_p, c_uint64, c_size_t),
-    "cuMemcpyHtoDAsync_v2": (c_uint64, c_void_p, c_size_t, c_void_p), "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, c_void_p),
+    "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p), "cuMemcpyHtoDAsync_v2": (c_uint64, c_void_p, c_size_t, c_void_p), "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, c_void_p),
     "cuStreamCreate": (POINTER(c_void_p), c_uint), "cuStreamDestroy_v2": (c_void_p,), "cuStreamSynchronize": (c_void_p,),
     "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
     "cuEventCreate": (POINTER(c_void_p), c_uint), "cuEventDestroy_v2": (c_void_p,), "cuEventRecord": (c_void_p, c_void_p), "cuEventQuery": (c_void_p,),
@@ -34,6 +34,8 @@ _FUNCTIONS = {
     "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p), "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
 }  # fmt: skip
 OUT_OF_MEMORY, NOT_READY = 2, 600
+_UNKNOWN_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+_ELSEWHERE = (201, 400)  # what a launch answers where the context is not this thread's: invalid context, invalid handle
 _OF_KERNELS = (700, 702, 710, 714, 715, 716, 717, 718, 719)  # CUresult: illegal addresses, instructions and the like, and launches that ran too long or failed
 _MAJOR, _MINOR = 75, 76  # CUdevice_attribute
 _PROPERTIES = {
@@ -82,9 +84,7 @@ class Driver:
         return value.value
 
     def activate(self) -> None:
-        """Make the primary context this thread's. Nothing but a look where it is so already."""
-        if self.here.ready:
-            return
+        """Make the primary context this thread's. Another library, at work on another GPU, may have taken it away since."""
         if self.forked:
             raise RuntimeError("Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method")
         self.call("cuCtxSetCurrent", self.context)
@@ -135,7 +135,8 @@ class Driver:
             self.call("cuModuleLoadDataEx", byref(module), text.encode(), 2, options, values)
         except DriverError as error:
             told = log.value.decode(errors="replace").strip()
-            raise DriverError(error.number, f"{error}; the driver is for CUDA {'.'.join(map(str, self.version()))}{f': {told}' if told else ''}") from None
+            hint = "; install a driver for CUDA 11.8 or newer" if error.number == _UNKNOWN_VERSION else ""
+            raise DriverError(error.number, f"{error}; the driver is for CUDA {'.'.join(map(str, self.version()))}{hint}{f': {told}' if told else ''}") from None
         return self.read(c_void_p, "cuModuleGetFunction", module, name.encode())
 
     def refused(self, number: int, name: str) -> DriverError:
@@ -185,6 +186,11 @@ class Buffer:
         start, stop, _ = part.indices(self.size)
         return Buffer(self.address + start * self.dtype.itemsize, max(stop - start, 0), self.dtype, self.owner, self.driver)
 
+    def view(self, dtype: np.dtype) -> Buffer:
+        """The same bytes as elements of another type."""
+        dtype = np.dtype(dtype)
+        return Buffer(self.address, self.nbytes // dtype.itemsize, dtype, self.owner, self.driver)
+
     @property
     def nbytes(self) -> int:
         """The size in bytes."""
@@ -200,11 +206,12 @@ class Buffer:
         if self.size:
             self.driver.call("cuMemcpyHtoD_v2", self.address, host.ctypes.data, self.nbytes)
 
-    def begin_copy(self, host: np.ndarray, stream: Stream | None) -> None:
-        """The same from pinned memory, which is read when the stream comes to it."""
+    def begin_copy(self, source: np.ndarray | Buffer, stream: Stream | None) -> None:
+        """Overwrite the first elements with those of pinned memory or of another buffer, which are read when the stream comes to it."""
         self.driver.activate()
-        if self.size:
-            self.driver.call("cuMemcpyHtoDAsync_v2", self.address, host.ctypes.data, self.nbytes, None if stream is None else stream.handle)
+        if source.size:
+            name, start = ("cuMemcpyDtoDAsync_v2", source.address) if isinstance(source, Buffer) else ("cuMemcpyHtoDAsync_v2", source.ctypes.data)
+            self.driver.call(name, self.address, start, source.nbytes, None if stream is None else stream.handle)
 
     def copy_to_host(self, stream: Stream | None = None) -> np.ndarray:
         """A host copy, after what the stream was told before."""
@@ -327,12 +334,13 @@ class Function:
         known = {
             "pack": layout.pack_into, "block": block, "start": untyped(self.driver._functions["cuLaunchKernel"]), "handle": c_void_p(self.handle),
             "places": c_void_p(ctypes.addressof(places)), "kept": (places, self.driver), "lock": threading.Lock(), "current": current,
-            "here": self.driver.here, "activate": self.driver.activate, "refused": self.driver.refused,
+            "here": self.driver.here, "elsewhere": _ELSEWHERE, "activate": self.driver.activate, "refused": self.driver.refused,
         }
         names = ", ".join(f"a{k}" for k in range(len(self.signature)))
+        start = f"start(handle, {blocks}, 1, 1, {threads}, 1, 1, 0, None if stream is None else stream.pointer, places, None)"
         text = (
             f"def launch({names}):\n    if not here.ready:\n        activate()\n    stream = current.stream\n    with lock:\n        pack(block, 0, {values})\n"
-            f"        number = start(handle, {blocks}, 1, 1, {threads}, 1, 1, 0, None if stream is None else stream.pointer, places, None)\n"
+            f"        number = {start}\n        if number in elsewhere:\n            activate()\n            number = {start}\n"
             "    if number:\n        raise refused(number, 'cuLaunchKernel')\n"
         )
         exec(text, known)  # the words of one signature, written out

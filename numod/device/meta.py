@@ -44,6 +44,11 @@ def upload(host: np.ndarray) -> Nothing:
     return Nothing(host.size, host.dtype)
 
 
+def lengthened(buffer: Nothing, count: int) -> Nothing:
+    """A buffer of `count` elements."""
+    return Nothing(count, buffer.dtype)
+
+
 def download(buffer: Nothing) -> np.ndarray:
     """Raises NotImplementedError: there is nothing to read."""
     raise NotImplementedError("Cannot copy out of meta tensor; no data! Please use Module.to_empty() instead of Module.to() when moving a module from meta to a different device.")

@@ -34,6 +34,12 @@ def address(data: object) -> int:
         return data.__array_interface__["data"][0] if hasattr(data, "__array_interface__") else data.__cuda_array_interface__["data"][0]
 
 
+def share_memory(x: object, y: object) -> bool:
+    """Whether two buffers of one back end overlap."""
+    start, other = address(x), address(y)
+    return start < other + y.size * y.dtype.itemsize and other < start + x.size * x.dtype.itemsize
+
+
 class ForeignStorage(Storage):
     """Memory from another library; another storage may overlap it."""
 

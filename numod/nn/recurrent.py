@@ -195,10 +195,10 @@ class RNNBase(Module):
         weights = self._weights(suffix)
         if self.proj_size or not whole.runs(x, *weights.values(), *start):
             return self._run_by_step(x, sizes, start, weights, reverse)
-        counts = full((len(sizes),), sizes[0], dtype=int64) if min(sizes) == sizes[0] else tensor(sizes)
+        counts = full((len(sizes),), sizes[0], dtype=int64, device=x.device) if min(sizes) == sizes[0] else tensor(sizes, device=x.device)
         biases, inputs = (weights.get("bias_ih"), weights.get("bias_hh")), [f.contiguous(weights["weight_hh"])]
         if self.mode == "GRU":
-            inputs.append(zeros((weights["weight_hh"].shape[0],), dtype=x.dtype) if biases[1] is None else f.contiguous(biases[1]))
+            inputs.append(zeros((weights["weight_hh"].shape[0],), dtype=x.dtype, device=x.device) if biases[1] is None else f.contiguous(biases[1]))
         elif biases[0] is not None:
             biases = (biases[0] + biases[1],)
         gates = f.contiguous(F.linear(x, weights["weight_ih"], biases[0]))

@@ -119,6 +119,11 @@ thread.start()
 thread.join()
 assert seen == [(7,)]  # a thread of its own has the context too
 
+MACHINE.here.context = 2  # as another library leaves it that uses another GPU
+assert (x + x).cpu().shape == (7,)
+MACHINE.here.context = 2
+assert x.cpu().tolist() == values
+
 child = os.fork()
 if child == 0:
     try:

@@ -31,7 +31,7 @@ from numod.device import cuda_driver, cuda_memory
 
 WARP = 32
 OUTSIDE, EMPTY, WRITTEN = 0, 1, 3  # of a byte of memory
-STREAM = 0x7F0011223344
+STREAM, CONTEXT = 0x7F0011223344, 0x7F0055667788
 _ANYWHERE = ("cuInit", "cuD", "cuGetError", "cuCtxSetCurrent")  # how functions begin that need no context
 _ERRORS = {2: (b"CUDA_ERROR_OUT_OF_MEMORY", b"out of memory"), 201: (b"CUDA_ERROR_INVALID_CONTEXT", b"invalid device context"), 600: (b"CUDA_ERROR_NOT_READY", b"device not ready"),
            700: (b"CUDA_ERROR_ILLEGAL_ADDRESS", b"an illegal memory access was encountered"), 719: (b"CUDA_ERROR_LAUNCH_FAILED", b"")}  # fmt: skip
@@ -198,7 +198,7 @@ class Machine:
 
             def guarded(*given: object, body: object = body, name: str = name) -> int:
                 machine.calls[name] += 1
-                if not name.startswith(_ANYWHERE) and not hasattr(machine.here, "context"):
+                if not name.startswith(_ANYWHERE) and getattr(machine.here, "context", None) != CONTEXT:
                     return 201
                 if machine.broken and name in ("cuLaunchKernel", "cuCtxSynchronize"):
                     return machine.broken
@@ -217,7 +217,7 @@ class Machine:
     def cuDriverGetVersion(self, out): out[0] = 12040
     def cuDeviceGetAttribute(self, out, number, device): out[0] = {75: 8, 76: 0, 16: 132, 10: 32, 39: 2048, 82: 65536, 8: 49152, 38: 50 << 20}[number]
     def cuDeviceTotalMem_v2(self, out, device): out[0] = self.memory.bytes.size
-    def cuDevicePrimaryCtxRetain(self, out, device): out[0] = 1
+    def cuDevicePrimaryCtxRetain(self, out, device): out[0] = CONTEXT
     def cuStreamCreate(self, out, flags): out[0] = STREAM
     def cuEventCreate(self, out, flags): out[0] = 3
     def cuFuncGetAttribute(self, out, number, function): out[0] = 32
@@ -248,6 +248,12 @@ class Machine:
 
     def cuMemcpyDtoH_v2(self, to, source, size, stream=None):
         self.host(source, size, False)
+        ctypes.memmove(to, source, size)
+
+    def cuMemcpyDtoDAsync_v2(self, to, source, size, stream):
+        start, end = to - self.origin, source - self.origin
+        self.host(source, 0, False), self.host(to, size, True)
+        self.memory.known[start : start + size] = self.memory.known[end : end + size]
         ctypes.memmove(to, source, size)
 
     cuMemcpyHtoDAsync_v2, cuMemcpyDtoHAsync_v2 = cuMemcpyHtoD_v2, cuMemcpyDtoH_v2

@@ -32,7 +32,7 @@ def test_seeding_changes_nothing():
     lambda: cuda.synchronize(), lambda: cuda.mem_get_info(), lambda: cuda.get_device_properties(), lambda: numod.nn.Linear(2, 2).to("cuda"),
 ])  # fmt: skip
 def test_what_needs_a_device_says_how_to_get_it(use):
-    with pytest.raises(RuntimeError, match=r"NVIDIA driver.*pip install 'numod\[cuda\]'.*NUMBA_ENABLE_CUDASIM"):
+    with pytest.raises(RuntimeError, match=r"NVIDIA driver.*NUMBA_ENABLE_CUDASIM"):
         use()
 
 

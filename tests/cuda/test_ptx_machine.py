@@ -116,6 +116,19 @@ def test_layouts() -> None:
     check(write, x, gradients=False)
 
 
+def test_memory_read_as_another_dtype() -> None:
+    check(lambda z: (z.real * 2, z.imag.sum(0), numod.view_as_real(z), z.conj().resolve_conj()), made(3, 5, dtype=numod.complex64), gradients=False)
+    check(lambda x: numod.view_as_complex(x.reshape(3, 5, 2)).abs(), made(3, 10))
+    check(lambda x: (x.view(numod.int32), x.view(numod.uint8)[1:], x[1:].view(numod.int64)), made(4, 6), gradients=False)
+
+    def shift(x: numod.Tensor) -> numod.Tensor:
+        x, own = x.clone(), x.clone()
+        x[1:] = x.view(numod.int32)[:-1].view(numod.float32)  # of memory that two storages hold: read whole before it is written
+        return x, own.resize_(2000)[:1000]
+
+    check(shift, made(1000), gradients=False)
+
+
 @pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "any", "all", "argmax", "argmin", "norm", "var", "logsumexp", "max"])
 def test_reductions(name: str) -> None:
     x = made(6, 5, 300)
@@ -401,6 +414,20 @@ def test_optimizers(name: str) -> None:
             optimizer.step()
     for found, expected in zip(twin.parameters(), model.parameters()):
         same(found, expected, 1e-4)
+
+
+def test_what_is_made_beside_tensors_has_its_device() -> None:
+    sequences = made(3, 2, 4)
+    lstm = nn.LSTM(4, 3, bias=False)
+    packed = nn.utils.rnn.pack_padded_sequence(sequences, [3, 2])
+    assert numod.tensor(1.0).cuda().nonzero().is_cuda and sequences.cuda().share_memory_().is_shared()
+    with numod.device("cuda"):
+        assert numod.get_rng_state().device.type == "cpu"
+        assert numod.func.vmap(lambda x: x * 2)(numod.ones(3)).tolist() == [2, 2, 2]
+        ends = nn.utils.rnn.pad_packed_sequence(nn.utils.rnn.pack_sequence([numod.ones(3, 2), numod.ones(2, 2)]))
+        assert ends[0].is_cuda and not ends[1].is_cuda
+        here = lstm(packed)[0].data  # a network of the CPU's
+    same(copy.deepcopy(lstm).cuda()(packed.to("cuda"))[0].data, here)
 
 
 def test_a_compiled_step() -> None:

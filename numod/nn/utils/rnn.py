@@ -144,7 +144,7 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
         x = x.index_select(1, order)
     steps = [sum(n > step for n in sizes) for step in range(sizes[0])]
     data = cat([x[step, :count] for step, count in enumerate(steps)], 0)
-    return PackedSequence(data, tensor(steps, dtype=dtypes.int64), order)
+    return PackedSequence(data, tensor(steps, dtype=dtypes.int64, device="cpu"), order)
 
 
 def pad_packed_sequence(
@@ -164,7 +164,7 @@ def pad_packed_sequence(
         offset += count
     parts += [sequence.data.new_full((steps[0], *rest), padding_value) for _ in range(longest - len(steps))]
     padded = f.stack(parts, 0).transpose(0, 1) if batch_first else f.stack(parts, 0)
-    lengths = tensor([sum(count > k for count in steps) for k in range(steps[0])], dtype=dtypes.int64)
+    lengths = tensor([sum(count > k for count in steps) for k in range(steps[0])], dtype=dtypes.int64, device="cpu")
     if sequence.unsorted_indices is not None:
         padded, lengths = padded.index_select(0 if batch_first else 1, sequence.unsorted_indices), lengths.index_select(0, sequence.unsorted_indices.cpu())
     return padded, lengths
