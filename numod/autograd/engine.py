@@ -17,6 +17,7 @@ from .tape import AccumulateGrad, Node, edge_to
 
 walks: list[_Walk] = []  # running backward passes, the innermost last
 retaining = 0  # how many loops over examples are running that walk one graph several times, see `func.vmap`
+over_rows: Callable = None  # (function, tensors): its results for each row of these, stacked; set by `func.batching`
 watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
 
@@ -62,7 +63,7 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of `outputs` with respect to `inputs`, leaving `.grad` alone. Raises RuntimeError for an input not used, unless allowed.
 
-    With `is_grads_batched`, `grad_outputs` have an additional first dimension, as do the gradients; there is one backward pass for each of its elements.
+    With `is_grads_batched`, `grad_outputs` have an additional first dimension, as do the gradients: one backward pass is for all of its elements (`func.vmap`).
     """
     outputs, inputs = _tuple(outputs), _tuple(inputs)
     if not inputs:
@@ -88,10 +89,15 @@ def _zeros(each: Tensor | GradientEdge, requires_grad: bool) -> Tensor:
 
 
 def _batched(outputs: tuple, inputs: tuple, weights: tuple, **options: object) -> tuple[Tensor | None, ...]:
-    from ..core.shapes import stack
+    unused: list[bool] = []
 
-    rows = [grad(outputs, inputs, row, retain_graph=True, **options) for row in zip(*(each.unbind() for each in weights))]
-    return tuple(None if column[0] is None else stack(column) for column in zip(*rows))
+    def row(*weights: Tensor) -> tuple[Tensor, ...]:
+        found = grad(outputs, inputs, weights, retain_graph=True, **options)
+        unused[:] = [each is None for each in found]
+        return tuple(each for each in found if each is not None)
+
+    columns = iter(over_rows(row, weights))
+    return tuple(None if missing else next(columns) for missing in unused)
 
 
 def _tuple(value: object) -> tuple:
@@ -139,18 +145,19 @@ class _Walk:
             target, number = _target(each)
             self.catch.setdefault((id(target), number), []).append(k)
         self.at_end: list[Callable[[], None]] = []
-        self.path: set[Node] | None = None  # nodes on a path to a wanted tensor; None: all
+        self.path: dict[Node, tuple[int, ...]] | None = None  # nodes on a path to a wanted tensor, with the inputs where it goes on; None: all
 
     def find_path(self, roots: list[tuple], into_leaves: bool) -> None:
         """Mark the nodes reachable from `roots` that lead to a wanted tensor, or that made one which gets its `.grad`: only those are processed."""
         made = {target for target, _ in self.catch} if into_leaves else set()
-        self.path, seen, stack = set(), set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
+        self.path, seen, stack = {}, set(), [(target, False) for target, _ in roots if isinstance(target, Node)]
         while stack:
             node, ready = stack.pop()
             if ready:
                 own = id(node) in made and node.hooks is not None and (node.hooks.before or node.hooks.after)  # else it would be computed for nothing
-                if own or any(edge is not None and ((id(edge[0]), edge[1]) in self.catch or edge[0] in self.path) for edge in node.edges):
-                    self.path.add(node)
+                ways = [k for k, edge in enumerate(node.edges) if edge is not None and (own or (id(edge[0]), edge[1]) in self.catch or edge[0] in self.path)]
+                if own or ways:
+                    self.path[node] = tuple(ways)
             elif node not in seen:
                 seen.add(node)
                 stack.append((node, True))
@@ -208,7 +215,10 @@ class _Walk:
             part = node.op.__class__ is View and node.op.of_part and node.hooks is None and not state.grad_enabled
             if part and self.add_part(node, grads[0]):
                 continue
-            found = node.backward(grads) if watch is None else watch(node, grads)
+            if watch is not None:
+                found = watch(node, grads)
+            else:
+                found = node.backward(grads) if path is None or node.__class__ is not Node else node.backward(grads, path[node])
             if node.foreign:
                 found = list(found)
                 self.given.update(id(gradient._storage) for _, gradient in found if gradient is not None)

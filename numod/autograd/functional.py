@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..core import ones_like, stack, zeros, zeros_like
+from ..core import eye, ones_like, stack, zeros, zeros_like
 from ..core.tensor import Tensor
 from .engine import grad
 from .modes import enable_grad, set_grad_enabled
@@ -102,14 +102,14 @@ def jacobian(
 ) -> Tensors | tuple:
     """Derivatives of each output with respect to each input, (*output, *input): one tensor, or tuples if there are several of either.
 
-    One backward pass for each element of the outputs; `vectorize` and `strategy` have no effect.
+    One backward pass for each element of the outputs, or with `vectorize` for all, which takes more memory; `strategy` has no effect.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise RuntimeError(f'Expected strategy to be either "forward-mode" or "reverse-mode". Got {strategy}')
     with enable_grad():
         values, several = _prepared(inputs, create_graph, "jacobian")
         outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "jacobian")
-        rows = tuple(_rows(each, values, several, create_graph, strict) for each in outputs)
+        rows = tuple((_rows_at_once if vectorize and not strict and each.requires_grad else _rows)(each, values, several, create_graph, strict) for each in outputs)
     return rows if many else rows[0]
 
 
@@ -117,6 +117,14 @@ def _rows(output: Tensor, inputs: tuple, several: bool, create_graph: bool, stri
     found = [_derivatives((each,), inputs, None, create_graph, strict) for each in output.reshape(-1).unbind()] if output.numel() else []
     columns = zip(*found) if found else [[zeros(0, *each.shape, dtype=each.dtype)] for each in inputs]
     return _result(tuple(stack(list(column)).reshape(*output.shape, *each.shape) for column, each in zip(columns, inputs)), several, create_graph)
+
+
+def _rows_at_once(output: Tensor, inputs: tuple, several: bool, create_graph: bool, strict: bool) -> Tensors:
+    size = output.numel()
+    weights = eye(size, dtype=output.dtype, device=output.device).reshape(size, *output.shape)
+    found = grad(output, inputs, weights, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
+    found = tuple(zeros(size, *each.shape, dtype=each.dtype, device=each.device) if one is None else one for one, each in zip(found, inputs))
+    return _result(tuple(one.reshape(*output.shape, *each.shape) for one, each in zip(found, inputs)), several, create_graph)
 
 
 def hessian(
@@ -130,7 +138,7 @@ def hessian(
         _scalar(outputs, many, "hessian")
         return _result(_derivatives((outputs[0].reshape(()),), arguments, None, True, strict), several, True)
 
-    return jacobian(first, values if several else values[0], create_graph, strict, strategy=outer_jacobian_strategy)
+    return jacobian(first, values if several else values[0], create_graph, strict, vectorize, outer_jacobian_strategy)
 
 
 def _first_order(func: Callable, inputs: Tensors, create_graph: bool, strict: bool, name: str) -> tuple:

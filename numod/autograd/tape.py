@@ -36,9 +36,10 @@ class Node:
         self.sequence = next(_sequence)
         self.op, self.edges, self.layouts, self.outputs = op, edges, layouts, outputs
 
-    def backward(self, grads: list[Tensor | None]) -> list[tuple[int, Tensor | None]]:
-        """(input position, gradient) for each input that requires one, given the gradients of the results."""
+    def backward(self, grads: list[Tensor | None], asked: tuple[int, ...] | None = None) -> list[tuple[int, Tensor | None]]:
+        """(input position, gradient) for each input that requires one, or at least for those `asked` for, given the gradients of the results."""
         recipe, kept = self.recipe, self.kept
+        calls, wanted = (recipe.calls, recipe.wanted) if asked is None else self.op.fewer(recipe, asked)
         if kept is None:
             kept = self.unpack()
         for each, version in zip(kept, self.versions):
@@ -48,9 +49,9 @@ class Node:
         if recipe.keep_out:
             pool += self._results()
         if recipe.wide:
-            pool += [*self.parameters, *self.layouts, self.layouts, recipe.wanted, waist.state.grad_enabled]
+            pool += [*self.parameters, *self.layouts, self.layouts, wanted, waist.state.grad_enabled]
         found = []
-        for position, function, arguments in recipe.calls:
+        for position, function, arguments in calls:
             gradient = waist.apply(function, arguments(pool)) if isinstance(function, Op) else function(*arguments(pool))
             if position.__class__ is int:
                 found.append((position, gradient))

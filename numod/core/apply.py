@@ -42,6 +42,8 @@ make_node: Callable = None  # (op, inputs, layouts, parameters, target): makes t
 attach: Callable = None  # (node, target): attaches that node to the target, after the write
 before_write: Callable = None  # (target): refuses writes the tape cannot represent
 as_pairs: Callable = None  # (tensor): a complex one's memory as real numbers; set by `complexes`
+planned_for_examples: Callable = None  # (op, layouts, parameters): the plan where some tensors stand for examples of a batch; set by `func.examples`
+planned_into_for_examples: Callable = None  # the same of an op that writes over tensors
 enter_autocast: Callable = None  # (casts): sets what this thread casts to; replaced by `amp`, without which nothing is cast
 
 
@@ -73,8 +75,11 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
             return _apply_wide(op, inputs, parameters)
         if _holds_complex(key[1:]) and op.complex_form is not None:
             return op.complex_form(inputs, parameters)
-        plan = op.plan(key[1:], parameters)
-        plan.run = _viewer(plan) if op.is_view else _runner(plan)
+        if _for_examples(key[1:]):
+            plan = planned_for_examples(op, key[1:], parameters)
+        else:
+            plan = op.plan(key[1:], parameters)
+            plan.run = viewer(plan) if op.is_view else _runner(plan)
         op.remember(key, plan)
     result = plan.run(inputs)
     if wanted is not False and op.differentiable and state.grad_enabled and (wanted or _is_wanted(inputs, ())):
@@ -90,7 +95,7 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
 def observed(op: Op, inputs: tuple, parameters: tuple) -> float | int:
     """The number that `op` makes of a tensor and numbers, for checks before a launch. On a processor, where nobody listens, it never becomes a tensor, which halves the time."""
     x, *numbers = inputs
-    plan = None if listeners else op.plans.get((parameters, x._layout, *map(type, numbers)))
+    plan = None if listeners or x._layout.batch is not None else op.plans.get((parameters, x._layout, *map(type, numbers)))
     if plan is None or x._layout.device.type != "cpu":
         return apply(op, inputs, parameters)._observe()
     found = empty(1, plan.layout.storage)
@@ -130,8 +135,12 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
             return _apply_into_wide(op, given, targets, parameters)
         if _holds_complex((*layouts, targets[0]._layout)) and isinstance(op.complex_form, Op):
             return apply_into(op.complex_form, given, targets, parameters)
-        plan = op.plan(layouts, parameters, tuple(target._layout for target in targets), over)
-        plan.run = _maker(plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in over]))(plan.launch, *plan.constants)
+        into = tuple([each._layout for each in targets])
+        if _for_examples((*layouts, *into)):
+            plan = planned_into_for_examples(op, (*layouts, *into), parameters)
+        else:
+            plan = op.plan(layouts, parameters, into, over)
+            plan.run = _maker(plan.kinds, 0, len(plan.constants), False, tuple([position is None for position in over]))(plan.launch, *plan.constants)
         op.remember(key, plan)
     node = None
     if wanted and op.differentiable and target._layout.dtype.differentiable and state.grad_enabled and _is_wanted(inputs, targets):
@@ -143,6 +152,17 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
         attach(node, target)
     if listeners:
         _tell(op, inputs, parameters, targets, True)
+
+
+def copy_among(copy: Tensor, others: Sequence) -> Tensor:
+    """A copy that is to be written to, able to take what these others hold: where one stands for examples of a batch, the copy does too."""
+    batch = max((each._layout.batch for each in (copy, *others) if isinstance(each, Tensor) and each._layout.batch is not None), key=lambda each: each.depth, default=None)
+    return copy if batch is copy._layout.batch else batch.alike(copy)
+
+
+def _for_examples(layouts: Sequence) -> bool:
+    """Whether one of these tensors stands for each example of a batch."""
+    return any(isinstance(each, Layout) and each.batch is not None for each in layouts)
 
 
 def _known(op: Op, inputs: tuple, parameters: tuple) -> tuple[tuple, tuple] | None:
@@ -270,7 +290,7 @@ def _apply_into_wide(op: Op, inputs: tuple, targets: tuple[Tensor, ...], paramet
             apply_into(table.copy, (each,), (target,), (target.dtype,))
 
 
-def _viewer(plan: Plan) -> Callable:
+def viewer(plan: Plan) -> Callable:
     """The launcher of a view op: a function that returns the view."""
     layout, offset = plan.layout, plan.offset
 
@@ -349,6 +369,8 @@ def _apart(each: object, targets: tuple[Tensor, ...], same: bool) -> object:
 
 
 def _tell(op: Op, inputs: tuple, parameters: tuple, outputs: tuple, in_place: bool) -> None:
+    if outputs and outputs[0]._layout.batch is not None:
+        return  # they have heard of the ops that computed it for all examples
     for listener in listeners:
         listener(op, inputs, parameters, outputs, in_place)
 

@@ -176,7 +176,8 @@ def _alike(make: Callable) -> Callable:
     """A creation function as a method: dtype and device are the tensor's where none are given."""
 
     def method(self: Tensor, *arguments: object, dtype: DType | None = None, device: Device | str | None = None, **options: object) -> Tensor:
-        return make(*arguments, dtype=dtype or self.dtype, device=device or self.device, **options)
+        result = make(*arguments, dtype=dtype or self.dtype, device=device or self.device, **options)
+        return result if self._layout.batch is None else self._layout.batch.alike(result)
 
     method.__name__, method.__doc__ = f"new_{make.__name__}", f"As numod.{make.__name__}, of this tensor's dtype and on its device."
     return method

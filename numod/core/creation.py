@@ -265,7 +265,8 @@ def _filled_like(input: Tensor, value: float, dtype: DType | None, device: Devic
     """Filled with `value`, with the shape and memory order of `input`."""
     own = input._layout
     strides = (own.strides,) if own.packed and not own.dense else ()
-    return constant(t.fill, (value,), own.shape, dtype or own.dtype, device or own.device, requires_grad, *strides)
+    result = constant(t.fill, (value,), own.shape, dtype or own.dtype, device or own.device, requires_grad, *strides)
+    return result if own.batch is None else own.batch.alike(result)
 
 
 @factory

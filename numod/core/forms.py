@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ..errors import OutOfMemoryError
 from ..ops import table as t
 from . import functions as f
-from .apply import apply, apply_into, state
+from .apply import apply, apply_into, copy_among, state
 from .arguments import wrong_argument
 from .tensor import Tensor
 
@@ -123,7 +123,7 @@ def functional(name: str) -> Callable:
     """The out-of-place form of an in-place function: applied to a copy."""
 
     def function(input: Tensor, *arguments: object, **named: object) -> Tensor:
-        return getattr(apply(t.row_major, (input,)), f"{name}_")(*arguments, **named)
+        return getattr(copy_among(apply(t.row_major, (input,)), (*arguments, *named.values())), f"{name}_")(*arguments, **named)
 
     function.__name__, function.__doc__ = name, f"A copy of `input` after {name}_."
     return function

@@ -166,12 +166,13 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
 def _numbers_apart(items: list) -> list:
     """The items with zero-dimensional integer tensors as ints, so that they make views.
 
-    While a program is recorded their values must not be read, and they gather a copy instead, except next to index tensors with dimensions: there
+    While a program is recorded their values must not be read, nor where they stand for examples (`func.examples`), and they gather a copy instead, except next to index tensors with dimensions: there
     an int and a tensor place the result's dimensions differently.
     """
     places = [k for k, each in enumerate(items) if isinstance(each, Tensor)]
     together = len(places) < 2 or places[-1] - places[0] < len(places)
-    if all(items[k].ndim for k in places) or (together and any(hasattr(each, "observe") for each in listeners)):
+    unread = any(hasattr(each, "observe") for each in listeners) or any(items[k]._layout.batch is not None for k in places)
+    if all(items[k].ndim for k in places) or (together and unread):
         return items
     return [int(each._observe()) if isinstance(each, Tensor) and not each.ndim and each.dtype is not dtypes.bool_ else each for each in items]
 

@@ -128,11 +128,25 @@ def _stream(generator: Generator | None) -> Generator:
     return generator
 
 
+# What `func.examples` sets when it is imported:
+made_for_examples: Callable = None  # (make, shape): what `make` gives for `shape`, or for each example of a call of `vmap`
+count_for_examples: Callable = None  # (input, in place): how many numbers an op on this tensor draws
+
+
 def _drawn(op: object, numbers: tuple, shape: tuple, generator: Generator | None, dtype: DType | None, device: object, requires_grad: bool) -> Tensor:
-    count = 1
-    for n in shape:
-        count *= n
-    return constant(op, (*_stream(generator).draw(count), *numbers), shape, dtype, device, requires_grad)
+    def make(shape: tuple) -> Tensor:
+        count = 1
+        for n in shape:
+            count *= n
+        return constant(op, (*_stream(generator).draw(count), *numbers), shape, dtype, device)
+
+    result = made_for_examples(make, shape)
+    return result.requires_grad_() if requires_grad else result
+
+
+def draw_for(input: Tensor, generator: Generator | None = None, in_place: bool = False) -> tuple[int, int]:
+    """The seed and offset for an op that takes a random number for each element of a tensor."""
+    return _stream(generator).draw(count_for_examples(input, in_place))
 
 
 @factory
@@ -252,11 +266,11 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
         return bernoulli_(empty_like(input), p, generator=generator)
     if input.numel() and not input.is_meta:
         require_all((input >= 0) & (input <= 1), RuntimeError, "Expected p_in >= 0 && p_in <= 1 to be true, but some elements are outside")
-    return t.bernoulli(input, *_stream(generator).draw(input.numel()))
+    return t.bernoulli(input, *draw_for(input, generator))
 
 
 def _fill(self: Tensor, op: object, numbers: tuple, generator: Generator | None) -> Tensor:
-    apply_into(op, (*_stream(generator).draw(self.numel()), *numbers), (self,), (self.dtype, self.device, tuple(self.shape)))
+    apply_into(op, (*draw_for(self, generator, True), *numbers), (self,), (self.dtype, self.device, tuple(self.shape)))
     return self
 
 
@@ -301,7 +315,7 @@ def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | 
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     if not self.is_floating_point():
         return self.copy_(bernoulli_(empty_like(self, dtype=dtypes.float32), p, generator=generator))
-    seed, offset = _stream(generator).draw(self.numel())
+    seed, offset = draw_for(self, generator, True)
     apply_into(t.bernoulli, (float(p), seed, offset), (self,), (self.dtype, self.device, tuple(self.shape)))
     return self
 

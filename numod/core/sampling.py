@@ -7,7 +7,7 @@ from ..errors import normalize_dim
 from ..ops import sampling
 from .apply import apply
 from .elementwise import contiguous
-from .random import Generator, default_generator
+from .random import Generator, draw_for
 from .reductions import sum as total
 from .tensor import Tensor
 
@@ -17,7 +17,7 @@ FUNCTIONS = "poisson _standard_gamma=standard_gamma _sample_dirichlet=dirichlet"
 def _sampled(name: str, op: sampling.Sample, input: Tensor, generator: Generator | None) -> Tensor:
     if not input.is_floating_point():
         raise NotImplementedError(f"\"{name}\" not implemented for '{input.dtype.short}'; convert first, for example with .to(numod.float32)")
-    return apply(op, (contiguous(input), *(generator or default_generator).draw(input.numel())))
+    return apply(op, (contiguous(input), *draw_for(input, generator)))
 
 
 def standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:

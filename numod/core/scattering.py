@@ -9,7 +9,7 @@ from ..dtypes import dtype as DType
 from ..errors import normalize_dim
 from ..ops import indexing as ix, scatter_reduce as sr, table as t
 from ..ops.pointwise import broadcast_shapes
-from .apply import apply
+from .apply import apply, copy_among
 from .creation import arange, full
 from .elementwise import contiguous, copy_, to
 from .indexing import index_put_
@@ -53,21 +53,21 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     folded = _fold(target, dim, index, src, reduce, include_self)
     if target is input:
         return folded
-    result = input.clone()
+    result = copy_among(input.clone(), (folded,))
     copy_(_like_index("scatter_reduce", result, index, dim), folded)
     return result
 
 
 def _fold(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
     if not include_self:
-        input = scatter_(input.clone(), dim, index, _identity(reduce, input.dtype))
+        input = scatter_(copy_among(input.clone(), (index, src)), dim, index, _identity(reduce, input.dtype))
     if reduce in ("prod", "amax", "amin"):
         return apply(sr.scatter_reduce, (contiguous(input), contiguous(index), contiguous(src)), (dim, reduce))
-    total = scatter_add_(input.clone(), dim, index, src)
+    total = scatter_add_(copy_among(input.clone(), (index, src)), dim, index, src)
     if reduce == "sum":
         return total
     counts = full(input.shape, 1 if include_self else 0, dtype=input.dtype.real, device=input.device)
-    counts = t.clamp_min(scatter_add_(counts, dim, index, full(index.shape, 1, dtype=input.dtype.real, device=input.device)), 1)
+    counts = t.clamp_min(scatter_add_(copy_among(counts, (index,)), dim, index, full(index.shape, 1, dtype=input.dtype.real, device=input.device)), 1)
     return t.div(total, counts) if input.dtype.differentiable else t.floor_divide(total, counts)
 
 
@@ -193,7 +193,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 def index_put(input: Tensor, indices: tuple, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of input with values written (or added) at indices."""
-    return index_put_(input.clone(), indices, values, accumulate)
+    return index_put_(copy_among(input.clone(), (*indices, values)), indices, values, accumulate)
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
@@ -228,26 +228,26 @@ def _replaced(name: str, part: Tensor, src: Tensor, copy: Tensor) -> Tensor:
 
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of input with one slice of a dimension replaced by src."""
-    copy = input.clone()
+    copy = copy_among(input.clone(), (src,))
     return _replaced("select_scatter", select(copy, dim, index), src, copy)
 
 
 def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """A copy of input with every `step`-th slice from `start` to `end` of a dimension replaced by src."""
-    copy = input.clone()
+    copy = copy_among(input.clone(), (src,))
     part = copy[(slice(None),) * normalize_dim(dim, input.ndim) + (slice(start, end, step),)]
     return _replaced("slice_scatter", part, src, copy)
 
 
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of input with a diagonal replaced by src."""
-    copy = input.clone()
+    copy = copy_among(input.clone(), (src,))
     return _replaced("diagonal_scatter", diagonal(copy, offset, dim1, dim2), src, copy)
 
 
 def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """A copy of input with the elements of as_strided(size, stride, storage_offset) replaced by src."""
-    copy = input.clone()
+    copy = copy_among(input.clone(), (src,))
     return _replaced("as_strided_scatter", as_strided(copy, size, stride, storage_offset), src, copy)
 
 

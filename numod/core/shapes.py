@@ -253,7 +253,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
     if min(size, default=0) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if prod(size) else 0
-    if min(stride, default=0) < 0 or offset < 0 or offset + reach > input._storage.data.size:
+    if min(stride, default=0) < 0 or offset < 0 or offset + reach > input._storage.nbytes() // input.itemsize:
         raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds for storage of {input._storage.data.size} elements")
     return apply(v.as_strided, (input,), (size, stride, offset - input._offset))
 

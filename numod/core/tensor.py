@@ -275,7 +275,7 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """A tensor over the same memory, detached from the graph."""
-        result = self._alias(Tensor)
+        result = self._alias(Tensor) if self._layout.batch is None else self._layout.batch.detached(self)
         result._inference = self._inference
         return result
 

@@ -73,7 +73,7 @@ def raw(self: Tensor) -> np.ndarray:
 
 def item(self: Tensor) -> float | int | bool:
     """The value of a tensor of one element, as a Python number."""
-    later = _read_later(self, "item") if listeners and self._layout.size == 1 else None
+    later = _read_later(self, "item") if listeners and self._layout.size == 1 and self._layout.batch is None else None
     return value(self, "item()") if later is None else later
 
 
@@ -83,6 +83,8 @@ def value(self: Tensor, how: str) -> float | int | bool:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
     if self.device.type == "meta":
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    if self._layout.batch is not None:
+        return self._layout.batch.agreed(self)
     for listener in listeners:
         look = getattr(listener, "look", None)
         if look is not None:
@@ -92,6 +94,8 @@ def value(self: Tensor, how: str) -> float | int | bool:
 
 def observe(self: Tensor) -> float | int | bool:
     """`item` for the library's own checks: a recorded program repeats the check at each run, and raises if the outcome differs."""
+    if self._layout.batch is not None:
+        return self._layout.batch.agreed(self)
     if self._layout.dtype.compute is not self._layout.dtype:
         self = apply(table.copy, (self.detach(),), (self._layout.dtype.compute,))
     value = peek(self)

@@ -45,6 +45,7 @@ class Layout:
     """
 
     __slots__ = ("shape", "strides", "dtype", "device", "ndim", "size", "dense", "packed", "storage", "overlapping", "extent", "__weakref__")
+    batch = None  # the batch of which the tensor stands for one example: see `func.examples`
 
     def __init__(self, shape: Size, strides: tuple[int, ...], dtype: DType, device: Device) -> None:
         self.shape, self.strides, self.dtype, self.device = shape, strides, dtype, device

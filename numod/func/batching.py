@@ -1,20 +1,20 @@
-"""vmap: a function of one example as a function of a batch. The function is called once for each example and the results are stacked.
+"""vmap: a function of one example as a function of a batch. It is called once, with tensors that stand for each example (`examples`).
 
-So anything may be batched (own Functions, data-dependent code, another vmap, gradients per example), and nothing runs faster than the loop it
-is. Where speed matters, write the batch dimension into the function.
+Where it asks for what differs from example to example (a branch on a value, a memory), or draws a random number for each, it is called for each instead, and
+the results are stacked: so anything may be batched.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..autograd import engine
-from ..core import Tensor, stack
-from ..core.random import default_generator, get_rng_state, set_rng_state
-from ..core.transfer import raw
-from .gradients import leaves, map_leaves
+from ..core import Tensor, cat, stack
+from ..core.random import default_generator
+from .examples import Batch, Disagreement, active
+from .trees import leaves, map_leaves
 
 __all__ = ["vmap"]
 
@@ -49,24 +49,30 @@ def _batch_size(values: list[Any], dims: list[int | None]) -> int:
     return sizes.pop()
 
 
-def _examples(args: tuple, in_dims: Any) -> Iterator[tuple]:
-    """The arguments of each call."""
+def _mapped(args: tuple, in_dims: Any) -> tuple[list[Any], list[int | None], int]:
+    """The leaves of the arguments, the dimension of each that is mapped over, and its size."""
     if not args:
         raise ValueError("vmap: there are no inputs to map over")
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(f"vmap: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
     values, dims = leaves(args), _matched(in_dims, args, "in_dims")
-    for number in range(_batch_size(values, dims)):
-        parts = iter([value if dim is None else value.select(dim, number) for value, dim in zip(values, dims)])
-        yield map_leaves(lambda _: next(parts), args)  # noqa: B023  used up before the next
+    return values, dims, _batch_size(values, dims)
+
+
+def _arguments(args: tuple, values: list[Any], dims: list[int | None], of: Callable[[Tensor, int], Tensor]) -> tuple:
+    """The arguments of a call: `of` each tensor and its dimension."""
+    parts = iter([value if dim is None else of(value, dim) for value, dim in zip(values, dims)])
+    return map_leaves(lambda _: next(parts), args)
 
 
 def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Callable:
-    """The function that calls `func` on each slice of the arguments along `in_dims`, and stacks what it returns along `out_dims`.
+    """The function that gives what `func` returns for each slice of the arguments along `in_dims`, stacked along `out_dims`.
+
+    `func` is called once, with tensors that stand for each slice; where it asks for what differs between these, it is called for each.
 
     A dimension is a number, None for what is passed whole, or the structure of the arguments (or results) with one for each tensor. Keyword
     arguments are passed whole. `randomness`: "error" refuses random ops, "different" and "same" say what the examples draw.
-    `chunk_size` changes nothing here. Raises ValueError for dimensions that do not fit, RuntimeError for random ops that are refused.
+    `chunk_size`: for how many examples at most the function is called at once. Raises ValueError for dimensions that do not fit, RuntimeError for random ops that are refused.
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
@@ -76,27 +82,88 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
 
     @functools.wraps(func)
     def batched(*args: Any, **kwargs: Any) -> Any:
-        results = []
-        before = get_rng_state()
-        engine.retaining += 1  # a graph from outside, which `func` may walk, serves all examples
-        try:
-            for example in _examples(args, in_dims):
-                if randomness == "same":
-                    set_rng_state(before)
-                results.append(func(*example, **kwargs))
-                if randomness == "error":
-                    _refuse_random(before)
-        finally:
-            engine.retaining -= 1
-        return _stacked(results, out_dims)
+        values, dims, size = _mapped(args, in_dims)
+        step = size if chunk_size is None else chunk_size
+        if step >= size:
+            return _run(func, args, values, dims, size, kwargs, randomness, out_dims)
+        chunks = []
+        for first in range(0, size, step):
+            count = min(step, size - first)
+            parts = [value if dim is None else value.narrow(dim, first, count) for value, dim in zip(values, dims)]
+            chunks.append(_run(func, args, parts, dims, count, kwargs, randomness, out_dims))
+        return _joined(chunks, out_dims)
 
     return batched
 
 
-def _refuse_random(before: Tensor) -> None:
-    seed, offset = raw(before)
-    if (default_generator._seed % (1 << 64), default_generator._offset) != (int(seed) % (1 << 64), offset):
-        set_rng_state(before)
+def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str, out_dims: Any) -> Any:
+    """The results for `size` examples, of one call if that can be."""
+    before = _place()
+    engine.retaining += 1  # a graph from outside, which `func` may walk, serves all examples
+    try:
+        if size > 1:
+            try:
+                return _at_once(func, args, values, dims, size, kwargs, randomness, out_dims)
+            except (Disagreement, Exception):  # an error of the function's own comes again, from the example it is of
+                default_generator._restart(*before)
+        results = []
+        for number in range(size):
+            if randomness == "same":
+                default_generator._restart(*before)
+            results.append(func(*_arguments(args, values, dims, lambda value, dim: value.select(dim, number)), **kwargs))  # noqa: B023  used at once
+            if randomness == "error":
+                _refuse_random(before)
+        return _stacked(results, out_dims)
+    finally:
+        engine.retaining -= 1
+
+
+def _at_once(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str, out_dims: Any) -> Any:
+    """The results of one call for all examples."""
+    batch, before = Batch.of(size), _place()
+    examples = _arguments(args, values, dims, lambda value, dim: batch.wrap(value.movedim(dim, 0)).requires_grad_(value.requires_grad))  # some ops ask for it
+    active.batches.append(batch)
+    active.randomness.append(randomness)
+    try:
+        result = func(*examples, **kwargs)
+        if randomness == "error":
+            _refuse_random(before)
+    finally:
+        active.batches.pop()
+        active.randomness.pop()
+    _require_tensors(result)
+    places = iter(_matched(out_dims, result, "out_dims"))
+    return map_leaves(lambda each: _placed(each, batch, next(places)), result)
+
+
+def _placed(each: Tensor, batch: Batch, dim: int | None) -> Tensor:
+    """A result with its examples along `dim`; those of None are the same for all."""
+    if dim is None:
+        return each if each._layout.batch is not batch else batch.whole(each)[0]
+    numbers, apart = batch.numbers(each)
+    return (numbers if apart else numbers.expand((batch.size, *numbers.shape)).clone()).movedim(0, dim)
+
+
+def _joined(chunks: list[Any], out_dims: Any) -> Any:
+    """The results of all chunks, leaf by leaf."""
+    dims = iter(_matched(out_dims, chunks[0], "out_dims"))
+    columns = iter(zip(*map(leaves, chunks)))
+
+    def gathered(_: Tensor) -> Tensor:
+        dim, column = next(dims), next(columns)
+        return column[0] if dim is None else cat(column, dim)
+
+    return map_leaves(gathered, chunks[0])
+
+
+def _place() -> tuple[int, int]:
+    """Where the stream of random numbers is."""
+    return default_generator._seed, default_generator._offset
+
+
+def _refuse_random(before: tuple[int, int]) -> None:
+    if _place() != before:
+        default_generator._restart(*before)
         raise RuntimeError(
             "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "
             "or perform the randomness operation out of vmap"
@@ -107,9 +174,7 @@ def _stacked(results: list[Any], out_dims: Any) -> Any:
     """The results of all examples, leaf by leaf. A batch of none has no structure to give."""
     if not results:
         raise ValueError("vmap: the mapped dimension has size 0, and the function was never called")
-    for each in leaves(results[0]):
-        if not isinstance(each, Tensor):
-            raise ValueError(f"vmap: `func` must only return Tensors, got type {type(each)}. Did you mean to set out_dims= to None for output?")
+    _require_tensors(results[0])
     dims = iter(_matched(out_dims, results[0], "out_dims"))
     columns = iter(zip(*map(leaves, results)))
 
@@ -118,3 +183,12 @@ def _stacked(results: list[Any], out_dims: Any) -> Any:
         return column[0] if dim is None else stack(column, dim)
 
     return map_leaves(gathered, results[0])
+
+
+def _require_tensors(result: Any) -> None:
+    for each in leaves(result):
+        if not isinstance(each, Tensor):
+            raise ValueError(f"vmap: `func` must only return Tensors, got type {type(each)}. Did you mean to set out_dims= to None for output?")
+
+
+engine.over_rows = lambda function, columns: vmap(function)(*columns)

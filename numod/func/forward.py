@@ -12,7 +12,8 @@ from .. import autograd
 from ..autograd import enable_grad, is_grad_enabled
 from ..autograd.forward_ad import pulled
 from ..core import Tensor, zeros_like
-from .gradients import Argnums, _Call, _tensors_of, jacrev, leaves, map_leaves
+from .gradients import Argnums, _Call, _tensors_of, jacrev
+from .trees import leaves, map_leaves
 
 __all__ = ["jacfwd", "jvp", "linearize"]
 

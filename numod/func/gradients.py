@@ -13,7 +13,10 @@ from typing import Any
 from .. import autograd
 from ..autograd import enable_grad, is_grad_enabled
 from ..autograd.tape import Node, edge_to
-from ..core import Tensor, stack, zeros_like
+from ..core import Tensor, eye, zeros_like
+from .batching import vmap
+from .examples import active, numbers_require_grad
+from .trees import leaves, map_leaves
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacrev", "value_and_grad", "vjp"]
 
@@ -21,23 +24,6 @@ Argnums = int | tuple[int, ...]
 
 
 # ---- functions of many arguments ---------------------------------------------------------------------------------------
-
-
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """`tree`, of dicts, lists, tuples and what is in them, with `function` applied to what is in them."""
-    if isinstance(tree, dict):
-        return type(tree)((name, map_leaves(function, each)) for name, each in tree.items())
-    if isinstance(tree, (list, tuple)):
-        parts = [map_leaves(function, each) for each in tree]
-        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
-    return function(tree)
-
-
-def leaves(tree: Any) -> list[Any]:
-    """What is in `tree`, from left to right."""
-    found: list[Any] = []
-    map_leaves(found.append, tree)
-    return found
 
 
 def _places(argnums: Argnums, count: int) -> tuple[int, ...]:
@@ -65,6 +51,9 @@ def _fresh(value: Any) -> Tensor:
     """The same value at a new place on the tape, still connected where it was computed by something that matters outside."""
     if not isinstance(value, Tensor):
         raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
+    batch = active.batches[-1] if active.batches else None
+    if batch is not None and (value._layout.batch is not batch or not value.requires_grad):
+        return batch.alike(value).requires_grad_()  # connected to what is outside of `vmap` by its numbers
     return value.view_as(value) if value.requires_grad else value.detach().requires_grad_()
 
 
@@ -99,7 +88,7 @@ class _Call:
                 raise RuntimeError(f"{self.name}: output of function f should be a tuple: (output, aux) if has_aux is True")
             self.output, self.aux = self.output
         outputs = [each for each in leaves(self.output) if isinstance(each, Tensor)]
-        self.recorded = is_grad_enabled() and _depends_on_more(outputs, leaves(self.inputs))
+        self.recorded = is_grad_enabled() and (_depends_on_more(outputs, leaves(self.inputs)) or any(map(numbers_require_grad, outputs)))
 
     def outside(self, tree: Any) -> Any:
         """A result as the caller may see it: not connected to this call's own inputs."""
@@ -214,7 +203,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None, _preallocate_and_copy: bool = False) -> Callable:
     """The function of the same arguments that gives the derivatives of each output by each argument, (*output, *argument).
 
-    One backward pass for each element of the outputs, whatever `chunk_size` (ValueError below 1). `argnums`, trees and `has_aux` as in `grad`; the outputs may be a tree too.
+    One backward pass for `chunk_size` elements of the outputs, by default for all (ValueError below 1). `argnums`, trees and `has_aux` as in `grad`; the outputs may be a tree too.
     """
 
     if chunk_size is not None and chunk_size <= 0:
@@ -224,23 +213,24 @@ def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         call = _called("jacrev(f)(*args)", func, argnums, has_aux, args, kwargs)
         numbers = iter(range(len(_tensors_of(call))))
-        found = map_leaves(lambda each: _derivatives(call, next(numbers), isinstance(argnums, tuple)), call.output)
+        found = map_leaves(lambda each: _derivatives(call, next(numbers), isinstance(argnums, tuple), chunk_size), call.output)
         return (found, call.outside(call.aux)) if has_aux else found
 
     return jacobian
 
 
-def _derivatives(call: _Call, number: int, several: bool) -> Any:
+def _derivatives(call: _Call, number: int, several: bool, chunk_size: int | None) -> Any:
     """Those of the output of that number, in the structure of the inputs."""
     outputs, inputs = leaves(call.output), leaves(call.inputs)
-    rows = []
-    for element in range(outputs[number].numel()):
+    output = outputs[number].detach()
+    size, shapes = output.numel(), [(*output.shape, *each.shape) for each in inputs]
+    if not size:
+        columns: Any = [each.new_zeros((0, *each.shape)) for each in inputs]
+    else:
         weights = [zeros_like(each.detach()) for each in outputs]
-        weights[number].view(-1)[element] = 1
-        rows.append(leaves(call.pull_back(weights, call.recorded)))
-    shapes = [(*outputs[number].shape, *each.shape) for each in inputs]
-    columns = zip(*rows) if rows else ([each.new_zeros((0, *each.shape))] for each in inputs)
-    found = iter([stack(list(column)).reshape(shape) for column, shape in zip(columns, shapes)])
+        rows = eye(size, dtype=output.dtype, device=output.device).reshape((size, *output.shape))
+        columns = vmap(lambda row: leaves(call.pull_back([*weights[:number], row, *weights[number + 1 :]], call.recorded)), chunk_size=chunk_size)(rows)
+    found = iter([column.reshape(shape) for column, shape in zip(columns, shapes)])
     tree = tuple(map_leaves(lambda each: next(found), call.inputs))
     return tree if several else tree[0]
 

@@ -65,6 +65,8 @@ class Recipe:
     wide: bool
     calls: list[tuple[int | tuple[int, ...], Callable, Callable]]
     wanted: tuple[str, ...]
+    pool: list
+    narrowed: dict[tuple[int, ...], tuple[list, tuple[str, ...]]]  # calls and `wanted` where the gradients of fewer inputs are asked for
 
 
 @dataclass(frozen=True)
@@ -155,15 +157,31 @@ class Op:
         found = self.recipes[wanted, count] = self._recipe([k for k in range(count) if wanted >> k & 1], count)
         return found
 
+    def fewer(self, recipe: Recipe, asked: tuple[int, ...]) -> tuple[list, tuple[str, ...]]:
+        """The calls of a recipe, and the names of inputs, that the gradients of the inputs at these positions take, from what the recipe keeps: a walk to some tensors needs no others."""
+        found = recipe.narrowed.get(asked)
+        if found is None:
+            calls = self._calls(list(asked)) if self.inputs else []
+            if calls and all(name in recipe.pool or name == "layout" and recipe.wide for _, _, names in calls for name in names):
+                found = [(k, function, _getter(recipe.pool, k, names)) for k, function, names in calls], tuple([name for name in recipe.wanted if self.inputs.index(name) in asked])
+            else:
+                found = recipe.calls, recipe.wanted
+            recipe.narrowed[asked] = found
+        return found
+
     def _recipe(self, wanted: list[int], count: int) -> Recipe:
+        return self._recipe_of(self._calls(wanted), wanted, count)
+
+    def _calls(self, wanted: list[int]) -> list[tuple]:
+        """(position or positions, function, names of its arguments) of the gradients of these inputs."""
         joint = self.joint.get(tuple([self.inputs[k] for k in wanted]) if self.joint else ())
         if joint is not None:
-            return self._recipe_of([(tuple(wanted), joint, argument_names(joint))], wanted, count)
+            return [(tuple(wanted), joint, argument_names(joint))]
         calls = [(k, function, argument_names(function)) for k in wanted if (function := self.gradient_of(k)) is not None]
         for names, function in self.gradients.items():
             if isinstance(names, tuple) and any(self.inputs[k] in names for k in wanted):
                 calls.append((tuple(map(self.inputs.index, names)), function, argument_names(function)))
-        return self._recipe_of(calls, wanted, count)
+        return calls
 
     def _recipe_of(self, calls: list[tuple], wanted: list[int], count: int) -> Recipe:
         asked = [name for _, _, names in calls for name in names]
@@ -173,16 +191,17 @@ class Op:
         pool = ["grads" if self.outputs else "g", *(self.inputs[k] for k in keep), *(results[k] for k in kept_results), *(["outs"] if "outs" in asked else [])]
         wide = any(name not in pool for name in asked)
         pool += [*self.parameters, *range(count), "layouts", "wanted", "recording"] if wide else []
-
-        def getter(position: int | tuple, names: tuple) -> Callable:
-            places = [pool.index(position if name == "layout" else name) for name in names]
-            return itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
-
         names_wanted = tuple(self.inputs[k] for k in wanted) if self.inputs else ()
-        return Recipe(keep, kept_results, "outs" in asked, wide, [(k, function, getter(k, names)) for k, function, names in calls], names_wanted)
+        return Recipe(keep, kept_results, "outs" in asked, wide, [(k, function, _getter(pool, k, names)) for k, function, names in calls], names_wanted, pool, {})
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+
+def _getter(pool: list, position: int | tuple, names: tuple) -> Callable:
+    """What takes a gradient's arguments from a node's pool."""
+    places = [pool.index(position if name == "layout" else name) for name in names]
+    return itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
 
 
 def on_tensor_cores(arguments: tuple) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..func.gradients import leaves, map_leaves
+from ..func.trees import leaves, map_leaves
 
 __all__ = ["tree_any", "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only", "tree_unflatten"]
 

@@ -23,7 +23,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     _check(p)
     if not training or p == 0.0:
         return input
-    result = t.dropout(f.contiguous(input), p * 1.0, *random.default_generator.draw(input.numel()))
+    result = t.dropout(f.contiguous(input), p * 1.0, *random.draw_for(input))
     return f.copy_(input, result) if inplace else result
 
 

@@ -1,0 +1,241 @@
+"""Tensors that stand for each example of a batch: what `vmap` gives the function it calls once.
+
+Such a tensor has the shape of one example, and a layout of its own class, which names the `Batch`. Its storage holds the numbers of all examples, one
+after the other, in a tensor; so views of it, detached and aliased ones, are views of one example, and need no rules. An op finds no plan
+for such a layout, and asks `planned`: that gives one whose run takes the numbers of all examples, has a rule compute on them, by ordinary ops, and wraps
+what comes. The tape above sees tensors of one example, the one below all of them, so that gradients per example and gradients through `vmap` nest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from math import prod
+
+from ..core import apply as waist, random
+from ..core.tensor import Tensor, wrap
+from ..device import Layout, Storage
+from ..device.layout import layout
+from ..ops import view as v
+from ..ops.op import Op, Plan
+
+_LIMIT = 1 << 12  # layouts a batch remembers
+
+
+class Disagreement(BaseException):
+    """What the function asks has no single answer for all examples: it must be called for each. No user's `except Exception` may take it."""
+
+
+class _Active(threading.local):
+    """The batches of the calls of `vmap` that are running, the outermost first."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.randomness: list[str] = []  # of each, as `vmap` was told
+
+
+active = _Active()
+
+
+class _ExampleLayout(Layout):
+    """The layout of one example of a batch."""
+
+    __slots__ = ("batch",)
+
+
+class Batch:
+    """`size` examples, at a depth of calls of `vmap` in one another. Batches of one size and depth are one, so that plans serve further calls."""
+
+    _known: dict[tuple[int, int], Batch] = {}
+
+    def __init__(self, depth: int, size: int) -> None:
+        self.depth, self.size, self.layouts = depth, size, {}
+
+    @classmethod
+    def of(cls, size: int) -> Batch:
+        """The batch of a call of `vmap` inside those that are active."""
+        if len(cls._known) >= _LIMIT:
+            cls._known.clear()
+        key = len(active.batches), size
+        return cls._known.get(key) or cls._known.setdefault(key, cls(*key))
+
+    def layout(self, own: Layout) -> Layout:
+        """The same layout, of one example of this batch."""
+        found = self.layouts.get(own)
+        if found is None:
+            if len(self.layouts) >= _LIMIT:
+                self.layouts.clear()
+            found = self.layouts[own] = _ExampleLayout(own.shape, own.strides, own.dtype, own.device)
+            found.batch = self
+        return found
+
+    def wrap(self, numbers: Tensor, each: bool = True, apart: bool = False) -> Tensor:
+        """A tensor of one example, of dense or other `numbers` (size, *shape), or where not `each`, (*shape), the same for all; `apart` as in `_Examples`."""
+        shape = numbers.shape[1:] if each else numbers.shape
+        apart, storage = apart or not numbers._layout.dense, object.__new__(_Examples)
+        storage.numbers, storage.each, storage.apart = numbers.reshape((self.size, prod(shape)) if each else (prod(shape),)), each, apart
+        return wrap(storage, self.layout(layout(shape, numbers.dtype, numbers.device)), 0)
+
+    def numbers(self, x: object) -> tuple[object, bool]:
+        """(the numbers of all examples, with a dimension for these in front; True), or (x, False) for what is the same for all of them."""
+        if not isinstance(x, Tensor) or x._layout.batch is not self:
+            return x, False
+        return _part(x._storage, x._layout, x._offset), x._storage.each
+
+    def whole(self, x: Tensor) -> Tensor:
+        """The numbers of all examples, (size, *shape), also of what is the same for all."""
+        numbers, each = self.numbers(x)
+        return numbers if each else numbers.expand((self.size, *numbers.shape))
+
+    def detached(self, x: Tensor) -> Tensor:
+        """A tensor over the same memory without the history of its numbers."""
+        result, own = x._alias(Tensor), x._storage
+        if own.numbers.requires_grad:
+            result._storage = storage = object.__new__(_Examples)
+            storage.numbers, storage.each, storage.apart = own.numbers.detach(), own.each, own.apart
+        return result
+
+    def agreed(self, x: Tensor) -> float | int | bool | complex:
+        """The number of a tensor of one element, where it is the same for all examples: else raises Disagreement."""
+        numbers = self.whole(x).detach().reshape(-1)
+        first = numbers[0]
+        if not bool(((numbers == first) | ((numbers != numbers) & (first != first))).all()):
+            raise _no_answer()
+        return first.item()
+
+    def alike(self, x: Tensor) -> Tensor:
+        """A tensor that is the same for all examples, as one of this batch; one of this batch over the same memory."""
+        return x._alias(Tensor) if x._layout.batch is self else self.wrap(x, each=False)
+
+
+def _no_answer() -> BaseException:
+    """What to raise where there is no single memory or number."""
+    ended = "this tensor stands for the examples of a call of vmap that has ended; return it from the function instead of keeping it"
+    return Disagreement() if active.batches else RuntimeError(ended)
+
+
+class _Examples(Storage):
+    """The numbers of all examples, (size, n), or where not `each`, (n,), the same for all until one is written to. `apart`: they are a copy of what the caller holds."""
+
+    __slots__ = ("numbers", "each", "apart")
+
+    @property
+    def data(self) -> object:
+        """Raises Disagreement: there is one memory for each example, and code that needs one memory is to be called for each."""
+        raise _no_answer()
+
+    def nbytes(self) -> int:
+        """The size of one example's numbers in bytes."""
+        return self.numbers.shape[-1] * self.numbers.itemsize
+
+    @property
+    def version(self) -> int:
+        """That of the numbers' own storage."""
+        return (self.numbers._own or self.numbers._storage).version
+
+    @version.setter
+    def version(self, count: int) -> None:
+        """Nothing: the write to the numbers has counted."""
+
+
+def _part(storage: _Examples, own: Layout, offset: int) -> Tensor:
+    """The numbers at the places that a layout names, as a view. Where a gradient may come, of views whose gradients are views too, if these give it."""
+    flat = storage.numbers
+    *lead, n = flat.shape
+    if own.dense and own.size == n and offset == 0:
+        return flat.reshape((*lead, *own.shape))
+    if flat.requires_grad:
+        places = sorted((d for d in range(own.ndim) if own.shape[d] != 1 and own.strides[d]), key=lambda d: -own.strides[d])
+        sizes = [own.shape[d] for d in places]
+        if [own.strides[d] for d in places] == [prod(sizes[k + 1 :]) for k in range(len(sizes))] and own.size:
+            part = flat.narrow(-1, offset, prod(sizes)).reshape((*lead, *sizes))
+            first = len(lead)
+            part = part.permute((*range(first), *(first + places.index(d) for d in sorted(places))))
+            part = part.reshape((*lead, *(own.shape[d] if d in places else 1 for d in range(own.ndim))))
+            return part.expand((*lead, *own.shape))
+    strides = (n, *own.strides) if storage.each else own.strides
+    return waist.apply(v.as_strided, (flat,), ((*lead, *own.shape), strides, offset))
+
+
+def _innermost(layouts: tuple) -> Batch:
+    return max((each.batch for each in layouts if isinstance(each, Layout) and each.batch is not None), key=lambda batch: batch.depth)
+
+
+def planned(op: Op, layouts: tuple, parameters: tuple) -> Plan:
+    """The plan of an op on tensors some of which stand for examples."""
+    from .rules import rule_of  # which compute with ops, and these with plans
+
+    batch = _innermost(layouts)
+    if op.is_view:
+        (own,) = layouts
+        found = op.plan([layout(own.shape, own.dtype, own.device, own.strides)], parameters)
+        plan = Plan(batch.layout(found.layout), None, offset=found.offset)
+        plan.run = waist.viewer(plan)
+        return plan
+    rule, plan = rule_of(op), Plan(None, None)
+
+    def run(inputs: tuple) -> object:
+        given, each = zip(*map(batch.numbers, inputs))
+        found = rule(op, batch.size, given, each, parameters)
+        return tuple(map(batch.wrap, found)) if op.outputs else batch.wrap(found)
+
+    plan.run = run
+    return plan
+
+
+def planned_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
+    """The plan of an op that writes over tensors, where some of all stand for examples."""
+    from .rules import write_each
+
+    batch, plan = _innermost(layouts), Plan(None, None)
+
+    def run(inputs: tuple, targets: tuple) -> None:
+        for each in targets:
+            if each._layout.batch is not batch or each._storage.apart:
+                raise Disagreement  # what is the same for all cannot hold what differs
+            if not each._storage.each:
+                each._storage.numbers, each._storage.each = each._storage.numbers.expand((batch.size, -1)).clone(), True
+        written = tuple(batch.numbers(each)[0] for each in targets)
+        given = [next(((whole, True) for whole, target in zip(written, targets) if target is x), None) or batch.numbers(x) for x in inputs]
+        write_each(op, batch.size, tuple(x for x, _ in given), tuple(each for _, each in given), written, parameters)
+
+    plan.run = run
+    return plan
+
+
+def numbers_require_grad(x: object) -> bool:
+    """Whether a tensor stands for examples whose numbers something outside of `vmap` wants the gradient of."""
+    return isinstance(x, Tensor) and x._layout.batch is not None and x._storage.numbers.requires_grad
+
+
+def _stands_for(x: Tensor, batch: Batch) -> bool:
+    """Whether a tensor's numbers differ by example of a batch, which need not be the innermost."""
+    while x._layout.batch is not None:
+        if x._layout.batch is batch:
+            return x._storage.each
+        x = x._storage.numbers
+    return False
+
+
+def _made(make: Callable, shape: tuple) -> Tensor:
+    """A random tensor, for each example of the batches whose examples are to differ."""
+    batches = [batch for batch, randomness in zip(active.batches, active.randomness) if randomness == "different"]
+    result = make((*(batch.size for batch in batches), *shape))
+    for batch in batches:
+        result = batch.wrap(result)
+    return result
+
+
+def _count(x: Tensor, in_place: bool) -> int:
+    """How many numbers an op draws for a tensor. Raises Disagreement where examples would share what is to differ, or the reverse."""
+    count = x.numel()
+    for batch, randomness in zip(active.batches, active.randomness):
+        differs = _stands_for(x, batch)
+        if in_place or differs != (randomness == "different"):
+            raise Disagreement
+        count *= batch.size if differs else 1
+    return count
+
+
+random.made_for_examples, random.count_for_examples = _made, _count
+waist.planned_for_examples, waist.planned_into_for_examples = planned, planned_into

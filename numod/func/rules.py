@@ -1,0 +1,270 @@
+"""How each kind of op computes for all examples of a batch at once. A rule is (op, size, inputs, each, parameters) -> results with the batch in front.
+
+`inputs` are tensors, those of them for which `each` is true with the batch in front, or numbers. An op without a rule runs for each example.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from .. import dtypes
+from ..core import Tensor, arange, stack
+from ..core.apply import apply, apply_into
+from ..ops import attention, convolution, distance, extremum, factorization, flip, fourier, grid_sample, group_norm, indexing, join, linear_gradient, matmul
+from ..ops import normalization, pad, patches, pooling, reduction, resample, sampling, scan, scatter_reduce, select, softmax, sort, substitution, triangle
+from ..ops.op import Op
+from ..ops.pointwise import OverComplex, Pointwise
+from .examples import Disagreement
+
+Given = tuple[object, ...]
+Which = tuple[bool, ...]
+
+
+# ---- shapes ------------------------------------------------------------------------------------------------------------
+
+
+def _all(size: int, inputs: Given, each: Which) -> list:
+    """Every tensor dense and with the batch in front."""
+    return [(x if has else x.expand((size, *x.shape))).contiguous() if isinstance(x, Tensor) else x for x, has in zip(inputs, each)]
+
+
+def _aligned(x: Tensor, ndim: int) -> Tensor:
+    """With dimensions of size 1 after the batch, so that an example has `ndim`."""
+    return x if x.ndim > ndim else x.reshape((x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:]))
+
+
+def _folded(x: object) -> object:
+    """The batch and the dimension after it as one."""
+    return x.reshape((x.shape[0] * x.shape[1], *x.shape[2:])) if isinstance(x, Tensor) else x
+
+
+def _unfolded(x: Tensor, size: int) -> Tensor:
+    return x.reshape((size, x.shape[0] // size, *x.shape[1:]))
+
+
+def _ndim(x: Tensor, has: bool) -> int:
+    return x.ndim - has
+
+
+# ---- any op ------------------------------------------------------------------------------------------------------------
+
+
+def _slices(size: int, inputs: Given, each: Which) -> list[tuple]:
+    columns = [x.unbind() if has else (x,) * size for x, has in zip(inputs, each)]
+    return list(zip(*columns))
+
+
+def for_each(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+    """One call for each example."""
+    rows = [apply(op, row, parameters) for row in _slices(size, inputs, each)]
+    return tuple(map(stack, zip(*rows))) if op.outputs else stack(rows)
+
+
+def write_each(op: Op, size: int, inputs: Given, each: Which, targets: tuple[Tensor, ...], parameters: tuple) -> None:
+    """Write over all examples at once, where the op is pointwise or writes slices at indices that all share; else over each."""
+    if isinstance(op, (Pointwise, OverComplex)) and len(targets) == 1:
+        (target,) = targets
+        aligned = [x if x is target else _aligned(x, target.ndim - 1) if has else x for x, has in zip(inputs, each)]
+        return apply_into(op, tuple(aligned), targets, parameters)
+    if isinstance(op, indexing.Write) and not each[1] and inputs[1].ndim == 1 and inputs[0] is targets[0] and targets[0]._layout.dense and inputs[0].ndim > 1:
+        x, index, source = inputs
+        source = source if each[2] else source.expand((size, *source.shape))
+        return apply_into(op, (x, index, source.contiguous()), targets, (parameters[0] + 1,))
+    for row, parts in zip(_slices(size, inputs, each), zip(*(target.unbind() for target in targets))):
+        same = [next((part for part, target in zip(parts, targets) if target is x), one) for x, one in zip(inputs, row)]
+        apply_into(op, tuple(same), parts, parameters)
+    return None
+
+
+# ---- elements, dimensions, rows ----------------------------------------------------------------------------------------
+
+
+def _pointwise(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+    ndims = [_ndim(x, has) if isinstance(x, Tensor) else -1 for x, has in zip(inputs, each)]
+    top = max(ndims)
+    if top and 0 in ndims:
+        inputs = tuple(_as_scalar(x, inputs, ndims) if has and not ndim else x for x, has, ndim in zip(inputs, each, ndims))
+    elif not top:
+        inputs = tuple(x.reshape(1) if isinstance(x, Tensor) and not has else x for x, has in zip(inputs, each))
+    return apply(op, tuple(_aligned(x, top) if has else x for x, has in zip(inputs, each)), parameters)
+
+
+def _as_scalar(x: Tensor, others: Given, ndims: Sequence[int]) -> Tensor:
+    """Numbers of no dimensions do not widen the dtype of tensors with dimensions and of their kind: converted to it, as the batch gives them one."""
+    wide = [each.dtype for each, ndim in zip(others, ndims) if ndim > 0]
+    common = wide[0]
+    for each in wide[1:]:
+        common = dtypes.promote_types(common, each)
+    rank = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+    return x.to(common) if rank.get(x.dtype.kind, 2) <= rank.get(common.kind, 2) else x
+
+
+def _along(*places: int, contiguous: bool = True) -> Callable:
+    """The rule of ops whose parameters at `places` are dimensions, counted from the front, or tuples of them."""
+
+    def rule(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+        moved = list(parameters)
+        for place in places:
+            moved[place] = tuple(d + 1 for d in moved[place]) if isinstance(moved[place], tuple) else moved[place] + 1
+        return apply(op, tuple(_all(size, inputs, each)) if contiguous else inputs, tuple(moved))
+
+    return rule
+
+
+def _leading(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+    """The rule of ops that take any dimensions in front."""
+    return apply(op, tuple(_all(size, inputs, each)), parameters)
+
+
+def _rows(*shared: int) -> Callable:
+    """The rule of ops on a first dimension of independent rows or images. The inputs at places `shared` have none: where they differ by example, each runs."""
+
+    def rule(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+        if any(each[k] for k in shared):
+            return for_each(op, size, inputs, each, parameters)
+        whole = _all(size, inputs, each)
+        found = apply(op, tuple(inputs[k] if k in shared else _folded(x) for k, x in enumerate(whole)), parameters)
+        return tuple(_unfolded(x, size) for x in found) if op.outputs else _unfolded(found, size)
+
+    return rule
+
+
+def _in_rows(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+    """Ops on the last dimension of a vector or matrix."""
+    return _rows()(op, size, inputs, each, parameters) if inputs[0].ndim > 2 else _leading(op, size, inputs, each, parameters)
+
+
+def _resampled(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+    return (_along(0, contiguous=False) if each == (True, False, False) else for_each)(op, size, inputs, each, parameters)
+
+
+def _padded(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
+    before, after, mode = parameters
+    return apply(op, tuple(_all(size, inputs, each)), ((0, *before), (0, *after), mode))
+
+
+def _closing(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+    found = _pointwise(op.row, size, inputs, each, ())
+    total = found.reshape((size, -1)).sum(1) if found.ndim > 1 else found
+    return total if parameters[0] == 1 else total * parameters[0]
+
+
+# ---- products ----------------------------------------------------------------------------------------------------------
+
+
+def _product(a: Tensor, b: Tensor, each: Which, turned: tuple = (False, False)) -> Tensor:
+    """The product of matrices; each may have the batch in front. A matrix that all examples share multiplies them as one."""
+    a_ndim, b_ndim = _ndim(a, each[0]), _ndim(b, each[1])
+    if each[0] and not each[1] and b_ndim == 2 and not turned[0]:
+        found = apply(matmul.matmul, (a.reshape((prod(a.shape[:-1]), a.shape[-1])), b), turned)
+        return found.reshape((*a.shape[:-1], found.shape[-1]))
+    a, b = (_aligned(x, max(a_ndim, b_ndim)) if has else x for x, has in zip((a, b), each))
+    return apply(matmul.matmul, (a, b), turned)
+
+
+def _matmul(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+    return _product(*inputs, each, parameters)
+
+
+def _linear(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+    x, weight, bias = inputs
+    if each == (True, False, False):
+        return _unfolded(apply(op, (_folded(x.contiguous()), weight, bias), parameters), size)
+    found = _product(x, weight, each[:2], (False, True))
+    return found if bias is None else found + (bias.unsqueeze(1) if each[2] else bias)
+
+
+def _linear_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+    g, x, weight = inputs
+    found = [] if weight is None else [(_product(g, weight, (each[0], each[2])), each[0] or each[2])]
+    found += [(_product(g, x, each[:2], (True, False)), each[0] or each[1]), (g.sum(-2), each[0])]
+    return tuple(x if has else x.expand((size, *x.shape)) for x, has in found)
+
+
+def _convolution(op: convolution.Convolution, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+    """Examples as further images, or, where weights differ by example, as groups of channels."""
+    stride, padding, dilation, groups, shape = parameters
+    first, second = _all(size, inputs, each)
+    if op.inputs[1] == "weight" and not each[1]:
+        shape = shape and (size * shape[0], *shape[1:])
+        return _unfolded(apply(op, (_folded(first), inputs[1]), (stride, padding, dilation, groups, shape)), size)
+
+    def beside(x: Tensor) -> Tensor:
+        """Images (size, N, C, ...) as (N, size * C, ...)."""
+        return x.transpose(0, 1).reshape((x.shape[1], size * x.shape[2], *x.shape[3:]))
+
+    of_weight = op.inputs[1] != "weight"  # whether the result is one
+    second = beside(second) if of_weight else _folded(second)
+    shape = shape and ((size * shape[0], *shape[1:]) if of_weight else (shape[0], size * shape[1], *shape[2:]))
+    found = apply(op, (beside(first).contiguous(), second.contiguous()), (stride, padding, dilation, size * groups, shape))
+    return _unfolded(found, size) if of_weight else found.reshape((found.shape[0], size, found.shape[1] // size, *found.shape[2:])).transpose(0, 1)
+
+
+# ---- indices -----------------------------------------------------------------------------------------------------------
+
+
+def _read(op: indexing.Read, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+    (x, index), (dim,) = inputs, parameters
+    if op.kernel is indexing.gather_kernel:
+        return apply(op, tuple(_all(size, inputs, each)), (dim + 1,))
+    if op.kernel is not indexing.index_select_kernel:
+        return for_each(op, size, inputs, each, parameters)
+    if not each[1]:
+        return apply(op, (x.contiguous(), index), (dim + 1,))
+    if not each[0]:
+        return apply(op, (x, index.contiguous()), parameters).movedim(dim, 0)
+    lines = x.movedim(dim + 1, 1)
+    n, places = lines.shape[1], index + (arange(size, device=index.device) * lines.shape[1]).reshape((size, *(1,) * (index.ndim - 1)))
+    found = apply(op, (lines.reshape((size * n, *lines.shape[2:])).contiguous(), places.contiguous()), (0,))
+    moved = index.ndim - 1
+    return found.movedim(tuple(range(1, 1 + moved)), tuple(range(1 + dim, 1 + dim + moved))) if moved and dim else found
+
+
+# ---- losses ------------------------------------------------------------------------------------------------------------
+
+
+def _cross_entropy_total(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+    ignored, mean = parameters
+    x, target = _all(size, inputs, each)
+    kept = (target != ignored).reshape((size, -1)).sum(1)
+    classes = x.shape[2]
+    wrong = ((target != ignored) & ((target < 0) | (target >= classes))).reshape((size, -1)).sum(1)
+    safe = target.clamp(0, classes - 1).masked_fill(target == ignored, ignored)
+    total = _unfolded(apply(softmax.cross_entropy, (_folded(x), _folded(safe)), (ignored,)), size).reshape((size, -1)).sum(1)
+    return (total / kept if mean else total), kept, wrong
+
+
+def _cross_entropy_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+    (ignored, mean), (g, x, target, kept) = parameters, _all(size, inputs, each)
+    if kept is not None:  # one number for all targets of an example
+        g = (g / kept if mean else g).reshape((size, *(1,) * (target.ndim - 1))).expand(target.shape).contiguous()
+    return _unfolded(apply(op, (_folded(g), _folded(x), _folded(target), None), (ignored, False)), size)
+
+
+def _attention(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+    """More heads, where there is no mask, whose dimensions may be fewer. Random numbers go by place, and would be each example's."""
+    if parameters[2]:
+        raise Disagreement
+    if isinstance(inputs[op.inputs.index("mask")], Tensor):
+        return for_each(op, size, inputs, each, parameters)
+    return _rows()(op, size, inputs, each, parameters)
+
+
+RULES: dict[type, Callable] = {
+    Pointwise: _pointwise, OverComplex: _pointwise, reduction.Closing: _closing, reduction.Reduction: _along(0, contiguous=False),
+    softmax.Softmax: _along(0), scan.Running: _along(0), scan.RunningExtremum: _along(0), extremum.Extremum: _along(0), join.Cat: _along(0), flip.Flip: _along(0),
+    scatter_reduce.ScatterReduce: _along(0), resample.Resample: _resampled,
+    fourier.Transform: _along(0), pad.Pad: _padded, pad.PadBack: _padded, triangle.Band: _leading, factorization.Factorization: _leading, substitution.Substitution: _leading,
+    matmul.Matmul: _matmul, matmul.Linear: _linear, linear_gradient.LinearGradient: _linear_gradient, convolution.Convolution: _convolution,
+    sampling.Sample: _leading, sampling.GammaGradient: _leading, sort.Sort: _in_rows, select.Select: _in_rows, indexing.Read: _read,
+    normalization.RowNorm: _rows(1, 2), group_norm.GroupNorm: _rows(1, 2), group_norm.GroupNormGradient: _rows(2),
+    pooling._Pool: _rows(), patches.Patches: _rows(), grid_sample.GridSample: _rows(), distance.Cdist: _rows(),
+    softmax.CrossEntropy: _rows(), softmax.CrossEntropyTotal: _cross_entropy_total, softmax.CrossEntropyGradient: _cross_entropy_gradient,
+    attention.Attention: _attention, attention.AttentionGradient: _attention,
+}  # fmt: skip
+
+
+def rule_of(op: Op) -> Callable:
+    """The rule of the op's class, or of the nearest one it is derived from."""
+    return next((RULES[each] for each in type(op).__mro__ if each in RULES), for_each)

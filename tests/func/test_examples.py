@@ -1,0 +1,317 @@
+"""vmap calls a function once for all examples, and what comes is what calls for each would give: values, dtypes, gradients inside and outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import numod
+import numod.nn.functional as F
+from numod import nn
+from numod.autograd import Function
+from numod.func import batching, functional_call, grad, hessian, jacrev, jvp, stack_module_state, vjp, vmap
+
+SIZE = 3
+
+
+def floats(*shape: int, seed: int = 0, dtype: numod.dtype = numod.float64) -> numod.Tensor:
+    return numod.randn(*shape, generator=numod.Generator().manual_seed(seed), dtype=dtype)
+
+
+def indices(*shape: int, below: int) -> numod.Tensor:
+    return numod.randint(0, below, shape, generator=numod.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def once(monkeypatch: pytest.MonkeyPatch) -> Iterator[list]:
+    """The calls for all examples at once that were not given up."""
+    calls, whole = [], batching._at_once
+
+    def counted(*arguments: object) -> object:
+        result = whole(*arguments)
+        calls.append(arguments[0])
+        return result
+
+    monkeypatch.setattr(batching, "_at_once", counted)
+    yield calls
+
+
+def in_turn(func: Callable, in_dims: object, *args: object) -> object:
+    """What calls for each example give, stacked."""
+    dims = in_dims if isinstance(in_dims, tuple) else (in_dims,) * len(args)
+    rows = [func(*[x if dim is None else x.select(dim, k) for x, dim in zip(args, dims)]) for k in range(SIZE)]
+    return tuple(map(numod.stack, zip(*rows))) if isinstance(rows[0], tuple) else numod.stack(rows)
+
+
+# Each: a function of up to three tensors, and the shapes of one example (or a tuple (shape, bound) of indices).
+CASES: dict[str, tuple[Callable, ...]] = {
+    "broadcast": (lambda x, y: x * y + y.exp(), (4, 5), (5,)),
+    "more dimensions": (lambda x, y: x - y, (5,), (2, 4, 5)),
+    "scalars": (lambda x, y: x * y, (), (4,)),
+    "where": (lambda x, y: numod.where(x > 0, x, y), (4,), (4,)),
+    "sum": (lambda x: x.sum(0) + x.mean(1, keepdim=True).sum(), (4, 5)),
+    "norms": (lambda x: x.norm(dim=1) + x.var(1) + x.std(1), (4, 5)),
+    "prod": (lambda x: x.prod(1) + x.prod(), (2, 3)),
+    "extremes": (lambda x: (*x.max(1), *x.min(0), x.argmax(), x.amax(1)), (4, 5)),
+    "sorted": (lambda x: (*x.sort(1), *x.topk(2, 0), *x.kthvalue(2, 1), x.median()), (4, 5)),
+    "running": (lambda x: x.cumsum(0) + x.cumprod(1) + x.cummax(1)[0] + x.logcumsumexp(0), (4, 5)),
+    "softmax": (lambda x: x.softmax(0) + x.log_softmax(1) + x.logsumexp(1, keepdim=True), (4, 5)),
+    "views": (lambda x: x.t().reshape(2, 10).unsqueeze(1)[:, :, ::2].expand(2, 3, 5).flatten()[3:] * 2, (4, 5)),
+    "parts": (lambda x: x[1:3, ::2].transpose(0, 1) @ x[:2, 1:3] + x.diagonal()[:2], (4, 5)),
+    "joined": (lambda x, y: numod.cat([x, y], 1).sum(0) + numod.stack([x, x], 2).sum(), (4, 2), (4, 3)),
+    "flips": (lambda x: x.flip(0) + x.roll(1, 1) + x.tril() + x.triu(1), (4, 4)),
+    "padded": (lambda x: F.pad(x, (1, 2)).sum(0) + F.pad(x[None], (1, 2), mode="reflect")[0].sum(0), (4, 5)),
+    "products": (lambda x, y: x @ y, (4, 5), (5, 3)),
+    "vector products": (lambda x, y: x @ y, (4, 5), (5,)),
+    "dots": (lambda x, y: x.dot(y) + numod.outer(x, y).sum(), (5,), (5,)),
+    "batched products": (lambda x, y: numod.bmm(x, y), (2, 4, 5), (2, 5, 3)),
+    "broadcast products": (lambda x, y: x @ y, (2, 1, 4, 5), (3, 5, 2)),
+    "einsum": (lambda x, y: numod.einsum("ij,kj->ik", x, y), (4, 5), (3, 5)),
+    "addmm": (lambda x, y, z: numod.addmm(x, y, z), (3,), (4, 5), (5, 3)),
+    "linear": (lambda x, y, z: F.linear(x, y, z), (4, 5), (3, 5), (3,)),
+    "linear of a vector": (lambda x, y: F.linear(x, y), (5,), (3, 5)),
+    "conv1d": (lambda x, y, z: F.conv1d(x, y, z, padding=1), (2, 3, 6), (4, 3, 3), (4,)),
+    "conv2d": (lambda x, y: F.conv2d(x, y, stride=2, padding=1), (2, 3, 6, 6), (4, 3, 3, 3)),
+    "grouped": (lambda x, y: F.conv2d(x, y, groups=2, dilation=2), (2, 4, 6, 6), (6, 2, 3, 3)),
+    "transposed": (lambda x, y: F.conv_transpose2d(x, y, stride=2), (2, 3, 4, 4), (3, 2, 3, 3)),
+    "one image": (lambda x, y: F.conv2d(x, y), (3, 6, 6), (4, 3, 3, 3)),
+    "pooled": (lambda x: F.max_pool2d(x, 2) + F.avg_pool2d(x, 2) + F.adaptive_avg_pool2d(x, 3), (2, 3, 6, 6)),
+    "layer norm": (lambda x, y, z: F.layer_norm(x, (5,), y, z), (4, 5), (5,), (5,)),
+    "group norm": (lambda x, y, z: F.group_norm(x, 2, y, z), (2, 4, 5), (4,), (4,)),
+    "batch norm": (lambda x, y: F.batch_norm(x, None, None, y, training=True), (4, 3, 5), (3,)),
+    "rms norm": (lambda x, y: F.rms_norm(x, (5,), y), (4, 5), (5,)),
+    "attention": (lambda x, y, z: F.scaled_dot_product_attention(x, y, z), (2, 2, 5, 4), (2, 2, 6, 4), (2, 2, 6, 4)),
+    "causal": (lambda x, y: F.scaled_dot_product_attention(x, x, y, is_causal=True), (2, 5, 4), (2, 5, 4)),
+    "interpolated": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (1, 2, 4, 4)),
+    "unfolded": (lambda x: F.unfold(x, 2), (1, 2, 4, 4)),
+    "grid": (lambda x, y: F.grid_sample(x, y.tanh(), align_corners=False), (1, 2, 4, 4), (1, 3, 3, 2)),
+    "distances": (lambda x, y: numod.cdist(x, y), (4, 5), (3, 5)),
+    "mse": (lambda x, y: F.mse_loss(x, y) + F.smooth_l1_loss(x, y), (4, 5), (4, 5)),
+    "cross entropy": (lambda x, y: F.cross_entropy(x, y), (4, 5), ((4,), 5)),
+    "each cross entropy": (lambda x, y: F.cross_entropy(x, y, reduction="none"), (4, 5), ((4,), 5)),
+    "a class": (lambda x, y: F.cross_entropy(x, y), (5,), ((), 5)),
+    "smoothed": (lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), (4, 5), ((4,), 5)),
+    "nll": (lambda x, y: F.nll_loss(x.log_softmax(1), y), (4, 5), ((4,), 5)),
+    "embedding": (lambda x, y: F.embedding(y, x), (6, 5), ((4, 2), 6)),
+    "index select": (lambda x, y: x.index_select(1, y), (4, 6), ((3,), 6)),
+    "gather": (lambda x, y: x.gather(1, y), (4, 6), ((4, 2), 6)),
+    "index": (lambda x, y: x[y] + x[:, y].sum(), (6, 6), ((4,), 6)),
+    "index of a number": (lambda x, y: x[y], (6, 5), ((), 6)),
+    "scatter": (lambda x, y: x.scatter_add(1, y, x[:, :2]) + x.scatter(1, y, 2.0), (4, 6), ((4, 2), 6)),
+    "index add": (lambda x, y: x.index_add(0, y, x[:4]) + x.index_fill(0, y, 1.0), (6, 5), ((4,), 6)),
+    "scatter reduce": (lambda x, y: x.scatter_reduce(0, y, x[:2], "amax"), (4, 6), ((2, 6), 4)),
+    "one hot": (lambda x, y: F.one_hot(y, 6).double() @ x, (6, 5), ((4,), 6)),
+    "in place": (lambda x, y: x.clone().add_(y).mul_(2).sum(1), (4, 5), (5,)),
+    "parts in place": (lambda x, y: _filled(x, y), (4, 5), (5,)),
+    "like": (lambda x: numod.zeros_like(x).add_(x) + numod.ones_like(x) + x.new_ones(4, 5), (4, 5)),
+    "solve": (lambda x, y: numod.linalg.solve(x + 9 * numod.eye(4, dtype=x.dtype), y), (4, 4), (4, 2)),
+    "factors": (lambda x: numod.linalg.cholesky(x @ x.mT + numod.eye(4, dtype=x.dtype)).logdet() + numod.linalg.inv(x @ x.mT + numod.eye(4, dtype=x.dtype)), (4, 4)),
+    "spectrum": (lambda x: numod.fft.rfft(x, dim=0).abs(), (4, 5)),
+    "complex": (lambda x, y: (numod.complex(x, y) * numod.complex(y, x)).abs(), (4,), (4,)),
+    "branch on all": (lambda x: x * 2 if (x * x >= 0).all() else x, (4,)),
+    "meshgrid": (lambda x, y: numod.meshgrid(x, y, indexing="ij")[0] * y, (4,), (5,)),
+    "activations": (lambda x: F.gelu(x) + F.softplus(x) + F.glu(x, 0).sum() + F.prelu(x, x[0, :1]), (4, 5)),
+    "clamp": (lambda x, y: x.clamp(min=y).lerp(y, 0.3), (4, 5), (5,)),
+}
+WRITING = ("in place", "parts in place")  # over what all examples share, where these alone differ: PyTorch refuses, numod calls the function for each
+
+
+def _filled(x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+    out = x * 1
+    out[1] = y
+    out[:, 2] += y[:4]
+    out[2, 3] = 7
+    return out
+
+
+def made(shapes: tuple) -> list[numod.Tensor]:
+    args = []
+    for seed, shape in enumerate(shapes):
+        args.append(indices(SIZE, *shape[0], below=shape[1]) if shape and isinstance(shape[0], tuple) else floats(SIZE, *shape, seed=seed))
+    return args
+
+
+def combinations(count: int) -> list[tuple]:
+    return [tuple(0 if mask >> k & 1 else None for k in range(count)) for mask in range(1, 1 << count)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_call_gives_what_calls_for_each_give(name: str, once: list) -> None:
+    func, *shapes = CASES[name]
+    for in_dims in combinations(len(shapes)):
+        args = [x if dim == 0 else x[0] for x, dim in zip(made(shapes), in_dims)]
+        expected = in_turn(func, in_dims, *args)
+        once.clear()
+        found = vmap(func, in_dims)(*args)
+        assert len(once) == (0 if in_dims[0] is None and name in WRITING else 1), in_dims
+        numod.testing.assert_close(found, expected, msg=lambda text: f"{in_dims}: {text}")  # noqa: B023
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_inside_and_outside(name: str) -> None:
+    func, *shapes = CASES[name]
+
+    def total(*args: numod.Tensor) -> numod.Tensor:
+        found = func(*args)
+        return sum((each * each).sum() for each in (found if isinstance(found, tuple) else (found,)) if each.is_floating_point())
+
+    args = made(shapes)
+    floating = tuple(k for k, x in enumerate(args) if x.is_floating_point())
+    inside = vmap(grad(total, floating), 0)(*args)
+    for k, found in zip(floating, inside):
+        expected = numod.stack([grad(total, floating)(*[x[row] for x in args])[floating.index(k)] for row in range(SIZE)])
+        numod.testing.assert_close(found, expected)
+    for in_dims in combinations(len(shapes)):
+        leaves = [(x if dim == 0 else x[0]).clone().requires_grad_(x.is_floating_point()) for x, dim in zip(args, in_dims)]
+        wanted = [x for x in leaves if x.requires_grad]
+        found = numod.autograd.grad(vmap(total, in_dims)(*leaves).sum(), wanted, allow_unused=True, materialize_grads=True)
+        expected = numod.autograd.grad(in_turn(total, in_dims, *leaves).sum(), wanted, allow_unused=True, materialize_grads=True)
+        for one, other in zip(found, expected):
+            numod.testing.assert_close(one, other, msg=lambda text: f"{in_dims}: {text}")  # noqa: B023
+
+
+def test_gradients_per_example_of_a_network(once: list) -> None:
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.LayerNorm(36), nn.Linear(36, 5))
+    parameters = {name: each.detach() for name, each in net.named_parameters()}
+    images, classes = numod.randn(SIZE, 1, 8, 8), indices(SIZE, below=5)
+
+    def loss(parameters: dict, image: numod.Tensor, target: numod.Tensor) -> numod.Tensor:
+        return F.cross_entropy(functional_call(net, parameters, (image[None],)), target[None])
+
+    found = vmap(grad(loss), (None, 0, 0))(parameters, images, classes)
+    assert len(once) == 1
+    for row in range(SIZE):
+        numod.testing.assert_close({name: each[row] for name, each in found.items()}, grad(loss)(parameters, images[row], classes[row]))
+
+
+def test_an_ensemble(once: list) -> None:
+    nets = [nn.Sequential(nn.Linear(3, 6), nn.Tanh(), nn.Linear(6, 2)) for _ in range(SIZE)]
+    parameters, buffers = stack_module_state(nets)
+    x, own = numod.randn(4, 3), numod.randn(SIZE, 4, 3)
+    call = lambda parameters, buffers, x: functional_call(nets[0], (parameters, buffers), (x,))  # noqa: E731
+    numod.testing.assert_close(vmap(call, (0, 0, None))(parameters, buffers, x), numod.stack([net(x) for net in nets]))
+    found = vmap(call)(parameters, buffers, own)
+    numod.testing.assert_close(found, numod.stack([net(each) for net, each in zip(nets, own)]))
+    assert len(once) == 2
+    found.sum().backward()
+    expected = numod.stack([numod.autograd.grad(net(each).sum(), net[0].weight)[0] for net, each in zip(nets, own)])
+    numod.testing.assert_close(parameters["0.weight"].grad, expected)
+
+
+def test_nested_calls_and_derivatives(once: list) -> None:
+    w, x, y = floats(4, 5), floats(SIZE, 5, seed=1), floats(2, 5, seed=2)
+    func = lambda x: (w @ x).tanh()  # noqa: E731
+    pairs = vmap(lambda a: vmap(lambda b: (a * b).sin().sum())(y))(x)
+    numod.testing.assert_close(pairs, (x[:, None] * y).sin().sum(-1))
+    slopes = 1 - func(x[0]).square()
+    numod.testing.assert_close(jacrev(func)(x[0]), slopes[:, None] * w)
+    numod.testing.assert_close(vmap(jacrev(func))(x), numod.stack([jacrev(func)(each) for each in x]))
+    numod.testing.assert_close(vmap(hessian(lambda x: func(x).sum()))(x), numod.stack([hessian(lambda x: func(x).sum())(each) for each in x]))
+    numod.testing.assert_close(vmap(lambda a, b: jvp(func, (a,), (b,))[1])(x, x), numod.stack([jvp(func, (each,), (each,))[1] for each in x]))
+    output, pull_back = vjp(func, x[0])
+    rows = numod.eye(4, dtype=x.dtype)
+    numod.testing.assert_close(vmap(pull_back)(rows)[0], slopes[:, None] * w)
+    assert len(once) > 10
+
+
+def test_a_gradient_of_gradients_per_example() -> None:
+    x, w = floats(SIZE, 4), floats(4, seed=1).requires_grad_()
+    norms = vmap(grad(lambda x: (w * x).sin().sum()))(x).square().sum(1)
+    (found,) = numod.autograd.grad(norms.sum(), w)
+    expected = w.detach().clone().requires_grad_()
+    (expected_grad,) = numod.autograd.grad(((expected * x).cos() * expected).square().sum(), expected)
+    numod.testing.assert_close(found, expected_grad)
+
+
+def test_what_differs_by_example_is_called_for_each(once: list) -> None:
+    x = floats(SIZE, 4)
+    assert numod.equal(vmap(lambda x: x * 2 if x[0] > x.mean() else -x)(x), numod.stack([each * 2 if each[0] > each.mean() else -each for each in x]))
+    assert numod.equal(vmap(lambda x: x + float(x.sum()))(x), x + x.sum(1, keepdim=True))
+    assert numod.equal(vmap(lambda x: numod.from_numpy(x.numpy() + 1))(x), x + 1)
+    assert once == []
+    seen = []
+    vmap(lambda x: (seen.append(x), x)[1])(x)
+    with pytest.raises(RuntimeError, match="a call of vmap that has ended; return it"):
+        seen[0].sum().item()
+
+
+def test_writes_to_arguments_reach_them() -> None:
+    x = numod.zeros(SIZE, 2, 2)
+    vmap(lambda x: x.add_(1))(x)
+    vmap(lambda x: x[0].mul_(3), 1)(x)
+    expected = numod.ones(SIZE, 2, 2)
+    expected[0] = 3
+    assert numod.equal(x, expected)
+    other = numod.zeros(2, SIZE)
+    vmap(lambda x: x.add_(1), 1)(other)
+    assert numod.equal(other, numod.ones(2, SIZE))
+
+
+def test_random_numbers_for_each_example_or_all(once: list) -> None:
+    x = numod.ones(SIZE, 64)
+    for draw in (lambda x: numod.rand(64) + 0 * x, lambda x: F.dropout(x), lambda x: numod.bernoulli(x / 2), lambda x: numod.poisson(x), lambda x: x.clone().normal_()):
+        numod.manual_seed(0)
+        same = vmap(draw, randomness="same")(x)
+        different = vmap(draw, randomness="different")(x)
+        assert numod.equal(same[0], same[1]) and not numod.equal(different[0], different[1])
+        with pytest.raises(RuntimeError, match="randomness"):
+            vmap(draw)(x)
+    numod.manual_seed(0)
+    once.clear()
+    first, second = vmap(lambda x: (F.dropout(x), F.dropout(x)), randomness="different")(x)
+    assert len(once) == 1 and not numod.equal(first[1], second[0])
+
+
+def test_chunks_and_places_of_results(once: list) -> None:
+    x = floats(4, 7, 2)
+    whole = vmap(lambda x: (x.sum(0), x), 1, (0, 2))(x)
+    parts = vmap(lambda x: (x.sum(0), x), 1, (0, 2), chunk_size=4)(x)
+    numod.testing.assert_close(parts, whole)
+    assert whole[1].shape == (4, 2, 7) and len(once) == 3
+    assert vmap(lambda x: numod.ones(2))(x).shape == (4, 2)
+
+
+def test_own_functions_and_modes(once: list) -> None:
+    class Cube(Function):
+        @staticmethod
+        def forward(ctx: object, x: numod.Tensor) -> numod.Tensor:
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx: object, g: numod.Tensor) -> numod.Tensor:
+            return 3 * g * ctx.saved_tensors[0] ** 2
+
+    x = floats(SIZE, 4)
+    numod.testing.assert_close(vmap(grad(lambda x: Cube.apply(x).sum()))(x), 3 * x**2)
+    with numod.no_grad():
+        numod.testing.assert_close(vmap(grad(lambda x: (x**3).sum()))(x), 3 * x**2)
+    assert len(once) == 2
+    step = numod.compile(vmap(lambda x, y: (x * y).sum().exp()))
+    for _ in range(2):
+        numod.testing.assert_close(step(x, x), (x * x).sum(1).exp())
+    half = x.half()
+    numod.testing.assert_close(vmap(lambda x: (x @ x).exp())(half), numod.stack([(each @ each).exp() for each in half]), rtol=2e-3, atol=2e-3)
+
+
+def test_the_walk_to_some_inputs_computes_no_other_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = nn.Linear(4, 3), numod.randn(2, 4, requires_grad=True)
+    numod.autograd.grad(layer(x).sum(), x)
+    heard: list[str] = []
+    monkeypatch.setattr(numod.core.apply, "listeners", [lambda op, *rest: heard.append(op.name)])
+    numod.autograd.grad(layer(x).sum(), x)
+    assert "linear_gradient" not in heard and heard.count("matmul") == 1
+
+
+def test_rows_of_gradients_at_once(once: list) -> None:
+    x, y = floats(4).requires_grad_(), floats(4, seed=1).requires_grad_()
+    (by_x, by_y) = numod.autograd.grad(x.sin() * 2, (x, y), numod.eye(4, dtype=x.dtype), is_grads_batched=True, allow_unused=True)
+    assert by_y is None
+    numod.testing.assert_close(by_x, numod.diag(2 * x.detach().cos()))
+    for function, inputs in ((lambda x: x.tanh().outer(x), x.detach()), (lambda x, y: (x * y, y.sum()), (x.detach(), y.detach()))):
+        rows = numod.autograd.functional.jacobian(function, inputs, vectorize=True)
+        numod.testing.assert_close(rows, numod.autograd.functional.jacobian(function, inputs))
+    squares = numod.autograd.functional.hessian(lambda x: x.pow(3).sum() * x[0], x.detach(), vectorize=True)
+    numod.testing.assert_close(squares, numod.autograd.functional.hessian(lambda x: x.pow(3).sum() * x[0], x.detach()))
+    assert len(once) == 4
