@@ -53,10 +53,11 @@ def test_every_module_says_what_it_is(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_compilers_stand_in_device_only(path: Path) -> None:
-    source = path.read_text()
-    names = {node.attr if isinstance(node, ast.Attribute) else node.id for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Attribute, ast.Name))}
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = {node.attr if isinstance(node, ast.Attribute) else node.id for node in nodes if isinstance(node, (ast.Attribute, ast.Name))}
+    arguments = {node.arg for node in nodes if isinstance(node, ast.arg)}  # one of PyTorch's is called `vectorize`
     if path.relative_to(PACKAGE).parts[0] != "device":
-        assert not names & {"njit", "jit", "vectorize", "guvectorize", "cfunc"}
+        assert not (names - arguments) & {"njit", "jit", "vectorize", "guvectorize", "cfunc"}
 
 
 def test_lapack_is_called_in_one_place() -> None:
