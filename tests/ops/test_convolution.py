@@ -17,6 +17,8 @@ CASES = [  # x, weight, stride, padding, dilation, groups
     ((2, 20, 7, 7), (20, 1, 3, 3), (1, 1), (1, 1), (1, 1), 20),  # planes side by side, the last of them few
     ((1, 24, 14, 9), (24, 1, 5, 3), (2, 1), (3, 0), (1, 2), 24),
     ((3, 8, 3, 5), (8, 1, 2, 4), (3, 2), (2, 4), (2, 3), 8),  # fewer elements than a vector has; strides and dilations that meet seldom
+    ((1, 20, 9, 13), (20, 1, 3, 5), (1, 1), (1, 2), (1, 1), 20),  # depthwise, widths of kernels that have instructions of their own
+    ((1, 20, 9, 13), (20, 1, 5, 7), (1, 1), (2, 3), (1, 1), 20),
     ((1, 16, 40, 60), (16, 1, 3, 3), (2, 2), (1, 1), (1, 1), 16),  # several boards for a plane
     ((2, 8, 9, 9), (12, 4, 3, 3), (1, 1), (2, 2), (2, 2), 2),
     ((9, 16, 4, 4), (8, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # several images on a grid
