@@ -128,9 +128,14 @@ def _stream(generator: Generator | None) -> Generator:
     return generator
 
 
-# What `func.examples` sets when it is imported:
-made_for_examples: Callable = None  # (make, shape): what `make` gives for `shape`, or for each example of a call of `vmap`
-count_for_examples: Callable = None  # (input, in place): how many numbers an op on this tensor draws
+def made_for_examples(make: Callable, shape: tuple) -> Tensor:
+    """What `make` gives for `shape`; replaced by `func.examples`, for each example of a call of `vmap`."""
+    return make(shape)
+
+
+def count_for_examples(input: Tensor, in_place: bool) -> int:
+    """How many numbers an op on this tensor draws; replaced likewise."""
+    return input.numel()
 
 
 def _drawn(op: object, numbers: tuple, shape: tuple, generator: Generator | None, dtype: DType | None, device: object, requires_grad: bool) -> Tensor:
