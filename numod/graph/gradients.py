@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..core.tensor import Tensor
 from . import lines
 from .guards import Entry, Place
+from .kinds import is_optimizer
 from .names import mentions
 from .reach import Guard
 from .trace import Recorder
@@ -23,7 +24,7 @@ class Gradients:
     """
 
     def __init__(self, function: Callable, entries: list[Entry], inputs: tuple[Tensor, ...], without: frozenset = frozenset()) -> None:
-        self.concerned = mentions(function, "grad") or any(each[1] == "is" and hasattr(each[2], "param_groups") for each in entries)
+        self.concerned = mentions(function, "grad") or any(each[1] == "is" and is_optimizer(each[2]) for each in entries)
         leaves = [thing for _, kind, thing in entries if kind == "is" and isinstance(thing, Tensor) and (thing._requires_grad or thing._grad is not None)]
         self.before: dict[int, tuple[Tensor, Tensor | None]] = {id(each): (each, each._grad) for each in leaves}
         self.places: list[Place] = [(each, "grad") for each, _ in self.before.values()]

@@ -195,8 +195,9 @@ class Look:
         elif isinstance(value, _CONTAINERS):
             yield f"len({name})", "equal", size(value, self.without)
             self.places += [(value, each, each) for each in value if isinstance(value, (set, dict)) and stands_for_numbers(each)]
+            members = isinstance(value, (set, frozenset))
             for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
-                yield from self._at(value, key, f"{name}[{worded(key)}]", each, depth - 1)
+                yield from self._look(f"a member of {name}", each, depth - 1) if members else self._at(value, key, f"{name}[{worded(key)}]", each, depth - 1)
         elif isinstance(value, Generator):
             yield name, "is", value  # its draws are recorded
         else:
@@ -210,6 +211,8 @@ class Look:
         if (id(tensor), "data") not in self.without:
             yield f"{name}'s memory", "is", tensor._storage
             yield f"{name}'s bytes", "is", tensor._storage.data
+            yield f"{name}'s layout", "is", tensor._layout
+            yield f"{name}'s offset", "equal", tensor._offset
         yield f"{name}.requires_grad", "equal", tensor.requires_grad
         yield f"{name}'s history", "is", tensor.grad_fn
         for number, hook in hooks_on(tensor):

@@ -21,19 +21,24 @@ PACKAGE = __name__.partition(".")[0]
 LIBRARIES = {*sys.stdlib_module_names, PACKAGE, "numpy", "numba", "builtins"}
 
 
+def _has(value: Any, name: str) -> bool:
+    """Whether an object has an attribute of its own or of its class. A user's `__getattr__`, which may raise anything, is not asked."""
+    return name in getattr(value, "__dict__", ()) or hasattr(type(value), name)
+
+
 def is_module(value: Any) -> bool:
     """Whether it is a module of layers."""
-    return hasattr(value, "_modules") and hasattr(value, "_parameters")
+    return _has(value, "_modules") and _has(value, "_parameters")
 
 
 def is_compiled(value: Any) -> bool:
     """Whether it is a compiled function."""
-    return hasattr(value, "versions") and hasattr(value, "function")
+    return _has(value, "versions") and _has(value, "function")
 
 
 def is_optimizer(value: Any) -> bool:
     """Whether it is an optimizer."""
-    return hasattr(value, "param_groups") and hasattr(value, "state")
+    return _has(value, "param_groups") and _has(value, "state")
 
 
 def parameters_of(optimizer: Any) -> list[Tensor]:
@@ -48,7 +53,7 @@ def step_hooks(optimizer: Any) -> dict[tuple[str, int], Callable]:
 
 def is_schedule(value: Any) -> bool:
     """Whether it is a schedule of an optimizer's rates."""
-    return hasattr(value, "_last_lr") and hasattr(value, "optimizer")
+    return _has(value, "_last_lr") and _has(value, "optimizer")
 
 
 def counts_of(schedules: Sequence) -> list[dict]:

@@ -12,6 +12,9 @@ from typing import Any
 
 
 _NEAR = 20  # instructions between a call of type() and what its result is compared with
+_CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # of Python 3.11, and of later ones
+_ASK = {"getattr", "hasattr"}
+_ASK_FOR_ALL = {"vars", "__dict__", "asdict", "astuple", "eval", "exec", "dir", "getmembers"}
 _TAKE_NUMBERS = {"json", "dumps", "Decimal", "sqlite3", "executemany"}  # of Python's library, which take nothing else for a number
 
 
@@ -59,6 +62,8 @@ def global_uses(code: types.CodeType) -> dict[str, bool]:
     for each in dis.get_instructions(code):
         if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
             found[each.argval] = found.get(each.argval, False) or not each.opname.startswith("LOAD")
+    if "globals" in code.co_names:
+        found.update((name, found.get(name, False)) for name in strings_in(code))
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             found.update((name, stored or found.get(name, False)) for name, stored in global_uses(constant).items())
@@ -81,6 +86,33 @@ def strings_in(code: types.CodeType) -> Iterator[str]:
             yield from strings_in(constant)
         else:
             yield from (each for each in (constant if isinstance(constant, tuple) else (constant,)) if isinstance(each, str))
+
+
+@cache
+def asked_for(code: types.CodeType) -> frozenset[str] | None:
+    """Names of attributes that a code asks for with `getattr` or `hasattr`, where they need not be there; None if it computes the names, or takes all."""
+    found: set[str] = set()
+    steps = list(dis.get_instructions(code))
+    for k, each in enumerate(steps):
+        if each.opname.startswith("LOAD") and each.argval in _ASK:
+            name = _second_argument(steps[k + 1 :])
+            if not isinstance(name, str):
+                return None
+            found.add(name)
+    inner = [asked_for(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    return None if None in inner or not _ASK_FOR_ALL.isdisjoint(code.co_names) else frozenset(found.union(*inner))
+
+
+def _second_argument(steps: list[dis.Instruction]) -> object:
+    """The constant that is the second argument of a call whose function lies on the stack, or None."""
+    depth, second = 0, None
+    for each in steps:
+        if each.opname == _CALL and each.arg == depth:
+            return second
+        before, depth = depth, depth + dis.stack_effect(each.opcode, each.arg, jump=False)
+        if depth == 2:
+            second = each.argval if each.opname == "LOAD_CONST" and before == 1 else None
+    return None
 
 
 @cache

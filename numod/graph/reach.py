@@ -10,11 +10,13 @@ from __future__ import annotations
 import array
 import functools
 import inspect
+import operator
 import os
 import random
 import types
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import ChainMap, UserDict, UserList, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +26,7 @@ from ..core import changes
 from ..core.tensor import Tensor
 from .kinds import LIBRARIES, PACKAGE, SIMPLE, fields, is_compiled, is_module, is_optimizer, is_schedule, of_library, package_of, parameters_of, size, step_hooks, worded
 from .lines import CannotRepeat
-from .names import asks_types, global_names, names_of, strings_in, written
+from .names import asked_for, asks_types, global_names, names_of, strings_in, written
 
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -32,6 +34,8 @@ _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
 _SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of their own
 _METHODS = (types.FunctionType, staticmethod, classmethod, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)  # each use binds anew
 
+_CATCHES = {"AttributeError", "Exception", "BaseException"}
+_LIBRARY_CONTAINERS = (UserDict, UserList, ChainMap, types.MappingProxyType)
 _MAKING = ("__new__", "__init__", "__post_init__")
 _COPYING = ("__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__init_subclass__", "__class_getitem__")
 
@@ -71,44 +75,73 @@ def quick(function: Callable, roots: Sequence = (), without: frozenset = frozens
     Raises CannotRepeat for what it uses and no guard can hold.
     """
     walk = _Walk(without)
-    walk.function(function, "")
-    for k, each in enumerate(roots):
-        walk.visit(f"object {k} given", each)
-    for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
-        walk.visit("a hook of all modules or optimizers", hook)
-    for name, each in walk.optimizers:
-        walk.optimizer(name, each)
-    for name, each in walk.schedules:
-        walk.schedule(name, each)
+    while not walk.complete:
+        walk.begin()
+        walk.function(function, "")
+        for k, each in enumerate(roots):
+            walk.visit(f"object {k} given", each)
+        for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
+            walk.visit("a hook of all modules or optimizers", hook)
+        for name, each in walk.optimizers:
+            walk.optimizer(name, each)
+        for name, each in walk.schedules:
+            walk.schedule(name, each)
     return walk.guards, walk.asks_types
 
 
 class _Walk:
+    """One way through all that a function reaches, and another one where code that was found late names what lies in an object that was found early."""
+
     def __init__(self, without: frozenset) -> None:
         self.without = without  # (id of a holder, key) of what the function is given
-        self.guards: list[Guard] = []
-        self.seen: set[Any] = set()
         self.mentioned: set[str] = set()  # names in the code
         self.strings: set[str] = set()  # keys that the code may use
+        self.optional: set[str] = set()  # attributes that need not be there: another is taken, or an error caught
+        self.any_name = False  # whether the code computes names of attributes
+        self.known: tuple | None = None  # how much of all that was known when this way began
+
+    def begin(self) -> None:
+        """Begin at the function again."""
+        self.known = self._extent()
+        self.guards: list[Guard] = []
+        self.seen: set[Any] = set()
         self.optimizers: list[tuple[str, Any]] = []  # looked into last, when it is known what the code mentions
         self.schedules: list[tuple[str, Any]] = []
         self.asks_types = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether all names were known before the guards were made."""
+        return self.known == self._extent()
+
+    def _extent(self) -> tuple:
+        return len(self.mentioned), len(self.strings), len(self.optional), self.any_name
 
     def function(self, function: Callable, prefix: str) -> None:
         """Everything the code of a function reaches."""
         function = written(function)
         code = getattr(getattr(function, "__func__", function), "__code__", None)
-        self.mentioned.update(global_names(code) if code is not None else ())
-        self.strings.update(strings_in(code) if code is not None else ())
-        self.asks_types |= code is not None and asks_types(code)
+        if code is not None:
+            self.code(code)
         for text, owner, name, value in names_of(function):
             if owner is None:
                 self.visit(prefix + name, value)  # the function's own object is the one it was bound to
             elif not _fixed(name, value) and (id(owner), name) not in self.without:
                 self.value(prefix + name, text, (owner,), value)
         own = getattr(function, "__func__", function)
+        if code is not None and code is getattr(own, "__code__", None):
+            self.guards.append(Guard(f"{prefix}{own.__name__}", "{0}.__code__ is {1}", (own, code)))  # notebooks put new code into functions
         for key in sorted(self.mentioned & getattr(own, "__dict__", {}).keys()):
             self.value(f"{prefix}{own.__name__}.{key}", f"{{0}}.{key}", (own,), own.__dict__[key])
+
+    def code(self, code: types.CodeType) -> None:
+        """The names in a code."""
+        names, asked = global_names(code), asked_for(code)
+        self.mentioned.update(names, asked or ())
+        self.optional.update(names if not _CATCHES.isdisjoint(names) else (), asked or ())
+        self.strings.update(strings_in(code))
+        self.any_name |= asked is None
+        self.asks_types |= asks_types(code)
 
     def value(self, name: str, text: str, objects: tuple, value: Any) -> None:
         """A guard that `text` over `objects` gives this value, and those of what lies in it."""
@@ -137,8 +170,11 @@ class _Walk:
             self.function(value.function, f"{name}: ")
         elif isinstance(value, functools.partial):
             self.function(value, f"{name}: ")
-        elif isinstance(value, (list, tuple, dict, deque)):
+        elif isinstance(value, (list, tuple, dict, deque, *_LIBRARY_CONTAINERS)):
             self.container(name, value)
+            self.attributes(name, value, type(value))
+        elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            self.mentioned.update(part for each in value.__reduce__()[1] if isinstance(each, str) for part in each.split("."))
         elif isinstance(value, (set, frozenset)):
             self.guards.append(Guard(name, "{0} == {1}", (value, frozenset(value))))
         elif isinstance(value, (np.ndarray, array.array)):
@@ -186,7 +222,7 @@ class _Walk:
             given = tuple(key for holder, key in self.without if holder == id(value))
             count = "len({0}) - sum(key in {0} for key in {2})" if given and isinstance(value, dict) else "len({0})"
             self.guards.append(Guard(f"len({name})", f"{count} == {{1}}", (value, size(value, self.without), given)))
-        for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
+        for key, each in list(value.items() if isinstance(value, Mapping) else enumerate(value)):
             if fixed:
                 self.visit(f"{name}[{key}]", each)
             elif (id(value), key) not in self.without:
@@ -223,7 +259,9 @@ class _Walk:
                 self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
 
     def attributes(self, name: str, value: Any, kind: type | types.ModuleType) -> None:
-        """Attributes that the code mentions: values are guarded, the code of methods is looked into."""
+        """Attributes that the code mentions: values are guarded, the code of methods is looked into. Of a library's object, what lies in it."""
+        if not is_module(value) and value is not kind:
+            self.own(name, value)
         if of_library(kind):
             return
         known: set[str] = set()
@@ -232,6 +270,19 @@ class _Walk:
             known.update(found)
             for key in sorted(found):
                 self.attribute(name, value, kind, key)
+
+    def own(self, name: str, value: Any) -> None:
+        """What a plain object has in its dictionary: all of it where code computes names, of a library's object what code names; and that it has nothing more which code would take."""
+        inside = getattr(value, "__dict__", None)
+        if inside is None or package_of(type(value)) == PACKAGE or is_optimizer(value):
+            return
+        for key in sorted(inside if self.any_name else inside.keys() & self.mentioned if of_library(type(value)) else ()):
+            if not key.startswith("__") and (id(value), key) not in self.without and not _fixed(key, inside[key]):
+                with nullcontext() if key in self.mentioned else suppress(CannotRepeat):
+                    self.value(f"{name}.{key}", f"{{0}}.__dict__[{key!r}]", (value,), inside[key])
+        missing = frozenset(each for each in self.optional if each not in inside and _found(type(value), each) is None)
+        if missing:
+            self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint({0}.__dict__)", (value, missing)))
 
     def attribute(self, name: str, value: Any, kind: type | types.ModuleType, key: str) -> None:
         descriptor = _found(kind, key)

@@ -21,7 +21,7 @@ from . import state as kept
 from .caller import caller
 from .differentiable import Differentiable
 from .gradients import Gradients
-from .kinds import counts_of, is_plain
+from .kinds import counts_of, is_optimizer, is_plain
 from .program import Value
 from .run import Executable
 from .section import Form
@@ -292,7 +292,7 @@ def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...], without: f
 
 def _settings(entries: list[guards.Entry]) -> list[dict]:
     """The numbers, and the identity of tensors, in the groups of all optimizers that the function reaches. Programs read them anew at every run, but do not write them."""
-    optimizers = [thing for _, kind, thing in entries if kind == "is" and hasattr(thing, "param_groups")]
+    optimizers = [thing for _, kind, thing in entries if kind == "is" and is_optimizer(thing)]
     numbers = lambda group: {key: each for key, each in group.items() if isinstance(each, (bool, int, float, tuple))}  # noqa: E731
     tensors = lambda group: {f"{key}, a tensor": id(each) for key, each in group.items() if isinstance(each, Tensor)}  # noqa: E731
     return [numbers(group) | tensors(group) for each in optimizers for group in each.param_groups]

@@ -306,7 +306,7 @@ class Recorder:
         if isinstance(each, Draw):  # a second run of a checkpoint draws what the first drew
             return self.draws.setdefault(_drawn(each), each)
         if not isinstance(each, Tensor):
-            return each.item() if isinstance(each, np.generic) else each
+            return each.item() if isinstance(each, np.generic) else int(each) if isinstance(each, int) and type(each) is not bool else each
         found, place = self.numbers.get(id(each)), _place(each)
         if found is not None and self.places[found.number] == place:
             return found

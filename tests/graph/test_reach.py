@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+import enum
 import functools
+import operator
 import os
+import types
+from collections import ChainMap, UserDict
 from collections.abc import Callable
 
 import numpy as np
@@ -297,3 +302,78 @@ def test_methods_that_code_calls_without_their_names_are_looked_into(function: C
     for k in range(6):
         SCALES[0] = 1.0 + k // 3
         assert equal(compiled(X), function(X)) and compiled.recorded == 1 + k // 3
+
+
+class Access(dict):
+    """A dictionary whose items are attributes, as many configurations are."""
+
+    __getattr__ = dict.__getitem__
+
+
+class Named(dict):
+    """A dictionary with attributes of its own."""
+
+
+def rate_of(held: object) -> float:
+    return held.rate
+
+
+def or_else(held: object) -> float:
+    try:
+        return held.rate
+    except AttributeError:
+        return 2.0
+
+
+def put(held: object, value: float) -> None:
+    setattr(held, "rate", value)  # noqa: B010
+
+
+def with_rate(held: object) -> object:
+    put(held, 1.0)
+    return held
+
+
+HELD: dict[str, tuple[object, Callable, Callable]] = {
+    "a helper's name for it": (with_rate(types.SimpleNamespace()), rate_of, put), "parsed options": (argparse.Namespace(rate=1.0), lambda held: held.rate, put),
+    "a name in text": (with_rate(Settings()), lambda held: getattr(held, "rate"), put),  # noqa: B009
+    "a computed name": (with_rate(Settings()), lambda held: getattr(held, "".join(["ra", "te"])), put), "all names": (with_rate(Settings()), lambda held: sum(vars(held)[each] for each in ["rate"]), put),
+    "a getter": (with_rate(Settings()), operator.attrgetter("rate"), put), "added": (Settings(), lambda held: getattr(held, "rate", 2.0), put), "asked for": (Settings(), lambda held: 1.0 + hasattr(held, "rate"), put),
+    "caught": (Settings(), or_else, put), "items as attributes": (Access(rate=1.0), rate_of, lambda held, value: held.update(rate=value)), "attributes of a dictionary": (with_rate(Named()), rate_of, put),
+    "a dictionary of the library's": (UserDict(rate=1.0), lambda held: held["rate"], lambda held, value: held.update(rate=value)), "a chain": (ChainMap({}, {"rate": 1.0}), lambda held: held["rate"], lambda held, value: held.maps[1].update(rate=value)),
+    "members": ({1.0, 9}, lambda held: 1.0 if 3.0 in held else 2.0, lambda held, value: held.add(value)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_attributes_however_they_are_asked_for(name: str) -> None:
+    early, later_found, change = HELD[name]
+    compiled = compile(lambda x: x * later_found(early))
+    for value in (None, None, 3.0, 4.0, 3.0, 4.0, 5.0):
+        if value is not None:
+            change(early, value)
+        assert equal(compiled(X), X * later_found(early))
+
+
+def test_globals_by_their_names_and_functions_of_new_code() -> None:
+    compiled, double = compile(lambda x: double(x) * globals()["SCALES"][0]), lambda x: x * 2
+    assert equal(compiled(X), X * 2 * SCALES[0]) and equal(compiled(X), X * 2 * SCALES[0])
+    SCALES[0], double.__code__ = 7.0, (lambda x: x * 3).__code__
+    assert equal(compiled(X), X * 21) and compiled.recorded == 2
+
+
+def test_a_tensor_from_outside_that_is_resized() -> None:
+    held = numod.ones(4)
+    compiled = compile(lambda x: x.sum() + held.sum())
+    for size in (4, 4, 2, 2, 3, 4):
+        held.resize_(size)
+        assert equal(compiled(X), X.sum() + held.sum())
+
+
+def test_members_of_an_enumeration_of_integers_are_integers() -> None:
+    class Scale(enum.IntEnum):
+        SINGLE, DOUBLE = 1, 2
+
+    compiled = compile(lambda x, scale: (x * scale, scale.name))
+    for scale in (*Scale, *Scale):
+        assert equal(compiled(X, scale), (X * scale.value, scale.name))
