@@ -86,8 +86,8 @@ def is_tuple(value: Any) -> bool:
 
 
 def _leaves(value: Any, depth: int = _DEPTH) -> Iterator[Any]:
-    """What lies in objects and containers."""
-    if type(value) is Later or isinstance(value, (Tensor, *SIMPLE)) or depth == 0:
+    """What lies in plain objects and containers. Modules of Python, for one, are not looked into: all the process can be reached from there."""
+    if type(value) is Later or isinstance(value, (Tensor, *SIMPLE)) or depth == 0 or not (_is_container(value) or _is_plain_object(value)):
         yield value
         return
     inside = value.values() if type(value) is dict else value if _is_container(value) else [each for _, each in fields(value)]

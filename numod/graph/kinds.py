@@ -76,7 +76,8 @@ def is_plain(tensor: Tensor, leaf: bool) -> bool:
 
 def package_of(thing: Any) -> str:
     """The package that a thing is from."""
-    return (getattr(thing, "__module__", None) or getattr(thing, "__name__", "")).partition(".")[0]
+    name = getattr(thing, "__module__", None)  # Cython's metaclasses have a descriptor there
+    return (name if name and isinstance(name, str) else getattr(thing, "__name__", "")).partition(".")[0]
 
 
 def of_library(thing: Any) -> bool:

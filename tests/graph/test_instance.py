@@ -14,6 +14,7 @@ import pytest
 import numod
 from numod import nn
 from numod.distributions import Categorical, Normal
+from numod.graph.instance import is_instance
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,3 +195,16 @@ def test_what_others_would_see_stays_eager(keep: Callable) -> None:
             if formers[1] is not None:
                 numod.testing.assert_close(tensors(vars(formers[1])), tensors(vars(formers[0])))
             assert type(getattr(other.last, "loss", None)) is type(getattr(eager.last, "loss", None))
+
+
+def test_modules_of_python_are_not_looked_into() -> None:
+    """A namespace held as an attribute (`self.np = numpy`) leads to all that the process has imported, such as Cython's classes."""
+    library = types.ModuleType("library")
+    library.kind = type("Meta", (type,), {"__module__": property(lambda kind: "library")})("Kind", (), {})
+    net = nn.Linear(3, 2)
+    net.holder = types.SimpleNamespace(library=library, meta=type(library.kind))
+    compiled = numod.compile(net)
+    x = numod.ones(2, 3)
+    for _ in range(3):
+        numod.testing.assert_close(compiled(x), net(x))
+    assert not is_instance(net.holder)
