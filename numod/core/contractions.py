@@ -8,11 +8,15 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from .. import dtypes
 from ..errors import normalize_dim
-from ..ops import table as t
+from ..ops.cross import cross as cross_op
+from ..ops.pointwise import broadcast_shapes
+from .apply import apply
+from .elementwise import contiguous
 from .products import add_product, bmm, matmul, mm_, mv, outer
 from .reductions import sum as total
-from .shapes import cat, diagonal, expand, narrow, permute, reshape
+from .shapes import diagonal, expand, permute, reshape
 from .tensor import Tensor
 
 BOTH = "inner kron cross addmv addr baddbmm addbmm ger=outer"
@@ -259,9 +263,14 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     dim = normalize_dim(dim, input.ndim)
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(f"inputs dimension {dim} must have length 3. Got {list(input.shape)} and {list(other.shape)}")
-    a, b = (cat((each, each), dim) for each in (input, other))
-    first, second = ([narrow(each, dim, start, 3) for start in (1, 2)] for each in (a, b))
-    return t.addcmul(first[0] * second[1], first[1], second[0], -1)
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"linalg.cross: expected scalar type {input.dtype.short} but found {other.dtype.short}; convert with .to()")
+    if input.dtype is dtypes.bool_:
+        raise NotImplementedError('"cross" not implemented for \'Bool\'; convert first, for example with .to(numod.int64)')
+    if input.shape != other.shape:
+        shape = broadcast_shapes("linalg.cross", [input.shape, other.shape])
+        input, other = expand(input, shape), expand(other, shape)
+    return apply(cross_op, (contiguous(input), contiguous(other)), (dim,))
 
 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:

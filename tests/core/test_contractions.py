@@ -79,3 +79,22 @@ def test_kin() -> None:
         (numod.linalg.multi_dot([t(w), t(a), t(v)]), w @ a @ v), (numod.linalg.vecdot(t(a), t(a)), (a * a).sum(-1)),
     ):  # fmt: skip
         np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("shapes", "dim"), [(((4, 3), (4, 3)), -1), (((3, 2), (3, 1)), 0), (((2, 1, 3, 2), (1, 5, 3, 2)), 2), (((0, 3), (0, 3)), 1)])
+def test_cross_products(shapes: tuple, dim: int) -> None:
+    x, y = drawn(*shapes)
+    a, b = numod.tensor(x, requires_grad=True), numod.tensor(y, requires_grad=True)
+    np.testing.assert_allclose(numod.linalg.cross(a, b, dim=dim).detach().numpy(), np.cross(*np.broadcast_arrays(x, y), axis=dim), rtol=1e-9)
+    assert gradcheck(lambda a, b: numod.linalg.cross(a * 1j, b * (1 + 2j), dim=dim).imag, (a, b)) and gradgradcheck(lambda a, b: numod.linalg.cross(a, b, dim=dim), (a, b))
+
+
+def test_cross_products_of_what_does_not_fit() -> None:
+    x = numod.ones(3)
+    with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
+        numod.cross(x, x.double())
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        numod.cross(x.bool(), x.bool())
+    with pytest.raises(RuntimeError, match="must match"):
+        numod.linalg.cross(numod.ones(2, 3), numod.ones(4, 3))
+    assert numod.cross(numod.tensor([200, 7, 3], dtype=numod.uint8), numod.tensor([3, 1, 2], dtype=numod.uint8)).tolist() == [11, 121, 179]

@@ -19,7 +19,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import tensor_cores, writer
-from numod.ops import complexes, convolution, ctc, distance, extremum, flip, grid_sample, group_norm, indexing, join, matmul, normalization, pad, patches, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
+from numod.ops import complexes, convolution, cross, ctc, distance, extremum, flip, grid_sample, group_norm, indexing, join, matmul, normalization, pad, patches, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -289,6 +289,7 @@ def test_distances_and_random_numbers(compiled: list[str]) -> None:
         scan.logcumsumexp.prepare((on_gpu(7, 5, dtype=kind),), (0,))
         x, y, turned, between = (on_gpu(*shape, dtype=kind) for shape in ((2, 7, 5), (2, 3, 5), (2, 5, 3), (2, 7, 3)))
         distance.cdist.prepare((x, y), (1.5,))
+        cross.cross.prepare((between, between), (2,))
         distance.cdist_gradient.prepare((between, x, turned, between), (1.5,))
         sampling.standard_gamma.prepare((on_gpu(7, dtype=kind), int, int), ())
         sampling.standard_gamma_gradient.prepare((on_gpu(7, dtype=kind), on_gpu(7, dtype=kind)), ())

@@ -185,6 +185,7 @@ def test_distances_and_random_numbers() -> None:
         expected, found = numod.cdist(x, y, p), numod.cdist(moved, y.cuda(), p)
         same(found, expected)
         same(*(numod.autograd.grad(each.sum(), leaf)[0] for each, leaf in ((found, moved), (expected, x))))
+    same(numod.cross(moved, moved.flip(0)), numod.cross(x, x.flip(0)))
     same(x.detach().cuda().logcumsumexp(0), x.detach().logcumsumexp(0))
     for make, rates in ((numod._standard_gamma, [0.3, 2.0, 40.0]), (numod.poisson, [0.3, 4.0, 40.0])):
         results = []
