@@ -242,19 +242,19 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: _float = 1, alpha: 
     """beta * input + alpha * (the outer product of two vectors)."""
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate, transposed in its last two dimensions."""
-def all(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+def all(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Whether all elements are true (not zero)."""
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
     """Whether all elements are close."""
-def amax(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+def amax(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Maximum over dimensions; the gradient is shared evenly between equal ones."""
-def amin(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+def amin(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Minimum over dimensions; the gradient is shared evenly between equal ones."""
 def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.aminmax:
     """(min, max) along a dimension, or of all; gradients are shared evenly between equal elements."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """angle(x), element by element, with broadcasting and type promotion."""
-def any(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False) -> Tensor:
+def any(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Whether any element is true (not zero)."""
 def arange(*bounds: _float, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ..., **named: _float) -> Tensor:
     """`start, start + step, ...` below `end`: arange(end), arange(start, end), arange(start, end, step)."""
@@ -284,9 +284,9 @@ def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """atanh(x), element by element, with broadcasting and type promotion."""
 def arctanh_(input: Tensor) -> Tensor:
     """In-place atanh."""
-def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
+def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Index of the greatest element along a dimension, or in the flattened tensor."""
-def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
+def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Index of the least element along a dimension, or in the flattened tensor."""
 def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The indices that sort along a dimension."""
@@ -360,7 +360,7 @@ def bucketize(input: Tensor | _float, boundaries: Tensor, *, out_int32: _bool = 
     """The index of the bucket each value falls into, for sorted boundaries; with `right` a value equal to a boundary belongs above it."""
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """The Cartesian product of vectors, one combination per row; a single vector itself."""
-def cat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
 def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: str | None = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
     """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R). For many rows and p = 2 by a matrix product, which is less accurate."""
@@ -406,9 +406,9 @@ def combinations(input: Tensor, r: _int = 2, with_replacement: _bool = False) ->
     """All combinations of r elements of a vector, in order, one per row."""
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """real + i imag, of two real tensors of one floating dtype, which broadcast."""
-def concat(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
-def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
 def conj(input: Tensor) -> Tensor:
     """The complex conjugate, computed; a real tensor itself."""
@@ -444,13 +444,13 @@ def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, 
     """Covariance matrix of variables (rows) by observations (columns), with whole-number and real weights of observations."""
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The cross product along a dimension of size 3; by default the first such."""
-def cummax(input: Tensor, dim: _int) -> return_types.cummax:
+def cummax(input: Tensor, dim: _int, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.cummax:
     """(values, indices): the greatest element so far along a dimension, and its last place."""
-def cummin(input: Tensor, dim: _int) -> return_types.cummin:
+def cummin(input: Tensor, dim: _int, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.cummin:
     """(values, indices): the least element so far along a dimension, and its last place."""
-def cumprod(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+def cumprod(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Running product along a dimension; integers and bool give int64."""
-def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None) -> Tensor:
+def cumsum(input: Tensor, dim: _int, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Running sum along a dimension; integers and bool give int64."""
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: _float | None = None, dim: _int = -1) -> Tensor:
     """Running area under y along a dimension by the trapezoidal rule."""
@@ -737,7 +737,7 @@ def logaddexp(input: Tensor, other: Tensor | _float, *, out: Tensor | None = Non
     """logaddexp(x, y), element by element, with broadcasting and type promotion."""
 def logaddexp2(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """logaddexp2(x, y), element by element, with broadcasting and type promotion."""
-def logcumsumexp(input: Tensor, dim: _int) -> Tensor:
+def logcumsumexp(input: Tensor, dim: _int, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Logarithm of the running sum of exponentials along a dimension, without overflow."""
 def logdet(A: Tensor) -> Tensor:
     """The logarithm of determinants; NaN for negative ones of real matrices."""
@@ -755,7 +755,7 @@ def logit_(self: Tensor, *arguments: object, **named: object) -> Tensor:
     """In-place logit."""
 def logspace(start: _float, end: _float, steps: _int, base: _float = 10.0, *, dtype: _dtype | None = None, device: _device | str | None = None, requires_grad: _bool = False, out: Tensor | None = None, layout: _layout | None = ..., pin_memory: _bool | None = False, memory_format: _memory_format = ...) -> Tensor:
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
-def logsumexp(input: Tensor, dim: _int | Sequence[_int] | None, keepdim: _bool = False) -> Tensor:
+def logsumexp(input: Tensor, dim: _int | Sequence[_int] | None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """log(sum(exp(x))) over dimensions, shifted by the maximum so that nothing overflows."""
 def lt(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """lt(x, y), element by element, with broadcasting and type promotion."""
@@ -777,7 +777,7 @@ def matrix_exp(A: Tensor) -> Tensor:
     """1 + A + A^2 / 2! + ..., by scaling, a Padé approximant and squaring. Higham, The scaling and squaring method, 2005."""
 def matrix_power(A: Tensor, n: _int, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """A to the n-th power; of its inverse for negative n."""
-def max(input: Tensor, dim: _int | Tensor | None = None, keepdim: _bool = False, *, other: Tensor | None = None) -> Tensor | return_types.max:
+def max(input: Tensor, dim: _int | Tensor | None = None, keepdim: _bool = False, *, other: Tensor | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor | return_types.max:
     """The greatest element; with `dim`, (values, indices) along it; with a tensor, the elementwise maximum."""
 def max_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: _bool = False, return_indices: _bool = False) -> Tensor | tuple[Tensor, Tensor]:
     """The greatest element of each window; with `return_indices` also its place in the plane."""
@@ -787,13 +787,13 @@ def max_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
     """The greatest element of each window; with `return_indices` also its place in the plane."""
 def maximum(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """maximum(x, y), element by element, with broadcasting and type promotion."""
-def mean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+def mean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Mean over dimensions (all by default) of a floating tensor."""
 def median(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor | return_types.median:
     """The median (of an even number of elements the lower), NaN if there is one; with `dim`, (values, indices) along it."""
 def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinates of a grid: each vector along its own dimension, expanded to the grid's shape. "xy" swaps the first two dimensions."""
-def min(input: Tensor, dim: _int | Tensor | None = None, keepdim: _bool = False, *, other: Tensor | None = None) -> Tensor | return_types.min:
+def min(input: Tensor, dim: _int | Tensor | None = None, keepdim: _bool = False, *, other: Tensor | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor | return_types.min:
     """The least element; with `dim`, (values, indices) along it; with a tensor, the elementwise minimum."""
 def minimum(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """minimum(x, y), element by element, with broadcasting and type promotion."""
@@ -847,7 +847,7 @@ def nonzero(input: Tensor, *, as_tuple: _bool = False, out: Tensor | tuple[Tenso
     """Indices of the nonzero elements, (count, ndim), or with `as_tuple` a vector per dimension."""
 def nonzero_static(input: Tensor, *, size: _int, fill_value: _int = -1) -> Tensor:
     """Indices of the first `size` nonzero elements, (size, ndim), padded with `fill_value`."""
-def norm(input: Tensor, p: _float | str | None = 'fro', dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None) -> Tensor:
+def norm(input: Tensor, p: _float | str | None = 'fro', dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, dtype: _dtype | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
 def not_equal(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """ne(x, y), element by element, with broadcasting and type promotion."""
@@ -885,7 +885,7 @@ def positive(input: Tensor) -> Tensor:
     """The tensor itself."""
 def pow(input: Tensor | _float, exponent: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """input ** exponent. Raises RuntimeError for an integer to a negative integer number."""
-def prod(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+def prod(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Product over a dimension (all by default); integers and bool give int64."""
 def put(input: Tensor, *arguments: object, **named: object) -> Tensor:
     """A copy of `input` after put_."""
@@ -1034,9 +1034,9 @@ def squeeze(input: Tensor, dim: _int | Sequence[_int] | None = None) -> Tensor:
     """Dimensions of size 1 removed, all or the given ones."""
 def squeeze_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
     """A copy of what `squeeze` gives as a view."""
-def stack(tensors: Sequence[Tensor], dim: _int = 0, *, axis: _int | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors of equal shape concatenated along a new dimension."""
-def std(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
+def std(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Square root of `var`."""
 def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
@@ -1046,7 +1046,7 @@ def sub(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor
     """input - alpha * other."""
 def subtract(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
-def sum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+def sum(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Sum over dimensions (all by default); integers and bool give int64."""
 def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.svd:
     """(U, S, V) with input = U diag(S) V^H; V itself, not transposed. `numod.linalg.svd` is the newer form."""
@@ -1136,7 +1136,7 @@ def unsqueeze_copy(input: Tensor, *arguments: object, **named: object) -> Tensor
     """A copy of what `unsqueeze` gives as a view."""
 def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
     """Powers of each element of a vector (n) -> (n, N), in descending order unless `increasing`."""
-def var(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
+def var(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Variance over dimensions, divided by n - correction (1 by default); two passes, so that a large mean costs no accuracy."""
 def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""

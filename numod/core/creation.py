@@ -82,8 +82,9 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
     elif hasattr(data, "__cuda_array_interface__"):
         result = as_tensor(data, dtype, device).clone()
     else:
-        array = _array(data)
-        kind = dtype or (dtypes.from_numpy(array.dtype) if isinstance(data, (np.ndarray, np.generic)) else _inferred(array))
+        array, numpy = _array(data), isinstance(data, (np.ndarray, np.generic))
+        kind = dtype or (dtypes.from_numpy(array.dtype) if numpy else _inferred(array))
+        array = array if numpy else _fitting(array, kind)
         made = tell_made(_from_array(_converted(array, kind.compute), kind.compute), "array" if isinstance(data, np.ndarray) else "values")
         device = default_device() if device is None else device
         result = made if device is _CPU and kind is kind.compute else made.to(device=device, dtype=kind)
@@ -187,14 +188,20 @@ def _inferred(array: np.ndarray) -> DType:
     return dtypes.from_numpy(array.dtype) if array.dtype.kind == "b" else dtypes.int64 if array.dtype.kind in "iu" else dtypes.from_numpy(array.dtype)
 
 
+def _fitting(array: np.ndarray, kind: DType) -> np.ndarray:
+    """The array of Python numbers for a tensor of `kind`. Raises RuntimeError where integers, or real numbers, cannot hold one of them."""
+    if array.dtype.kind == "c" and not kind.is_complex and not array.imag.any():
+        array = array.real
+    if array.size and kind.kind in "iu" and array.dtype != kind.numpy:
+        for bound in (array.min().item(), array.max().item()):  # NaN where there is one
+            dtypes.fitting(bound, kind)
+    elif array.dtype.kind == "c" and kind.kind == "f":
+        dtypes.fitting(1j, kind)
+    return array
+
+
 def _converted(array: np.ndarray, kind: DType) -> np.ndarray:
-    """A fresh C-ordered array of `kind`. Raises RuntimeError for integers that do not fit."""
-    if array.dtype == kind.numpy:
-        return np.array(array, order="C")
-    if kind.kind in "iu" and array.dtype.kind in "iu" and array.size:
-        limits = np.iinfo(kind.numpy)
-        if array.min() < limits.min or array.max() > limits.max:
-            raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
+    """A fresh C-ordered array of `kind`; integers are taken modulo its range, as in PyTorch."""
     with np.errstate(invalid="ignore", over="ignore"):
         return np.array(array, dtype=kind.numpy, order="C", copy=True)
 
@@ -355,10 +362,20 @@ def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None
     """`steps` numbers from `start` to `end`, evenly spaced, both ends included."""
     steps = _count("linspace", start, end, steps)
     start, end = _number(start), _number(end)
+    if isinstance(start, complex) or isinstance(end, complex):
+        return _complex_linspace(complex(start), complex(end), steps, dtype or dtypes.get_default_dtype().to_complex(), device).requires_grad_(requires_grad)
     if dtype is not None and not dtype.is_floating_point:
         return linspace(*_wholes(start, end, steps, dtype), steps, dtype=dtypes.float64, device=device).to(dtype)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     return constant(t.linspace, (float(start), float(end), step, max(steps // 2, 1), steps - 1), (steps,), dtype, device, requires_grad)
+
+
+def _complex_linspace(start: complex, end: complex, steps: int, dtype: DType, device: Device | str | None) -> Tensor:
+    """The parts evenly spaced. Raises RuntimeError for a dtype of real numbers."""
+    if not dtype.is_complex:
+        raise RuntimeError(f"linspace(): the inferred dtype is complex and can't be safely cast to {dtype}; give a complex dtype, or real ends")
+    real, imaginary = (linspace(a, b, steps, dtype=dtype.real, device=device) for a, b in ((start.real, end.real), (start.imag, end.imag)))
+    return t.add(real, t.mul(imaginary, 1j))
 
 
 @factory
@@ -368,7 +385,7 @@ def logspace(
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
     steps = _count("logspace", start, end, steps)
     if dtype is not None and not dtype.is_floating_point:
-        return t.pow(float(base), linspace(*_wholes(start, end, steps, dtype), steps, dtype=dtypes.float64, device=device)).to(dtype)
+        return t.pow(float(base), linspace(*_wholes(start, end, steps, dtype), steps, dtype=dtypes.complex128 if dtype.is_complex else dtypes.float64, device=device)).to(dtype)
     result = t.pow(float(base), linspace(start, end, steps, dtype=dtype, device=device))
     return result.requires_grad_() if requires_grad else result
 

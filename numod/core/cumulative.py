@@ -20,7 +20,6 @@ BOTH = "cumsum cumprod cummax cummin logcumsumexp diff"
 FUNCTIONS = "gradient trapezoid trapz=trapezoid cumulative_trapezoid"
 IN_PLACE = "cumsum cumprod"
 OUT = "cumsum cumprod cummax cummin logcumsumexp diff"
-AXIS = "cumsum cumprod cummax cummin logcumsumexp"
 
 
 def _running(op: Op, input: Tensor, dim: int, dtype: DType | None = None) -> Tensor | tuple[Tensor, ...]:

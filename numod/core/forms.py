@@ -63,12 +63,18 @@ def in_place(row: object) -> Callable:
 
 
 def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
-    """The public function: where it fails on an argument of a wrong type, the error is PyTorch's. `of_tensor`: its first argument is looked at before."""
+    """The public function, which knows NumPy's names as well: `axis` for dim, `keepdims` for keepdim. Where it fails on an argument of a wrong type, the error is PyTorch's.
+
+    `of_tensor`: its first argument is looked at before.
+    """
+    axes = "dim" in function.__annotations__
 
     @functools.wraps(function)
     def answered(*arguments: object, **named: object) -> object:
         if of_tensor and arguments and not isinstance(arguments[0], Tensor):
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}")
+        if named and axes and ("axis" in named or "keepdims" in named):
+            named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
         try:
             return function(*arguments, **named)
         except Exception as error:
@@ -93,18 +99,6 @@ def with_out(function: Callable) -> Callable:
         return result if out is None else f.write_result(function.__name__, result, out)
 
     return filled
-
-
-def with_axis(function: Callable) -> Callable:
-    """The function with NumPy's argument names as well: `axis` for dim, `keepdims` for keepdim."""
-
-    @functools.wraps(function)
-    def renamed(*arguments: object, **named: object) -> object:
-        if named and ("axis" in named or "keepdims" in named):
-            named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
-        return function(*arguments, **named)
-
-    return renamed
 
 
 def via_copy(function: Callable) -> Callable:

@@ -2,7 +2,7 @@
 
 Each home says which of its functions users see: BOTH names functions of the namespace that are methods too, FUNCTIONS and METHODS those that
 are one alone, IN_PLACE those with a form `name_` that computes and copies, COPYING methods `name_` with a form `name` that copies first.
-"mm=mm_" gives a function another name in public. OUT names those whose function takes `out` by copying its results there, AXIS those that know `axis` and `keepdims` as names of dim and keepdim.
+"mm=mm_" gives a function another name in public. OUT names those whose function takes `out` by copying its results there.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..ops import special, table as t  # noqa: F401  special adds its rows
 from . import functions as f, transfer  # noqa: F401  transfer adds its methods
-from .forms import checked, functional, in_place, row_function, unary, via_copy, view_copy, with_axis, with_out
+from .forms import checked, functional, in_place, row_function, unary, via_copy, view_copy, with_out
 from .tensor import Tensor
 
 # rows that become a method and a function unchanged: public name -> name in the table
@@ -34,6 +34,11 @@ def _further(function: Callable) -> list[str]:
     return [str(kind) for name, kind in function.__annotations__.items() if name not in ("input", "self", "return", "out")]
 
 
+def _has_axis(function: Callable) -> bool:
+    """Whether a method has a dimension that may be given by NumPy's name."""
+    return "dim" in function.__annotations__
+
+
 functions: dict[str, Callable] = {name: row_function(t.rows[row]) for name, row in (POINTWISE | ALIASES).items()}
 for _name, _source in (POINTWISE | ALIASES).items():
     _formula = t.rows[_source]
@@ -46,9 +51,9 @@ for _home in f.HOMES:
     functions |= {_name: checked(_name, _function) for _name, _function in _names(_home, "FUNCTIONS").items()}
     functions |= {_name: checked(_name, _function, True) for _name, _function in _names(_home, "BOTH").items()}
     for _name, _function in _names(_home, "BOTH").items():
-        setattr(Tensor, _name, functions[_name] if any("Tensor" in kind for kind in _further(_function)) else _function)
+        setattr(Tensor, _name, functions[_name] if _has_axis(_function) or any("Tensor" in kind for kind in _further(_function)) else _function)
     for _name, _function in _names(_home, "METHODS").items():
-        setattr(Tensor, _name, checked(_name, _function) if "Tensor" in _further(_function) else _function)
+        setattr(Tensor, _name, checked(_name, _function) if _has_axis(_function) or "Tensor" in _further(_function) else _function)
     for _name, _function in _names(_home, "IN_PLACE").items():
         setattr(Tensor, f"{_name}_", via_copy(checked(_name, _function)))
 
@@ -58,9 +63,6 @@ for _home in f.HOMES:
         setattr(Tensor, _name, functions[_name])
 for _home in f.HOMES:
     functions |= {_name: with_out(functions[_name]) for _name in getattr(_home, "OUT", "").split()}
-    for _name in getattr(_home, "AXIS", "").split():
-        functions[_name] = with_axis(functions[_name])
-        setattr(Tensor, _name, with_axis(getattr(Tensor, _name)))
 
 for _name, _function in list(vars(Tensor).items()):
     if _name.endswith("_") and not _name.startswith("_") and not _function.__doc__:

@@ -20,7 +20,6 @@ from .tensor import Tensor
 
 BOTH = "sum nansum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp count_nonzero prod=prod_ any=any_ all=all_"
 OUT = "sum nansum mean amax amin argmax argmin max min var std logsumexp prod any all"
-AXIS = "sum mean amax amin argmax argmin max min var std var_mean std_mean logsumexp count_nonzero prod any all"
 
 Dims = int | Sequence[int] | None
 

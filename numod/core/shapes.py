@@ -301,9 +301,8 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return tuple([apply(v.select, (input,), (dim, k)) for k in range(input.shape[dim])])
 
 
-def cat(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
-    dim = dim if axis is None else axis
     if isinstance(tensors, Tensor):
         raise TypeError("cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     tensors = tuple(tensors)
@@ -332,9 +331,8 @@ def _joining(dim: int, *layouts: Layout) -> tuple[int, tuple[int, ...], bool, DT
     return dim, kept, converted, wanted
 
 
-def stack(tensors: Sequence[Tensor], dim: int = 0, *, axis: int | None = None) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of equal shape concatenated along a new dimension."""
-    dim = dim if axis is None else axis
     tensors = tuple(tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")

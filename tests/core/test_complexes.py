@@ -98,8 +98,20 @@ def test_creation() -> None:
     draws = numod.randn(20_000, dtype=numod.complex64)
     assert abs(draws.abs().square().mean().item() - 1) < 0.05 and abs(draws.real.std().item() - 0.5**0.5) < 0.02
     assert numod.rand(100, dtype=numod.complex64).real.min() >= 0
+    ends = numod.linspace(1 + 1j, numod.tensor(2.0), 3)
+    assert ends.dtype is numod.complex64 and ends.tolist() == [1 + 1j, 1.5 + 0.5j, 2] and numod.logspace(1j, 1j, 1, base=1).tolist() == [1]
+    with pytest.raises(RuntimeError, match="can't be safely cast"):
+        numod.linspace(1j, 2, 3, dtype=numod.float32)
     with pytest.raises(RuntimeError, match="Expected object of scalar type Float but got scalar type Double"):
         numod.complex(numod.ones(1), numod.ones(1, dtype=numod.float64))
+
+
+def test_numbers_without_an_imaginary_part_are_real() -> None:
+    x = numod.tensor([2 + 0j])
+    assert float(x) == 2.0 and int(x) == 2 and numod.tensor([1 + 0j, 2], dtype=numod.int64).tolist() == [1, 2]
+    for function in (lambda: float(x + 1j), lambda: numod.tensor([1j], dtype=numod.float32)):
+        with pytest.raises(RuntimeError, match="cannot be converted to type float.. without overflow"):
+            function()
 
 
 def test_parts_are_views() -> None:

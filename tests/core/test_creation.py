@@ -357,3 +357,15 @@ def test_full_keeps_every_value(value):
     found = numod.full((3,), value)
     np.testing.assert_array_equal(found.numpy(), np.full(3, value))
     assert (np.signbit(found.numpy()) == np.signbit(np.full(3, value))).all() if isinstance(value, float) else found.dtype in (numod.int64, numod.bool)
+
+
+@pytest.mark.parametrize("number, kind", [(float("nan"), "int64"), (float("inf"), "int32"), (1e10, "int32"), (-0.5, "uint8"), (300, "uint8"), (2**40, "int32")])
+def test_numbers_that_integers_do_not_hold(number, kind):
+    for data in (number, [1, number]):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type .* without overflow"):
+            numod.tensor(data, dtype=getattr(numod, kind))
+
+
+def test_integers_below_zero_are_taken_modulo_the_range_of_bytes():
+    assert numod.tensor([-1, 2], dtype=numod.uint8).tolist() == [255, 2]
+    assert numod.tensor(np.array([300, -1]), dtype=numod.uint8).tolist() == [44, 255]
