@@ -995,7 +995,7 @@ class Tensor:
     def shape(self) -> _Size:
         """Sizes of the dimensions."""
     def share_memory_(self) -> Tensor:
-        """Move the storage, with all views of it, into memory shared with processes forked later. A tensor sent to a process is still copied."""
+        """Move the storage, with all views of it, into memory shared with processes forked later; nothing on CUDA. A tensor sent to a process is still copied."""
     def short(self, memory_format: object = ...) -> Tensor:
         """Converted to int16; the tensor itself if it has that dtype."""
     def sigmoid(self) -> Tensor:
