@@ -61,6 +61,8 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
 def _fold(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
     if not include_self:
         input = scatter_(copy_among(input.clone(), (index, src)), dim, index, _identity(reduce, input.dtype))
+    if input.dtype in ix.SHORT and input.device.backend.FLAT:  # a GPU changes no less than 32 bits at once
+        return to(_fold(to(input, dtypes.int32), dim, index, to(src, dtypes.int32), reduce, True), input.dtype)
     if reduce in ("prod", "amax", "amin"):
         return apply(sr.scatter_reduce, (contiguous(input), contiguous(index), contiguous(src)), (dim, reduce))
     total = scatter_add_(copy_among(input.clone(), (index, src)), dim, index, src)

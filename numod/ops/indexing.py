@@ -1,9 +1,10 @@
 """Reading and writing by index tensors along one dimension. Dense tensors seen as (outer, n, inner); indices int64, checked by the caller.
 
 Advanced indexing of several dimensions becomes these by linear indices (`core.indexing`). What is written to one element is written in the order of the
-indices, the same on every device, for no column (outer, inner) is shared between tasks. Not so where a GPU adds numbers of 32 or 64 bits: there each
-element of the source has a thread of its own, and additions are atomic, in any order. Sums of floats then differ from run to run by their rounding,
-unless `deterministic` asks for the order. Where it puts many elements into few columns, threads first agree on which comes last.
+indices, the same on every device, for no column (outer, inner) is shared between tasks. Not so where a GPU adds: there each element of the source has a
+thread of its own, and additions are atomic, in any order (of complex numbers by parts, of integers of 8 and 16 bits in 32). Sums of floats then differ
+from run to run by their rounding, unless `deterministic` asks for the order. Where it puts many elements into few columns, threads first agree on which
+comes last.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from .softmax import split
 
 _PARTS = 16  # runs of indices that threads share
 _ATOMIC = (dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64)  # what a GPU adds atomically; float16 and bfloat16 are added as float32
+SHORT = (dtypes.int8, dtypes.int16, dtypes.uint8)
 _FEW, _FILLING = 32, 1 << 16  # writes to a column that one thread makes anywhere, and columns whose threads fill a GPU
 _SUM = "cuda.atomic.add(x, target, source[uintp(place)])"
-_LAST = ("last[target] = -1", "cuda.atomic.max(last, target, place)", "if last[target] == place: x[target] = source[uintp(place)]")  # in the stead of the sum, in three launches
+# In the stead of the sum, in three launches, of which `last` is a memory: the last element is put, or the sum of short integers.
+_LAST = ("last[target] = -1", "cuda.atomic.max(last, target, place)", "if last[target] == place: x[target] = source[uintp(place)]")
+_WIDE = ("last[target] = int32(x[target])", "cuda.atomic.add(last, target, int32(source[uintp(place)]))", "x[target] = last[target]")
 deterministic = 0  # 1 to warn, 2 to raise; whoever changes it has plans forgotten, as `numod.use_deterministic_algorithms` does
 
 
@@ -225,8 +229,11 @@ class Write(Op):
         flat, work = x.device.backend.FLAT, source.size
         if flat and self.adds and x.dtype in _ATOMIC and not (deterministic and x.dtype.is_floating_point):  # sums of integers are the same in any order
             text = unordered
-        elif flat and not self.adds and sizes[3] > _FEW and outer * inner < _FILLING:
-            return Plan(into[0], self._last(x, source, unordered), sizes)
+        elif flat and self.adds and x.dtype.is_complex and not deterministic:
+            return Plan(into[0], self._by_parts(x, source, unordered), (outer, n, 2 * inner, sizes[3]))
+        elif flat and (x.dtype in SHORT or not self.adds) and few_columns(*sizes):
+            kind = np.dtype(np.int64 if not self.adds and source.size >= 1 << 31 else np.int32)
+            return Plan(into[0], self._in_three(x, source, unordered, kind, _WIDE if self.adds else _LAST), sizes)
         else:
             width = columns(x, inner)
             blocks = -(-inner // width)
@@ -238,11 +245,17 @@ class Write(Op):
         launch = bind.launcher(x.device, self.name, text, signature, x.dtype, work)
         return Plan(into[0], launch, sizes)
 
-    def _last(self, x: Layout, source: Layout, text: str) -> Callable:
-        """A launch that puts all elements of the source at once: `last` (as x) becomes the place in source of the last one that goes to an element of x."""
-        kind, empty = np.dtype(np.int32 if source.size < 1 << 31 else np.int64), x.device.empty
+    def _by_parts(self, x: Layout, source: Layout, text: str) -> Callable:
+        """A launch that adds real and imaginary parts, as neighbouring columns."""
+        part, text = x.dtype.real, text.replace("index[uintp(place)]", "index[uintp(place >> 1)]")
+        step = bind.launcher(x.device, self.name, text, bind.signature(part, "int64", part, numbers=4), part, 2 * source.size)
+        return lambda x_data, index, source_data, *sizes: step(x_data.view(part.storage), index, source_data.view(part.storage), *sizes)
+
+    def _in_three(self, x: Layout, source: Layout, text: str, kind: np.dtype, texts: tuple[str, ...]) -> Callable:
+        """A launch of three kernels that share `last` (as x, of a kind). It becomes the place in source of the last element that goes to one of x, or a sum."""
+        empty = x.device.empty
         text, signature = text.replace("source, outer", "source, last, outer"), bind.signature(x, "int64", x, kind, numbers=4)
-        steps = [bind.launcher(x.device, self.name, text.replace(_SUM, each), signature, x.dtype, source.size) for each in _LAST]
+        steps = [bind.launcher(x.device, self.name, text.replace(_SUM, each), signature, x.dtype, source.size) for each in texts]
 
         def launch(x_data: object, index: object, source_data: object, *sizes: int) -> None:
             last = empty(x.size, kind)
@@ -300,6 +313,11 @@ class Nonzero(Op):
 def columns(x: Layout, inner: int) -> int:
     """Columns for one task: on the CPU a run of memory, in at most 16 parts; on a GPU neighbouring threads have neighbouring columns."""
     return min(inner, max(64, -(-inner // 16))) if x.device.type == "cpu" else 1
+
+
+def few_columns(outer: int, n: int, inner: int, m: int) -> bool:
+    """Whether threads of a GPU have too much to do if each takes a column (outer, inner) of m elements, so that they take an element each."""
+    return m > _FEW and outer * inner < _FILLING
 
 
 def with_ones(text: str, x: Layout, **sizes: int) -> str:

@@ -1,17 +1,28 @@
 """Products and extremes written to places: x with every source element folded into the element its index names. Sums are in `indexing`, means composed of them.
 
-Dense tensors seen as (outer, n, inner); indices int64, checked by the caller. No column (outer, inner) is shared between tasks.
+Dense tensors seen as (outer, n, inner); indices int64, checked by the caller. No column (outer, inner) is shared between tasks, but on a GPU: there each
+element of the source has a thread of its own where columns are few, and products of floats are made in any order, unless determinism is asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
+from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from . import indexing
 from .indexing import columns, with_ones
 from .op import Op, Plan, single_device
 from .softmax import split
 
+_SWAPPED = {  # dtypes that a GPU exchanges if they are as expected: as what, and how a number becomes that and a number again
+    dtypes.int32: (np.int32, "int32", "int32"), dtypes.int64: (np.int64, "int64", "int64"),
+    dtypes.float32: (np.uint32, "bits32", "float_of_bits32"), dtypes.float64: (np.uint64, "bits64", "float_of_bits64"),
+}  # fmt: skip
 KINDS = {"prod": 0, "amax": 1, "amin": 2}
 
 
@@ -32,6 +43,28 @@ def scatter_reduce_kernel(x, index, source, out, outer, n, inner, m, width, bloc
                 held = out[uintp(target)]
                 replaced = (value != value) | ((value > held) & (kind == 1)) | ((value < held) & (kind == 2))
                 out[uintp(target)] = held * value if kind == 0 else value if replaced else held  # chosen, not branched: nobody foresees which is greater
+
+
+def start_kernel(x, out, total):
+    """out = x (total)."""
+    for i in parallel_range(total):
+        out[uintp(i)] = x[uintp(i)]
+
+
+def scatter_reduce_elements(x, index, source, out, outer, n, inner, m):
+    """The same for GPU threads, one for each element of source, where out has x already, as bits. Who finds that another was faster begins anew."""
+    for task in parallel_range(outer * m * inner):
+        place = int64(task)
+        row = quotient(place, inner)
+        target = uintp((quotient(row, m) * n + index[uintp(place)]) * inner + place - row * inner)
+        value, held, waits = source[uintp(place)], x[target], True
+        while waits:
+            replaced = (value != value) | ((value > held) & (kind == 1)) | ((value < held) & (kind == 2))
+            found = BITS(held)
+            if replaced | (kind == 0):  # extremes only grow or only fall: what is none now will be none
+                found = cuda.atomic.cas(out, target, BITS(held), BITS(held * value if kind == 0 else value))
+            waits = found != BITS(held)
+            held = NUMBER(found)
 
 
 def gradients(g: object, x: object, index: object, source: object, out: object, dim: int, reduce: str) -> tuple:
@@ -66,11 +99,27 @@ class ScatterReduce(Op):
             return Plan(out, lambda *_: None)
         signature = bind.signature(x, "int64", x, x, numbers=6)
         outer, n, inner = split(x.shape, dim)
+        sizes = outer, n, inner, _length(source, dim)
+        anywhere = reduce != "prod" or not (indexing.deterministic and x.dtype.is_floating_point)
+        if x.device.backend.FLAT and x.dtype in _SWAPPED and anywhere and indexing.few_columns(*sizes):
+            return Plan(out, self._by_elements(x, source, reduce), sizes)
         width = columns(x, inner)
         blocks = -(-inner // width)
         text = with_ones(bind.source_of(scatter_reduce_kernel), x, inner=inner, width=inner, blocks=blocks).replace("kind", str(KINDS[reduce]))
         launch = bind.launcher(x.device, f"{self.name}_{reduce}", text, signature, x.dtype, x.size + source.size)
-        return Plan(out, launch, (outer, n, inner, _length(source, dim), width, blocks))
+        return Plan(out, launch, (*sizes, width, blocks))
+
+    def _by_elements(self, x: Layout, source: Layout, reduce: str) -> Callable:
+        bits, there, back = _SWAPPED[x.dtype]
+        bits, text = np.dtype(bits), bind.source_of(scatter_reduce_elements).replace("kind", str(KINDS[reduce])).replace("BITS", there).replace("NUMBER", back)
+        start = bind.launcher(x.device, f"{self.name}_start", bind.source_of(start_kernel), bind.signature(x, x, numbers=1), x.dtype, x.size)
+        fold = bind.launcher(x.device, f"{self.name}_{reduce}", text, bind.signature(x, "int64", x, bits, numbers=4), x.dtype, source.size)
+
+        def launch(x_data: object, index: object, source_data: object, out: object, *sizes: int) -> None:
+            start(x_data, out, x.size)
+            fold(x_data, index, source_data, out.view(bits), *sizes)
+
+        return launch
 
 
 def _length(source: Layout, dim: int) -> int:

@@ -11,6 +11,11 @@ class Fault(RuntimeError):
     """What a kernel must not do."""
 
 
+def exchanged(before: np.ndarray, expected: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """What compare-and-swap leaves."""
+    return np.where(before == expected, value, before)
+
+
 @functools.cache
 def fused() -> object:
     """x * y + z, rounded once."""

@@ -423,20 +423,20 @@ class Run:
             self._fail(number, f"race: {space} memory is written by several threads at once", m, wrong, at)
         memory.known[at[:, None] + np.arange(kind.itemsize)] = WRITTEN
 
-    def join(self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, values: object, function: Callable) -> np.ndarray:
-        """Elements of global memory become function(element, value), atomically, one thread after the other; what was there before. The last threads come first, as they may."""
+    def join(self, number: int, space: str, m: object, at: np.ndarray, kind: np.dtype, function: Callable, *values: object) -> np.ndarray:
+        """Elements of global memory become function(element, *values), atomically, one thread after the other; what was there before. The last threads come first, as they may."""
         memory, mine = self.spaces[space][0], self.tokens[m]
         atomic = mine | 0xFFFFF << 24 | 0xFFFFFF  # several threads of several blocks: with no barrier that could come between
         if (wrong := meet(memory.readers[at], mine) | (meet(memory.writers[at], mine) & (memory.writers[at] != atomic))).any():
             self._fail(number, f"race: {space} memory is changed atomically that another thread read or wrote, with no barrier between", m, wrong, at)
         memory.writers[at] = atomic
-        data, place, values, before = memory.bytes.view(kind), at // kind.itemsize, np.broadcast_to(values, at.shape), np.zeros(at.shape, kind)
+        data, place, values, before = memory.bytes.view(kind), at // kind.itemsize, [np.broadcast_to(each, at.shape) for each in values], np.zeros(at.shape, kind)
         flush = ptx_arithmetic.flushed if kind == np.float32 else lambda x: x  # so global memory adds float32
         left = np.arange(len(at))[::-1]
         while len(left):
             first = np.unique(place[left], return_index=True)[1]
             here = left[first]
             before[here] = data[place[here]]
-            data[place[here]] = flush(function(flush(before[here]), flush(values[here])))
+            data[place[here]] = flush(function(flush(before[here]), *(flush(each[here]) for each in values)))
             left = np.delete(left, first)
         return before

@@ -275,9 +275,10 @@ class Writer:
         return lines + [f"store({place}, '{space}', m, at, TYPES['{kind}'], {k}, {self.read(part, kind)})" for k, part in enumerate(registers)]
 
     def _atom(self, place: int, each: Instruction) -> list[str]:
-        if each.parts[1:] not in [["global", *how.split()] for how in ("add f32", "add f64", "add u32", "add u64", "max s32", "max s64")]:
+        if each.parts[1:] not in [["global", *how.split()] for how in ("add f32", "add f64", "add u32", "add u64", "max s32", "max s64", "cas b32", "cas b64")]:
             raise unknown(each)
-        target, address, value = each.operands
-        space, kind, where, _ = self._access(each, address, value)
+        target, address, *values = each.operands
+        space, kind, where, _ = self._access(each, address, target)
         at = f"place({place}, '{space}', m, {where}, {SIZES[kind]}, 1, False)"
-        return [self.put(target, kind, f"join({place}, '{space}', m, {at}, TYPES['{kind}'], {self.read(value, kind)}, np.{'add' if each.parts[2] == 'add' else 'maximum'})")]
+        function = {"add": "np.add", "max": "np.maximum", "cas": "exchanged"}[each.parts[2]]
+        return [self.put(target, kind, f"join({place}, '{space}', m, {at}, TYPES['{kind}'], {function}, {', '.join(self.read(value, kind) for value in values)})")]

@@ -350,14 +350,42 @@ def test_the_last_one_stays(dtype: numod.dtype, machine: Machine) -> None:
     assert machine.last[1] * machine.last[2] >= 300
 
 
+@pytest.mark.parametrize("dtype", [numod.float32, numod.float64, numod.int32, numod.int64, numod.int8, numod.uint8, numod.float16], ids=str)
+def test_folds_by_index_have_a_thread_for_each_element(dtype: numod.dtype, machine: Machine) -> None:
+    x, y, places = made(7, 3).to(dtype), made(300, 3).to(dtype), numod.randint(0, 7, (300, 3))
+    if dtype.is_floating_point:
+        x, y = x * 0.1 + 1, y * 0.01 + 1
+        y[9, 1] = x[4, 2] = float("nan")
+        y[19, 0] = 0
+
+    def fold(x: numod.Tensor, y: numod.Tensor) -> tuple:
+        at = places.to(x.device)
+        return *(x.scatter_reduce(0, at, y, how) for how in ("prod", "amax", "amin")), x.index_reduce(0, at[:, 0], y, "amax", include_self=False)
+
+    check(fold, x, y, gradients=False, tolerance={numod.float32: 1e-4, numod.float16: 2e-3}.get(dtype, 1e-12))
+    assert any("cas" in each.parts for kernel in machine.kernels if "scatter_reduce_prod" in kernel.name for each in kernel.program.code)
+
+
+@pytest.mark.parametrize("dtype", [numod.int8, numod.uint8, numod.int16, numod.complex64, numod.complex128], ids=str)
+def test_sums_by_index_of_what_is_not_added_at_once(dtype: numod.dtype, machine: Machine) -> None:
+    x, y, places = (made(7, 3) * 9).to(dtype), (made(300, 3) * 9).to(dtype), numod.randint(0, 7, (300,))
+
+    def sums(x: numod.Tensor, y: numod.Tensor) -> tuple:
+        at = places.to(x.device)
+        return x.index_add(0, at, y), x.t().contiguous().index_add(1, at, y.t().contiguous()), x.scatter_add(0, at[:, None].expand(300, 3).contiguous(), y)
+
+    check(sums, x, y, gradients=False, tolerance=1e-4 if dtype is numod.complex64 else 1e-12)
+    assert machine.last[1] * machine.last[2] >= 900  # threads
+
+
 def test_sums_by_index_in_order_where_asked_for() -> None:
     y, places = made(300, 3), numod.randint(0, 7, (300,))
 
     def sums(device: str) -> list:
         moved, r = y.to(device), places.to(device)
-        return [numod.zeros(7, 3, device=device).index_add_(0, r, moved).tolist(), numod.zeros(7, 3, device=device).scatter_add_(0, r[:, None].expand(300, 3).contiguous(), moved).tolist()]
+        return [numod.zeros(7, 3, device=device).index_add_(0, r, moved).tolist(), numod.zeros(7, 3, device=device).scatter_add_(0, r[:, None].expand(300, 3).contiguous(), moved).tolist(), numod.ones(7, 3, device=device).scatter_reduce(0, r[:, None].expand(300, 3).contiguous(), moved, "prod").tolist()]
 
-    assert sums("cuda") != sums("cpu")  # the machine's last threads add first
+    assert all(found != expected for found, expected in zip(sums("cuda"), sums("cpu")))  # the machine's last threads add first
     try:
         numod.use_deterministic_algorithms(True)
         assert sums("cuda") == sums("cpu")

@@ -329,3 +329,12 @@ def test_complex_numbers() -> None:
     same(y, expected)
     same(x.grad, host.grad)
     same(x.detach().reshape(3, 1) @ x.detach().reshape(1, 3), host.detach().outer(host.detach()))
+
+
+@pytest.mark.parametrize("dtype", [numod.float32, numod.int32, numod.uint8, numod.complex64], ids=str)
+def test_folds_by_index(dtype: numod.dtype) -> None:
+    x, y, places = (numod.rand(3, 2) * 5 + 1).to(dtype), (numod.rand(40, 2) * 5 + 1).to(dtype), numod.randint(0, 3, (40, 2))
+    moved, at = (x.cuda(), y.cuda()), places.cuda()
+    same(moved[0].scatter_add(0, at, moved[1]), x.scatter_add(0, places, y))
+    for how in ("prod", "amax", "amin") if not dtype.is_complex else ():
+        same(moved[0].scatter_reduce(0, at, moved[1], how), x.scatter_reduce(0, places, y, how))
