@@ -112,13 +112,16 @@ def forget() -> bool:
 def _answers() -> tuple[tuple[object, str, Callable], ...]:
     """Replacements of functions of Numba: (owner, name, function). Each returns the same as the original, faster."""
     from llvmlite.binding import ffi
-    from numba.core import base, ir, postproc, registry, targetconfig
-    from numba.core.types import abstract
-    from numba.core.typing import templates
+    from numba.core import base, ir, postproc, targetconfig
+    from numba.core.types import abstract, functions
+    from numba.core.typing import context as typing, templates
 
-    context, overload, processor = registry.cpu_target.typing_context, templates._OverloadFunctionTemplate, postproc.PostProcessor
+    overload, processor = templates._OverloadFunctionTemplate, postproc.PostProcessor
     return (
-        (context, "resolve_function_type", _remembered(context)), (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
+        (base.BaseContext, "refresh", _when_registered(base.BaseContext.refresh, lambda self: self.typing_context.refresh())),
+        (typing.BaseContext, "refresh", _when_registered(typing.BaseContext.refresh)),
+        (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
+        (functions.BaseFunction, "get_call_type", _remembered(functions.BaseFunction.get_call_type)), (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
         (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)), (processor, "run", _when_used(processor.run)),
         (base.BaseContext, "get_abi_sizeof", _known_sizes(base.BaseContext.get_abi_sizeof)), (base, "_has_loc", _takes_place(base._has_loc)),
         (ir.Loc, "_get_path", lambda self: self.filename),  # Numba makes it relative to the working directory, which may be deleted
@@ -126,16 +129,66 @@ def _answers() -> tuple[tuple[object, str, Callable], ...]:
     )  # fmt: skip
 
 
-def _remembered(context: object) -> Callable:
-    """`context.resolve_function_type`, memoized for operators: Numba tries all its typing rules, one by one, every time."""
-    resolve, known = type(context).resolve_function_type.__get__(context), {}
+def _when_registered(refresh: Callable, otherwise: Callable = lambda self: None) -> Callable:
+    """`refresh` of a context, which reads all registries of functions, only if one of them has grown: Numba calls it a hundred times for each function."""
+    known: dict[int, int] = {}
 
-    def resolved(function: object, arguments: tuple, named: dict) -> object:
-        if named or getattr(getattr(function, "typing_key", None), "__module__", None) != operator.add.__module__:
-            return resolve(function, arguments, named)
-        key = function, tuple(arguments)
+    def size(registries: dict) -> int:
+        return sum([len(getattr(registry, name)) for registry, loader in registries.items() for name in loader.registry_items])
+
+    def refreshed(self: object) -> None:
+        if known.get(id(self._registries)) == size(self._registries):
+            otherwise(self)
+        else:
+            refresh(self)
+            known[id(self._registries)] = size(self._registries)
+
+    return refreshed
+
+
+def _with_elements(find: Callable) -> Callable:
+    """`get_function`, which knows a short way to read or write an element of a flat array: Numba's makes an array's struct in memory and reads all its fields."""
+    from numba import types
+    from numba.core import base
+    from numba.np import arrayobj
+
+    def is_element(array: object, index: object, *value: object) -> bool:
+        return type(array) is types.Array and array.ndim == 1 and array.layout == "C" and isinstance(index, types.Integer) and isinstance(array.dtype, types.Number)
+
+    def place(context: object, builder: object, kinds: tuple, array: object, index: object) -> object:
+        position = context.data_model_manager[kinds[0]].get_field_position
+        size = builder.extract_value(array, [position("shape"), 0])
+        return builder.gep(builder.extract_value(array, position("data")), [arrayobj.fix_integer_index(context, builder, kinds[1], index, size)])
+
+    def read(context: object, builder: object, signature: object, values: tuple) -> object:
+        return arrayobj.load_item(context, builder, signature.args[0], place(context, builder, signature.args, *values))
+
+    def write(context: object, builder: object, signature: object, values: tuple) -> None:
+        array, _, kind = signature.args
+        value = context.cast(builder, values[2], kind, array.dtype)
+        arrayobj.store_item(context, builder, array, value, place(context, builder, signature.args, *values[:2]))
+
+    ways = {operator.getitem: read, operator.setitem: write}
+
+    def found(self: object, function: object, signature: object, _firstcall: bool = True) -> object:
+        way = ways.get(getattr(function, "typing_key", None))
+        if way is None or not is_element(*signature.args) or self.enable_boundscheck:
+            return find(self, function, signature, _firstcall)
+        return base._wrap_impl(way, self, signature)
+
+    return found
+
+
+def _remembered(resolve: Callable) -> Callable:
+    """`get_call_type`, memoized for operators: Numba tries all its typing rules, one by one, every time, and again where it generates instructions."""
+    known: dict[tuple, object] = {}
+
+    def resolved(self: object, context: object, arguments: tuple, named: dict) -> object:
+        if named or getattr(getattr(self, "typing_key", None), "__module__", None) != operator.add.__module__:
+            return resolve(self, context, arguments, named)
+        key = self, tuple(arguments)
         if key not in known:
-            known[key] = resolve(function, arguments, named)
+            known[key] = resolve(self, context, arguments, named)
         return known[key]
 
     return resolved

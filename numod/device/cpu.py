@@ -145,7 +145,7 @@ def _views() -> dict[str, Callable]:
     @intrinsic
     def address_of(context: object, array: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
-            data = context.make_array(array)(context, builder, values[0]).data
+            data = builder.extract_value(values[0], context.data_model_manager[array].get_field_position("data"))
             return builder.ptrtoint(data, context.get_value_type(types.int64))
 
         return types.int64(array), generate
@@ -163,11 +163,15 @@ def _view_of(number: object) -> Callable:
     @intrinsic
     def view(context: object, address: object, size: object) -> tuple:
         def generate(context: object, builder: object, signature: object, values: list) -> object:
-            array = context.make_array(kind)(context, builder)
-            data = builder.inttoptr(values[0], context.get_value_type(number).as_pointer())
+            position = context.data_model_manager[kind].get_field_position
+            data = builder.inttoptr(values[0], context.get_data_type(number).as_pointer())
             step = context.get_constant(types.intp, number.bitwidth // 8)
-            context.populate_array(array, data=data, shape=[values[1]], strides=[step], itemsize=step, meminfo=None)
-            return array._getvalue()
+            array = context.get_constant_null(kind)  # without an owner; Numba's own way to fill in the rest takes four times as long
+            for name, value in (("nitems", values[1]), ("itemsize", step), ("data", data)):
+                array = builder.insert_value(array, value, position(name))
+            for name, value in (("shape", values[1]), ("strides", step)):
+                array = builder.insert_value(array, value, [position(name), 0])
+            return array
 
         return kind(types.int64, types.int64), generate
 

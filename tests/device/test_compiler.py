@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -138,3 +139,21 @@ def test_texts_end_where_functions_do() -> None:
 
     assert bind._text(several).rstrip().endswith("]")
     assert bind._text(several).startswith("def several(\n")
+
+
+def test_elements_of_flat_arrays_are_those_that_numba_reads_and_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMOD_CACHE_DIR", "")
+    text = "def kernel(x, n, out):\n    out[n] = x[n]\n    out[0] = x[uint32(1)] + x[-3]\n    out[1] = n\n"
+    x, out = np.array([1.5, 2.5, -0.0], np.float32), np.full(3, 7.0)
+    build.build(cpu, "elements", text, "float32[], int64, float64[]").launch(x, -1, out)
+    assert out.tolist() == [4.0, -1.0, 0.0] and np.signbit(out[2])
+
+
+def test_functions_that_numba_learns_of_meanwhile_are_found() -> None:
+    registry, met = type("Registry", (), {"functions": []}), []
+    context = SimpleNamespace(_registries={registry: SimpleNamespace(registry_items=("functions",))})
+    refresh = compiler._when_registered(lambda self: met.append(len(registry.functions)), lambda self: met.append(None))
+    for more in ([], [], [1], []):
+        registry.functions += more
+        refresh(context)
+    assert met == [0, None, 1, None]
