@@ -82,7 +82,7 @@ class LBFGS(Optimizer):
                     scale = curvature / float(change @ change)
                 direction = _two_loops(gradient, pairs, scale)
             old_gradient, old_loss = gradient.clone(), loss
-            step = min(1.0, 1.0 / float(gradient.abs().sum())) * float(group["lr"]) if state["n_iter"] == 1 else float(group["lr"])
+            step = min(1.0, 1.0 / (float(gradient.abs().sum()) or 1.0)) * float(group["lr"]) if state["n_iter"] == 1 else float(group["lr"])
             slope = float(gradient @ direction)
             if slope > -group["tolerance_change"]:
                 break

@@ -122,7 +122,9 @@ class Optimizer(Hooked):
         """State and groups, with parameters replaced by their numbers. A copy: later steps do not change it."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
-        numbers = {id(each): k for k, each in enumerate(each for group in self.param_groups for each in group["params"])}
+        numbers: dict[int, int] = {}
+        for k, each in enumerate(each for group in self.param_groups for each in group["params"]):
+            numbers.setdefault(id(each), k)
         groups = []
         for group in self.param_groups:
             settings = deepcopy({name: value for name, value in group.items() if name != "params"})

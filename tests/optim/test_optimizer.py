@@ -227,6 +227,8 @@ def test_the_form_of_a_state_dict():
     assert set(saved) == {"state", "param_groups"}
     assert [group["params"] for group in saved["param_groups"]] == [[0, 1], [2]]
     assert list(saved["state"]) == [2] and list(saved["state"][2]) == ["momentum_buffer"]
+    optimizer.param_groups.append(optimizer.param_groups[0])  # a parameter that comes again keeps its number
+    assert [group["params"] for group in optimizer.state_dict()["param_groups"]] == [[0, 1], [2], [0, 1]]
 
 
 def test_a_state_of_another_form_is_refused():
