@@ -11,6 +11,7 @@ from typing import Any
 from .. import autograd
 from ..autograd import enable_grad, is_grad_enabled
 from ..autograd.forward_ad import pulled
+from ..autograd.tape import edge_to, joined
 from ..core import Tensor, zeros_like
 from .gradients import Argnums, _Call, _tensors_of, jacrev
 from .trees import leaves, map_leaves
@@ -22,7 +23,7 @@ def _called(name: str, func: Callable, primals: tuple, has_aux: bool) -> _Call:
     if not isinstance(primals, tuple) or not primals:
         raise RuntimeError(f"{name}: Expected primals to be a non-empty tuple. E.g. it should be valid to call f(*primals).")
     call = _Call(name, has_aux, list(primals))
-    call.run(func, tuple(call.inputs), {})
+    call.run(func, tuple(map_leaves(lambda each: joined(each, edge_to(each)), call.inputs)), {})  # as results, which may be modified in place
     _tensors_of(call)
     return call
 

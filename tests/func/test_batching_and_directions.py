@@ -78,6 +78,16 @@ def test_jvp_is_the_slope_along_a_direction() -> None:
     torch.testing.assert_close(jacfwd(curve)(x) @ v, slope)
 
 
+def test_jvp_follows_writes_into_its_primals() -> None:
+    def written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x[0].copy_(y[0] * 2)
+        return x.mul_(3)
+
+    x, y, dx, dy = (torch.tensor(each) for each in ([1.0, 2.0], [5.0, 7.0], [0.5, 0.25], [10.0, 20.0]))
+    value, slope = jvp(written, (x, y), (dx, dy))
+    assert (value.tolist(), slope.tolist(), x.tolist()) == ([30.0, 6.0], [60.0, 0.75], [30.0, 6.0])
+
+
 def test_jvp_nests_and_keeps_structure() -> None:
     v = torch.tensor([1.0, 2.0])
     gradient, curvature = jvp(grad(lambda x: (x**3).sum()), (v,), (v,))
