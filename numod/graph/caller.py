@@ -102,7 +102,8 @@ class Writer:
     def _take_fields(self, name: str, each: Any) -> list[str]:
         """The same for a dataclass instance; a missing field raises AttributeError, which leads to the slow path."""
         lines = [line for field in fields_of(each) for line in (f"{name}_{field} = {name}.{field}", *self._take(f"{name}_{field}", getattr(each, field)))]
-        return [f"if type({name}) is not {self._name(type(each), 'kind')}:", f"    {self.back}", *lines]
+        more = f" or len({name}.__dict__) != {len(vars(each))}" if hasattr(each, "__dict__") else ""
+        return [f"if type({name}) is not {self._name(type(each), 'kind')}{more}:", f"    {self.back}", *lines]
 
     def _sort_memory(self) -> None:
         """Determine which results and gradients reuse memory of earlier calls, and the names of all."""

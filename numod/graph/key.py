@@ -8,7 +8,7 @@ from ..core.apply import state
 from ..core.tensor import Tensor
 from ..device import Layout
 from . import structure
-from .kinds import SIMPLE
+from .kinds import SIMPLE, of_library
 
 
 def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
@@ -30,6 +30,8 @@ def _key(each: Any, tensors: list[Tensor]) -> Any:
     if isinstance(each, Tensor):
         tensors.append(each)
         return (each._layout, each.requires_grad) if state.grad_enabled else each._layout
+    if type(each) is slice:
+        return slice, *[_key(part, tensors) for part in (each.start, each.stop, each.step)]  # which has no hash before Python 3.12
     if isinstance(each, SIMPLE):
         return type(each), each if each and each == each else repr(each)  # 0.0 and -0.0 are different keys; NaN is equal to itself
     if isinstance(each, (list, tuple)):
@@ -74,10 +76,10 @@ def _position(tensor: Tensor, tensors: list[Tensor]) -> int:
 
 
 def objects(each: Any) -> list:
-    """The arguments compared by identity: modules, optimizers, plain objects."""
+    """The arguments compared by identity: modules, optimizers, plain objects; and the classes of structures, whose methods the function may call."""
     inside = structure.parts(each)
     if inside is not None:
-        return [found for part in inside for found in objects(part)]
+        return [*([] if of_library(type(each)) else [type(each)]), *(found for part in inside for found in objects(part))]
     return [] if isinstance(each, (Tensor, *SIMPLE)) else [each]
 
 

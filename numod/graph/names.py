@@ -89,6 +89,14 @@ def strings_in(code: types.CodeType) -> Iterator[str]:
 
 
 @cache
+def imports_in(code: types.CodeType) -> tuple[str, ...]:
+    """The modules that a code, and those it defines, import by themselves: ".utils" is relative."""
+    steps = list(dis.get_instructions(code))
+    found = ["." * steps[k - 2].argval + each.argval for k, each in enumerate(steps) if each.opname == "IMPORT_NAME"]
+    return tuple(dict.fromkeys([*found, *(name for each in code.co_consts if isinstance(each, types.CodeType) for name in imports_in(each))]))
+
+
+@cache
 def asked_for(code: types.CodeType) -> frozenset[str] | None:
     """Names of attributes that a code asks for with `getattr` or `hasattr`, where they need not be there; None if it computes the names, or takes all."""
     found: set[str] = set()
@@ -121,6 +129,8 @@ def asks_types(code: types.CodeType) -> bool:
     steps = list(dis.get_instructions(code))
     calls = [k for k, each in enumerate(steps) if each.opname == "LOAD_GLOBAL" and each.argval == "type"]
     for k in calls:
+        if any(each.argval in ("__name__", "__qualname__") for each in steps[k + 1 : k + _NEAR]):
+            return True
         end = next((n for n, each in enumerate(steps[k : k + _NEAR], k) if each.opname in ("IS_OP", "COMPARE_OP", "CONTAINS_OP")), k)
         if any(each.argval in ("int", "float", "type") for each in steps[k + 1 : end]):
             return True

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import array
 import functools
+import importlib.util
 import inspect
 import operator
 import os
 import random
+import sys
 import types
+import weakref
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -26,7 +29,7 @@ from ..core import changes
 from ..core.tensor import Tensor
 from .kinds import LIBRARIES, PACKAGE, SIMPLE, fields, is_compiled, is_module, is_optimizer, is_schedule, of_library, package_of, parameters_of, size, step_hooks, worded
 from .lines import CannotRepeat
-from .names import asked_for, asks_types, global_names, names_of, strings_in, written
+from .names import asked_for, asks_types, global_names, imports_in, names_of, strings_in, written
 
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -123,6 +126,8 @@ class _Walk:
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         if code is not None:
             self.code(code)
+            for each in imports_in(code):
+                self.imported(each, getattr(function, "__globals__", {}).get("__package__"))
         for text, owner, name, value in names_of(function):
             if owner is None:
                 self.visit(prefix + name, value)  # the function's own object is the one it was bound to
@@ -142,6 +147,14 @@ class _Walk:
         self.strings.update(strings_in(code))
         self.any_name |= asked is None
         self.asks_types |= asks_types(code)
+
+    def imported(self, name: str, package: str | None) -> None:
+        """The module that code imports by itself, and those it lies in, once they have been imported."""
+        whole = importlib.util.resolve_name(name, package) if package or name[0] != "." else ""
+        parts = whole.split(".")
+        for each in [".".join(parts[: k + 1]) for k in range(len(parts))]:
+            if each in sys.modules:
+                self.visit(each, sys.modules[each])
 
     def value(self, name: str, text: str, objects: tuple, value: Any) -> None:
         """A guard that `text` over `objects` gives this value, and those of what lies in it."""
@@ -173,6 +186,8 @@ class _Walk:
         elif isinstance(value, (list, tuple, dict, deque, *_LIBRARY_CONTAINERS)):
             self.container(name, value)
             self.attributes(name, value, type(value))
+        elif isinstance(value, weakref.ref):
+            self.value(name, "{0}()", (value,), value())
         elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
             self.mentioned.update(part for each in value.__reduce__()[1] if isinstance(each, str) for part in each.split("."))
         elif isinstance(value, (set, frozenset)):
@@ -221,7 +236,10 @@ class _Walk:
         if not fixed:
             given = tuple(key for holder, key in self.without if holder == id(value))
             count = "len({0}) - sum(key in {0} for key in {2})" if given and isinstance(value, dict) else "len({0})"
-            self.guards.append(Guard(f"len({name})", f"{count} == {{1}}", (value, size(value, self.without), given)))
+            if isinstance(value, dict) and not given and all(isinstance(key, SIMPLE) for key in value):
+                self.guards.append(Guard(f"len({name})", "tuple({0}) == {1}", (value, tuple(value))))  # and the order
+            else:
+                self.guards.append(Guard(f"len({name})", f"{count} == {{1}}", (value, size(value, self.without), given)))
         for key, each in list(value.items() if isinstance(value, Mapping) else enumerate(value)):
             if fixed:
                 self.visit(f"{name}[{key}]", each)

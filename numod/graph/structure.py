@@ -6,6 +6,7 @@ import copy
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable
+from keyword import iskeyword
 from typing import Any
 
 from .kinds import PACKAGE, SIMPLE
@@ -18,8 +19,9 @@ def is_data(each: Any) -> bool:
 
 
 def fields_of(each: Any) -> list[str]:
-    """The names of the dataclass fields that are set on the object."""
-    return [field.name for field in dataclasses.fields(each) if hasattr(each, field.name)]
+    """The names of the dataclass fields that are set on the object, and of what else it has been given."""
+    names = [field.name for field in dataclasses.fields(each) if hasattr(each, field.name)]
+    return [*names, *(name for name in getattr(each, "__dict__", ()) if name not in names and name.isidentifier() and not iskeyword(name))]
 
 
 def parts(each: Any) -> list | None:

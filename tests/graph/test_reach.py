@@ -7,7 +7,9 @@ import enum
 import functools
 import operator
 import os
+import sys
 import types
+import weakref
 from collections import ChainMap, UserDict
 from collections.abc import Callable
 
@@ -334,6 +336,7 @@ def with_rate(held: object) -> object:
     return held
 
 
+WEAKLY = with_rate(Settings())
 HELD: dict[str, tuple[object, Callable, Callable]] = {
     "a helper's name for it": (with_rate(types.SimpleNamespace()), rate_of, put), "parsed options": (argparse.Namespace(rate=1.0), lambda held: held.rate, put),
     "a name in text": (with_rate(Settings()), lambda held: getattr(held, "rate"), put),  # noqa: B009
@@ -341,7 +344,8 @@ HELD: dict[str, tuple[object, Callable, Callable]] = {
     "a getter": (with_rate(Settings()), operator.attrgetter("rate"), put), "added": (Settings(), lambda held: getattr(held, "rate", 2.0), put), "asked for": (Settings(), lambda held: 1.0 + hasattr(held, "rate"), put),
     "caught": (Settings(), or_else, put), "items as attributes": (Access(rate=1.0), rate_of, lambda held, value: held.update(rate=value)), "attributes of a dictionary": (with_rate(Named()), rate_of, put),
     "a dictionary of the library's": (UserDict(rate=1.0), lambda held: held["rate"], lambda held, value: held.update(rate=value)), "a chain": (ChainMap({}, {"rate": 1.0}), lambda held: held["rate"], lambda held, value: held.maps[1].update(rate=value)),
-    "members": ({1.0, 9}, lambda held: 1.0 if 3.0 in held else 2.0, lambda held, value: held.add(value)),
+    "a weak reference": (weakref.ref(WEAKLY), lambda held: held().rate, lambda held, value: put(WEAKLY, value)),
+    "an order": ({"a": 1.0, "b": 2.0}, lambda held: next(each for each in held.values()), lambda held, value: held.update(a=held.pop("a"), b=value)), "members": ({1.0, 9}, lambda held: 1.0 if 3.0 in held else 2.0, lambda held, value: held.add(value)),
 }  # fmt: skip
 
 
@@ -377,3 +381,20 @@ def test_members_of_an_enumeration_of_integers_are_integers() -> None:
     compiled = compile(lambda x, scale: (x * scale, scale.name))
     for scale in (*Scale, *Scale):
         assert equal(compiled(X, scale), (X * scale.value, scale.name))
+
+
+def test_modules_that_are_imported_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = types.ModuleType("options_of_a_test")
+    options.scale = 1.0
+    monkeypatch.setitem(sys.modules, options.__name__, options)
+
+    def function(x: numod.Tensor) -> numod.Tensor:
+        import options_of_a_test
+        from options_of_a_test import scale
+
+        return x * scale + options_of_a_test.scale
+
+    compiled = compile(function)
+    for scale in (1.0, 1.0, 3.0, 4.0, 5.0):
+        options.scale = scale
+        assert equal(compiled(X), function(X))

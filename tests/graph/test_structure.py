@@ -65,3 +65,30 @@ def test_what_is_put_into_an_argument_is_refused(change: object) -> None:
     with pytest.raises(RuntimeError, match="what is in an argument, a (dict|list|Output), changes"):
         for k in range(3):
             compiled({"x": X + k, "z": X, "l": [X], "o": Output(X)})
+
+
+SHIFT = [1.0]
+
+
+class Shifted(Output):
+    """One with an attribute that is no field, and a method that reads a global."""
+
+    def shifted(self) -> numod.Tensor:
+        return self.logits * getattr(self, "rate", 1.0) + SHIFT[0]
+
+
+@pytest.mark.parametrize("linked", [False, None])
+def test_what_a_data_class_has_besides_its_fields(linked: bool | None) -> None:
+    compiled = compile(lambda given: given.shifted(), options={"linked": linked})
+    for k in range(8):
+        given, SHIFT[0] = Shifted(X + k), 1.0 + k // 6
+        if k // 2 in (1, 3):
+            given.rate = float(k // 2)
+        assert numod.equal(compiled(given), given.shifted())
+
+
+def test_slices_are_arguments() -> None:
+    compiled = compile(lambda x, part: x[:, part])
+    for part in (slice(0, 2), slice(1, None), slice(0, 2), slice(None, None, 2)):
+        assert numod.equal(compiled(X, part), X[:, part])
+    assert compiled.recorded == 3
