@@ -67,6 +67,11 @@ def hooks_on(tensor: Tensor) -> list[tuple[int, Callable]]:
     return [pair for table in (tensor._hooks, tensor._after_hooks) for pair in (table or {}).items()]
 
 
+def attributes_of(tensor: Tensor) -> list[tuple[str, Any]]:
+    """The attributes that a user has given a tensor."""
+    return [pair for pair in vars(tensor).items() if pair[0][0] != "_"]
+
+
 def is_plain(tensor: Tensor, leaf: bool) -> bool:
     """Whether a backward pass that reaches the tensor calls no hooks of it, and, if it is to be a `leaf`, ends there."""
     node = tensor.grad_fn

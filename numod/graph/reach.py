@@ -27,7 +27,7 @@ import numpy as np
 
 from ..core import changes
 from ..core.tensor import Tensor
-from .kinds import LIBRARIES, PACKAGE, SIMPLE, fields, is_compiled, is_module, is_optimizer, is_schedule, of_library, package_of, parameters_of, size, step_hooks, worded
+from .kinds import LIBRARIES, PACKAGE, SIMPLE, attributes_of, fields, is_compiled, is_module, is_optimizer, is_schedule, of_library, package_of, parameters_of, size, step_hooks, worded
 from .lines import CannotRepeat
 from .names import asked_for, asks_types, global_names, imports_in, names_of, strings_in, written
 
@@ -37,6 +37,7 @@ _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
 _SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of their own
 _METHODS = (types.FunctionType, staticmethod, classmethod, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)  # each use binds anew
 
+_OF_ONE_CALL = {"is_leaf", "grad_fn", "_base", "_version", "storage_offset"}  # of tensors, which nothing compares from call to call
 _CATCHES = {"AttributeError", "Exception", "BaseException"}
 _LIBRARY_CONTAINERS = (UserDict, UserList, ChainMap, types.MappingProxyType)
 _MAKING = ("__new__", "__init__", "__post_init__")
@@ -142,6 +143,9 @@ class _Walk:
     def code(self, code: types.CodeType) -> None:
         """The names in a code."""
         names, asked = global_names(code), asked_for(code)
+        for each in names:
+            if each in _OF_ONE_CALL:
+                raise CannotRepeat(f"compile: {code.co_name} asks for {each}, which may be another for the tensors of the next call; ask outside the compiled function")
         self.mentioned.update(names, asked or ())
         self.optional.update(names if not _CATCHES.isdisjoint(names) else (), asked or ())
         self.strings.update(strings_in(code))
@@ -173,6 +177,9 @@ class _Walk:
         self.seen.add(id(value))
         if isinstance(value, Tensor):
             self.hooks(name, value)
+            for key, each in attributes_of(value):
+                if key in self.mentioned or self.any_name:
+                    self.value(f"{name}.{key}", f"{{0}}.{key}", (value,), each)
             return
         if isinstance(value, types.ModuleType):
             self.namespace(name, value)

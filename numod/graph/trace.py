@@ -26,7 +26,7 @@ from ..ops.op import Op
 from ..ops.pointwise import Pointwise
 from ..ops.reduction import Reduction
 from ..ops.update import Update
-from .kinds import SIMPLE
+from .kinds import SIMPLE, attributes_of
 from .later import METHODS, Later, Reading
 from .lines import CannotRepeat
 from .program import EMPTY, Check, Program, Step, Value
@@ -359,6 +359,8 @@ class Recorder:
             raise CannotRepeat(f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes")
         if not isinstance(each, Tensor) or id(each) in self.outside:
             return each
+        if self._known(each) not in self.program.inputs and attributes_of(each):
+            raise CannotRepeat(f"trace: the function returns a tensor with an attribute, {attributes_of(each)[0][0]}, which a recorded program does not give its own; set it outside")
         found = self._known(each)
         if self.alive[found.number] is each:
             return found

@@ -398,3 +398,25 @@ def test_modules_that_are_imported_inside(monkeypatch: pytest.MonkeyPatch) -> No
     for scale in (1.0, 1.0, 3.0, 4.0, 5.0):
         options.scale = scale
         assert equal(compiled(X), function(X))
+
+
+def test_attributes_of_tensors() -> None:
+    weight = numod.ones(3)
+    compiled = compile(lambda x: x * weight.rate)
+    for rate in (1.0, 1.0, 3.0, 4.0, 5.0):
+        weight.rate = rate
+        assert equal(compiled(X), X * rate)
+
+    def named(x: numod.Tensor) -> numod.Tensor:
+        result = x * 2
+        result.rate = 1.0
+        return result
+
+    with pytest.raises(RuntimeError, match="returns a tensor with an attribute, rate"):
+        compile(named)(X)
+
+
+@pytest.mark.parametrize("function", [lambda x: x * x.is_leaf, lambda x: x * (x.grad_fn is None), lambda x: x * x.storage_offset(), lambda x: x * x._version])
+def test_what_nothing_compares_from_call_to_call_is_refused(function: Callable) -> None:
+    with pytest.raises(RuntimeError, match="which may be another for the tensors of the next call"):
+        compile(function)(X)
