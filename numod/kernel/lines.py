@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from ..device.vectors import Writer
 from .instructions import INF, Number, choose, multiply_add, where
-from .vector_math.exponential import falling, lifted_exp, sigmoid_of, tanh
+from .vector_math.exponential import lifted_exp, raised, sigmoid_of, tanh
 from .vector_math.logarithm import log
 
 
@@ -143,17 +143,17 @@ def scale_line(x: Number, factor: Number) -> tuple:
     return (x * factor,)
 
 
-@lines(numbers=1, joined=GREATEST, scores=1)()
+@lines(numbers=1, joined=GREATEST, together=4, scores=1)()
 def greatest_score(scores: Number, factor: Number) -> tuple:
     """Ignores NaN: it makes the sum of probabilities NaN."""
     return (scores * factor,)
 
 
-@lines(numbers=2, joined=SUM, scores=1)(chances=1)
+@lines(numbers=2, joined=SUM, together=2, scores=1)(chances=1)
 def chances_of(scores: Number, factor: Number, shift: Number) -> tuple:
     """exp(scores * factor - shift) <= 1; 0 where the result would be subnormal."""
     x = multiply_add(scores, factor, -shift)
-    chance = where(x < choose(x, -87.0, -708.0), 0.0, falling(x))
+    chance = raised(x, 0, choose(x, -87.0, -708.0))
     return chance, chance
 
 

@@ -104,7 +104,7 @@ def test_lines_become_exponentials(dtype):
         expected = np.exp(x[1:-1].astype("float64") - x[1:-1].max())
         run(x, out, found, n)
         assert found[0] == x[1:-1].max() and found[1] == found[2]
-        np.testing.assert_allclose(found[1] / 2.0 ** (25 if dtype == "float32" else 54), expected.sum(), rtol=1e-5 if dtype == "float32" else 1e-13)
+        np.testing.assert_allclose(found[1] / 2.0 ** (25 if dtype == "float32" else 55), expected.sum(), rtol=1e-5 if dtype == "float32" else 1e-13)
         np.testing.assert_allclose(out[1:-1], expected / expected.sum(), rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-44)
         assert out[0] == out[-1] == 7
 

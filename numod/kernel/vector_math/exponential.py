@@ -69,11 +69,15 @@ def exp(x: Number) -> Number:
     return scaled(_near_one(r), code)
 
 
+def raised(x: Number, lift: int, least: float) -> Number:
+    """exp(x) * 2^lift for x <= 0, and 0 for x < least, below which the result might be no normal number: the power of two is added to the exponent."""
+    r, code = reduced(x, lift)  # meaningless for x below the limit, and not used there
+    return where(x < least, 0.0, number(bits(_near_one(r)) + (code << x.mantissa)))
+
+
 @vector
 def lifted_exp(x: Number) -> Number:
-    lift = choose(x, 25, 55)
-    r, code = reduced(x, lift)  # meaningless for x below the limit, and not used there
-    return where(x < choose(x, -104.6, -746.0), 0.0, number(bits(_near_one(r)) + (code << x.mantissa)))
+    return raised(x, choose(x, 25, 55), choose(x, -104.6, -746.0))
 
 
 @vector
