@@ -9,11 +9,9 @@ from ..ops.pointwise import broadcast_shapes
 from .apply import apply
 from .elementwise import contiguous
 from .reductions import sum as total
-from .selection import read
 from .shapes import expand, reshape, transpose, unsqueeze
 from .products import matmul
 from .tensor import Tensor
-from .triangles import triu_indices
 
 FUNCTIONS = "cdist pdist"
 
@@ -61,5 +59,8 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """p-norm distances of each row to those after it, (N, M) -> (N * (N - 1) / 2)."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
-    rows, columns = triu_indices(input.shape[0], input.shape[0], 1, device=input.device).unbind()
-    return read(reshape(cdist(input, input, p, _MODES[2]), -1), 0, t.add_scaled(columns, rows, input.shape[0]))
+    if not input.is_floating_point():
+        raise RuntimeError(f"pdist only supports floating-point dtypes, got: {input.dtype.short}")
+    if not p >= 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    return apply(distance.pdist, (contiguous(input),), (float(p),))

@@ -7,19 +7,28 @@ from __future__ import annotations
 
 from math import inf
 
+from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind, build
 from .op import Op, Plan, single_device
+from .triangle import triangle
 
 
-def cdist_kernel(x, y, out, tasks, run, n, m, width, p):
-    """out (batch, n, m) = (sum |x - y|^p)^(1/p) over the width; p < 0 stands for infinity: the greatest. Each task has `run` neighbours of a row of out."""
+def cdist_kernel(x, y, out, tasks, run, n, m, width, p, pairs):
+    """out (batch, n, m) = (sum |x - y|^p)^(1/p) over the width; p < 0 stands for infinity: the greatest. Each task has `run` neighbours of a row of out.
+
+    With `pairs` out has, of a single batch, only the places beyond the diagonal, row by row.
+    """
     for task in parallel_range(tasks):
         first = int64(task) * run
-        row = (first // m) * width
-        other = ((first // (n * m)) * m + first % m) * width
-        for place in range(first, first + run):
+        line, start = first // m, first % m
+        end, before = start + run, line * m
+        if pairs != 0:
+            start, before = max(start, line + 1), line * (2 * m - line - 1) // 2 - line - 1
+        row = line * width
+        other = (line // n * m + start) * width
+        for column in range(start, end):
             result = float64(0)
             for k in range(width):
                 difference = fabs(float64(x[uintp(row + k)]) - float64(y[uintp(other + k)]))
@@ -37,7 +46,7 @@ def cdist_kernel(x, y, out, tasks, run, n, m, width, p):
                 result = sqrt(result)
             elif p > float64(0) and p != float64(1):
                 result = result ** (float64(1) / p)
-            out[uintp(place)] = result
+            out[uintp(before + column)] = result
             other += width
 
 
@@ -75,7 +84,17 @@ class Cdist(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x, y), (p,) = arguments, parameters
         out = layout((*x.shape[:2], y.shape[1]), x.dtype, single_device(self.name, [x, y]))
-        return _plan(self.name, bind.source_of(cdist_kernel), (x, y), out, (x.shape[1], y.shape[1], x.shape[2]), p, 1 if x.device.backend.FLAT else y.shape[1])
+        return _distances(self.name, (x, y), out, (x.shape[1], y.shape[1], x.shape[2]), p, False)
+
+
+class Pdist(Op):
+    """Distances (n * (n - 1) / 2) of each row of a dense floating x (n, width) to those after it. Parameter `p`, from 0 to infinity."""
+
+    inputs, parameters = ("x",), ("p",)
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (x,), (n, width) = arguments, arguments[0].shape
+        return _distances(self.name, (x,), layout((n * (n - 1) // 2,), x.dtype, x.device), (n, n, width), *parameters, True)
 
 
 class CdistGradient(Op):
@@ -86,10 +105,18 @@ class CdistGradient(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (given, x, *_), (p,) = arguments, parameters
         out = layout(x.shape, x.dtype, x.device)
-        return _plan(self.name, bind.source_of(cdist_gradient_kernel), arguments, out, (*given.shape[1:], x.shape[2]), p)
+        return _plan(self.name, bind.source_of(cdist_gradient_kernel), arguments, out, out.size, 1, (*given.shape[1:], x.shape[2]), p)
 
 
-def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, run: int = 1) -> Plan:
+def _distances(name: str, given: tuple[Layout, ...], out: Layout, sizes: tuple[int, int, int], p: float, pairs: bool) -> Plan:
+    run = 1 if out.device.backend.FLAT else sizes[1]
+    source = bind.source_of(cdist_kernel).replace("):\n", f"):\n    pairs = int64({int(pairs)})\n", 1).replace(", pairs):", "):", 1)
+    source = source.replace("x, y, out", "x, out", 1).replace("y[uintp", "x[uintp") if pairs else source
+    return _plan(name, source, given, out, out.size if not pairs else sizes[0] * sizes[1], run, sizes, p)
+
+
+def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, places: int, run: int, sizes: tuple[int, int, int], p: float) -> Plan:
+    """A plan over `places`, of which each task has `run`."""
     if out.size == 0:
         return Plan(out, lambda *_: None)
     signature = bind.signature(*[out] * (len(given) + 1), numbers=5, others=["float64"])
@@ -98,7 +125,7 @@ def _plan(name: str, source: str, given: tuple[Layout, ...], out: Layout, sizes:
         source = source.replace("):\n", f"):\n    p = float64({p})\n", 1)
     n, m, width = sizes
     launch = bind.launcher(out.device, name, source, signature, out.dtype, n * m * (width or 1), build.FAST_REDUCTION)
-    return Plan(out, launch, (out.size // run, run, *sizes, p))
+    return Plan(out, launch, (places // run, run, *sizes, p))
 
 
 def _x_gradient(g: object, x: object, y: object, out: object, p: float) -> object:
@@ -109,6 +136,16 @@ def _y_gradient(g: object, x: object, y: object, out: object, p: float) -> objec
     return _x_gradient(g.transpose(1, 2).contiguous(), y, x, out.transpose(1, 2).contiguous(), p)
 
 
-cdist = Cdist("cdist")
+def _pairs_gradient(g: object, x: object, out: object, p: float) -> object:
+    """As of `cdist`, whose matrix of gradients, and of distances, has those of the pairs on both sides of the diagonal."""
+    n = x.shape[0]
+    rows, columns = triangle.apply((), (dtypes.int64, x.device, n, n, 0, True)).unbind()
+    halves = [each.new_zeros(n * n).index_copy_(0, rows * n + columns, each).view(n, n) for each in (g.contiguous(), out.detach())]
+    g, out = [(each + each.T).unsqueeze(0) for each in halves]
+    return _x_gradient(g, x.unsqueeze(0), x.unsqueeze(0), out, p).squeeze(0)
+
+
+cdist, pdist = Cdist("cdist"), Pdist("pdist")
+pdist.gradients = {"x": _pairs_gradient}
 cdist.gradients = {"x": _x_gradient, "y": _y_gradient}
 cdist_gradient = CdistGradient("cdist_gradient")

@@ -115,6 +115,7 @@ def test_gradients(name):
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, math.inf])
 def test_gradient_of_distances(p):
     assert gradcheck(lambda x, y: numod.cdist(x, y, p), (of(X[:, :2]).requires_grad_(), of(X[0]).requires_grad_()))
+    assert gradcheck(lambda x: numod.pdist(x, p), (of(X[0]).requires_grad_(),)) and numod.pdist(of(X[0, :1]), p).shape == (0,)
 
 
 def test_gradient_of_products_past_zeros():

@@ -290,6 +290,7 @@ def test_distances_and_random_numbers(compiled: list[str]) -> None:
         x, y, turned, between = (on_gpu(*shape, dtype=kind) for shape in ((2, 7, 5), (2, 3, 5), (2, 5, 3), (2, 7, 3)))
         distance.cdist.prepare((x, y), (1.5,))
         cross.cross.prepare((between, between), (2,))
+        distance.pdist.prepare((on_gpu(7, 5, dtype=kind),), (2.0,))
         distance.cdist_gradient.prepare((between, x, turned, between), (1.5,))
         sampling.standard_gamma.prepare((on_gpu(7, dtype=kind), int, int), ())
         sampling.standard_gamma_gradient.prepare((on_gpu(7, dtype=kind), on_gpu(7, dtype=kind)), ())

@@ -186,6 +186,7 @@ def test_distances_and_random_numbers() -> None:
         same(found, expected)
         same(*(numod.autograd.grad(each.sum(), leaf)[0] for each, leaf in ((found, moved), (expected, x))))
     same(numod.cross(moved, moved.flip(0)), numod.cross(x, x.flip(0)))
+    same(numod.pdist(moved), numod.pdist(x))
     same(x.detach().cuda().logcumsumexp(0), x.detach().logcumsumexp(0))
     for make, rates in ((numod._standard_gamma, [0.3, 2.0, 40.0]), (numod.poisson, [0.3, 4.0, 40.0])):
         results = []
