@@ -53,7 +53,7 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
         "set_autocast_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "is_autocast_cpu_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled",
         "set_autocast_gpu_dtype",
     ), "amp.autocast"),
-    "autocast": "amp", "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
+    "autocast": "amp", "Future": "paths.futures", "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
     **dict.fromkeys((
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
         "set_deterministic_debug_mode", "set_float32_matmul_precision", "use_deterministic_algorithms", "get_num_interop_threads", "set_num_interop_threads",

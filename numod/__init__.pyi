@@ -25,6 +25,7 @@ from . import errors as errors
 from . import fft as fft
 from . import formats as formats
 from . import func as func
+from .paths import futures as futures
 from .paths import fx as fx
 from . import graph as graph
 from .paths import hub as hub
@@ -52,6 +53,7 @@ from .paths import types as types
 from . import utils as utils
 from . import version as version
 from .paths import other_devices as xpu
+from .paths.futures import Future as Future
 from .core.random import Generator as Generator
 from .amp.scaler import GradScaler as GradScaler
 from .errors import OutOfMemoryError as OutOfMemoryError

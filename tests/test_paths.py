@@ -24,6 +24,8 @@ def test_every_path_is_its_home(path: str) -> None:
 
 def test_paths_give_what_pytorch_has_there() -> None:
     from numod.nn.modules.activation import MultiheadAttention
+    from numod.nn.parallel.distributed import DistributedDataParallel
+    from numod.nn.parallel.scatter_gather import scatter
     from numod.optim.adamw import AdamW
     from numod.optim.lr_scheduler import _LRScheduler
     from numod.optim.optimizer import Optimizer, required
@@ -33,6 +35,7 @@ def test_paths_give_what_pytorch_has_there() -> None:
     assert issubclass(AdamW, Optimizer) and "required" in repr(required) and RemovableHandle is nn.hooks.RemovableHandle
     assert numod.optim.adamw.AdamW is AdamW and numod.utils.hooks is nn.hooks and numod.nn.utils.clip_grad.clip_grad_norm_ is nn.utils.clip_grad_norm_
     assert numod.amp.grad_scaler.GradScaler is numod.GradScaler and nn.modules.loss.LinearCrossEntropyLoss is nn.LinearCrossEntropyLoss
+    assert DistributedDataParallel is nn.parallel.DistributedDataParallel and scatter((1, 2), [0]) == [(1, 2)]
     with pytest.raises(ModuleNotFoundError, match=r"numod\.optim\.nothing"):
         importlib.import_module("numod.optim.nothing")
 
@@ -59,6 +62,7 @@ def test_marks_for_compilers_change_nothing() -> None:
 
     assert issubclass(numod.jit.TracerWarning, Warning)
     layer = numod.jit.script(Layer())
+    assert not isinstance(layer, numod.jit.ScriptModule) and not isinstance(double, numod.jit.ScriptFunction)
     assert layer(numod.ones(2)).tolist() == [2, 2] and layer.other() == 1 and layer.third() == 2 and numod.fx.wrap("double") == "double"
     assert numod.jit.isinstance([1], list[int]) and not numod.compiler.is_compiling() and numod.compiler.disable(double) is double
 
@@ -187,3 +191,19 @@ def test_settings_of_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     numod._dynamo.mark_dynamic(x, 0, min=1)
     numod._dynamo.mark_static(x)
     assert "inductor" in numod._dynamo.list_backends() and not numod.compiler.is_exporting() and numod._dynamo.graph_break() is None
+
+
+def test_futures() -> None:
+    first, second = numod.futures.Future(), numod.Future()
+    both, after = numod.futures.collect_all([first, second]), first.then(lambda each: each.wait() + 1)
+    failing = first.then(lambda each: each.value() / 0)
+    with pytest.raises(RuntimeError, match="once the Future has completed"):
+        first.value()
+    first.set_result(1)
+    assert after.wait() == 2 and first.done() and not both.done()
+    second.set_result(5)
+    assert [each.value() for each in both.wait()] == [1, 5] and numod.futures.wait_all([second, first]) == [5, 1] and numod.futures.collect_all([]).wait() == []
+    with pytest.raises(RuntimeError, match="completed once"):
+        first.set_result(2)
+    with pytest.raises(ZeroDivisionError):
+        failing.wait()

@@ -6,7 +6,8 @@ from typing import Any
 
 from .module import Module
 
-__all__ = ["DataParallel", "DistributedDataParallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "scatter"]
+__path__: list[str] = []  # PyTorch's is a folder, whose files `numod.paths` finds here
 
 
 class DataParallel(Module):
@@ -25,3 +26,10 @@ class DistributedDataParallel(Module):
 
     def __init__(self, module: Module, *arguments: Any, **named: Any) -> None:
         raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+
+
+def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> list[Any]:
+    """The inputs for each device: as they are, since there is one. Raises ValueError for more."""
+    if len(target_gpus) > 1:
+        raise ValueError(f"scatter: numod uses one device, got {len(target_gpus)}: {list(target_gpus)}")
+    return [inputs]

@@ -9,13 +9,14 @@ from types import ModuleType
 
 _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop")
 HOMES = {  # PyTorch's path -> numod's, both below numod
-    **{name: f"paths.{name}" for name in ("accelerator", "compiler", "cpu", "distributed", "fx", "hub", "jit", "masked", "multiprocessing", "onnx", "overrides", "signal", "types")},
+    **{name: f"paths.{name}" for name in ("accelerator", "compiler", "cpu", "distributed", "futures", "fx", "hub", "jit", "masked", "multiprocessing", "onnx", "overrides", "signal", "types")},
     **{name: "paths.other_devices" for name in ("mps", "mtia", "xpu")}, "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub", "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",
     "_inductor": "paths.compiler", "_dynamo.config": "graph.config", "_inductor.config": "graph.config",
     "jit.annotations": "paths.annotations", "_C": "paths.internal", "signal.windows": "paths.windows",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor", "return_types": "core.return_types",
     "autograd.grad_mode": "autograd.modes", "autograd.anomaly_mode": "autograd.anomaly", "amp.grad_scaler": "amp.scaler", "cuda.nvtx": "profiler.ranges",
     "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler": "profiler.legacy", "autograd.profiler_util": "profiler.legacy",
+    **{f"nn.parallel.{name}": "nn.parallel" for name in ("data_parallel", "distributed", "scatter_gather")},
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks", "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
 }  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ..serialization import load, save
 
 __all__ = [
-    "Final", "Attribute", "TracerWarning", "annotate", "export", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimized_execution", "save",
+    "Final", "Attribute", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "export", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimized_execution", "save",
     "script", "script_if_tracing", "script_method", "trace", "unused",
 ]
 _isinstance = isinstance
@@ -17,6 +17,14 @@ _isinstance = isinstance
 
 class TracerWarning(Warning):
     """What PyTorch's tracer warns with, which model files silence. Nothing here does."""
+
+
+class ScriptModule:
+    """What model files ask whether a module is (`isinstance(m, torch.jit.ScriptModule)`): none is, since `script` gives the module as it is."""
+
+
+class ScriptFunction:
+    """The same of functions."""
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:

@@ -18,7 +18,7 @@ from ..core.apply import state
 from ..core.random import default_generator
 from ..core.tensor import Tensor
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn"]
+__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "get_device_states", "noop_context_fn", "set_device_states"]
 
 
 class CheckpointError(RuntimeError):
@@ -28,6 +28,15 @@ class CheckpointError(RuntimeError):
 def noop_context_fn() -> tuple[contextlib.AbstractContextManager, contextlib.AbstractContextManager]:
     """Two contexts that do nothing, for the first run and the recomputation."""
     return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:
+    """([], []), for reversible layers that keep the generators of GPUs: one generator serves all devices, and `get_rng_state` gives its state."""
+    return [], []
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
+    """The opposite of `get_device_states`."""
 
 
 def checkpoint(

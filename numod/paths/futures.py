@@ -1,0 +1,90 @@
+"""`numod.futures`: Python's futures under PyTorch's methods, for libraries whose functions may answer later (captum's `forward_func`)."""
+
+from __future__ import annotations
+
+import concurrent.futures as _python
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Future", "collect_all", "wait_all"]
+T = TypeVar("T")
+
+
+class Future(Generic[T]):
+    """A result that is set once, by any thread. `devices` is accepted without effect."""
+
+    def __init__(self, *, devices: Any = None) -> None:
+        self._answer: _python.Future = _python.Future()
+
+    def done(self) -> bool:
+        """Whether there is a result or an exception."""
+        return self._answer.done()
+
+    def wait(self) -> T:
+        """The result, once there is one. Raises the exception that was set."""
+        return self._answer.result()
+
+    def value(self) -> T:
+        """The result. Raises RuntimeError where there is none yet, and the exception that was set."""
+        if not self.done():
+            raise RuntimeError("value() can only be called once the Future has completed: wait() waits for that")
+        return self.wait()
+
+    def set_result(self, result: T) -> None:
+        """Set the result. Raises RuntimeError where there is one."""
+        self._set(self._answer.set_result, result)
+
+    def set_exception(self, result: BaseException) -> None:
+        """Set an exception in the result's stead."""
+        if not isinstance(result, BaseException):
+            raise TypeError(f"{result} is of type {type(result)}, not an Exception.")
+        self._set(self._answer.set_exception, result)
+
+    def _set(self, put: Callable[[Any], None], value: Any) -> None:
+        try:
+            put(value)
+        except _python.InvalidStateError:
+            raise RuntimeError("Future can only be marked completed once") from None
+
+    def add_done_callback(self, callback: Callable[[Future[T]], None]) -> None:
+        """Call `callback(self)` once there is a result: now, if there is one."""
+        self._answer.add_done_callback(lambda _: callback(self))
+
+    def then(self, callback: Callable[[Future[T]], Any]) -> Future:
+        """A Future of `callback(self)`, which is called as by `add_done_callback`."""
+        result: Future = Future()
+
+        def answer(each: Future[T]) -> None:
+            try:
+                result.set_result(callback(each))
+            except Exception as error:
+                result.set_exception(error)
+
+        self.add_done_callback(answer)
+        return result
+
+
+def collect_all(futures: Iterable[Future]) -> Future[list[Future]]:
+    """A Future of the given ones, which has a result once all of them have."""
+    futures = list(futures)
+    result: Future = Future()
+    if not futures:
+        result.set_result(futures)
+    missing, lock = [len(futures)], threading.Lock()
+
+    def count(_: Future) -> None:
+        with lock:
+            missing[0] -= 1
+            last = missing[0] == 0
+        if last:
+            result.set_result(futures)
+
+    for each in futures:
+        each.add_done_callback(count)
+    return result
+
+
+def wait_all(futures: Iterable[Future]) -> list:
+    """The results of all. Raises the first exception among them."""
+    return [each.wait() for each in collect_all(futures).wait()]
