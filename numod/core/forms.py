@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 
+from ..dtypes import can_cast
 from ..errors import OutOfMemoryError
 from ..ops import table as t
 from . import functions as f
@@ -91,10 +92,13 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
 
 
 def with_out(function: Callable) -> Callable:
-    """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the results."""
+    """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the results. Where it has a `dtype`, that of `out` is the default."""
+    typed = "dtype" in function.__annotations__ and inspect.signature(function).parameters["dtype"].kind is inspect.Parameter.KEYWORD_ONLY
 
     @functools.wraps(function)
     def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:
+        if typed and isinstance(out, Tensor) and arguments and can_cast(arguments[0].dtype, out.dtype):
+            named.setdefault("dtype", out.dtype)
         result = function(*arguments, **named)
         return result if out is None else f.write_result(function.__name__, result, out)
 

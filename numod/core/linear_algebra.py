@@ -163,7 +163,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     if b.ndim < 2 or b.shape[-2] != a.shape[-2]:
         raise RuntimeError(f"linalg.lstsq: A and B should have the same number of rows, but their shapes are {tuple(A.shape)} and {tuple(B.shape)}")
     eps = dtypes.finfo(A.dtype).eps
-    rcond = max(A.shape[-2:]) * eps if rcond is None else float(rcond) if rcond >= 0 else eps  # the last as LAPACK does
+    rcond = max(A.shape[-2:]) * eps if rcond is None else eps if rcond < 0 or (rcond >= 1 and driver == "gelsd") else float(rcond)  # eps as LAPACK does
     batch = broadcast_shapes("linalg.lstsq", [a.shape[:-2], b.shape[:-2]])
     a, b = (contiguous(expand(each, (*batch, *each.shape[-2:]))) for each in (a, b))
     (solution, rank), empty = op.lstsq.apply((a, b), (rcond,)), A.new_zeros(0, dtype=A.dtype.real)

@@ -266,7 +266,7 @@ def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: DTy
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None, out: Tensor | None = None) -> Tensor:
     """1 with the probability given by each element, or `p` for all, else 0. Raises RuntimeError for a probability outside [0, 1]."""
     if out is not None:
-        return write_result("bernoulli", bernoulli(input, p, generator=generator), out)
+        return write_result("bernoulli", bernoulli(input, p, generator=generator).to(out.dtype), out)
     if p is not None:
         return bernoulli_(empty_like(input), p, generator=generator)
     if input.numel() and not input.is_meta:

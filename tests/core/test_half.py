@@ -126,3 +126,9 @@ def test_what_only_moves_elements_keeps_their_bits(dtype: numod.dtype) -> None:
 def test_sums_written_to_a_wider_tensor_are_rounded_first() -> None:
     x = numod.tensor([33000.0], dtype=numod.float16)
     assert numod.add(x, x, out=numod.empty(1, dtype=numod.float64)).item() == float("inf")
+
+
+def test_reductions_are_taken_in_the_dtype_of_what_they_are_written_to() -> None:
+    x = numod.tensor([40000.0, 40000.0], dtype=numod.float16)
+    assert numod.sum(x, 0, out=numod.empty((), dtype=numod.float32)).item() == 80000 and numod.cumsum(x, 0, out=numod.empty(2, dtype=numod.float32))[1].item() == 80000
+    assert numod.sum(numod.tensor([2**62, 2**62]), 0, out=numod.empty((), dtype=numod.float64)).item() == 2.0**63

@@ -185,6 +185,7 @@ def test_least_squares(a: np.ndarray) -> None:
 
 def test_a_negative_tolerance_is_the_machine_precision() -> None:
     assert linalg.lstsq(numod.ones(2, 2), numod.ones(2, 1), rcond=-1.0).rank == 1
+    assert linalg.lstsq(numod.ones(2, 2), numod.ones(2, 1), rcond=1.0, driver="gelsd").rank == 1
 
 
 @pytest.mark.parametrize("a", [TALL, TALL.T, SQUARE])

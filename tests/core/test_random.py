@@ -254,6 +254,7 @@ def test_bernoulli():
     x = numod.bernoulli(p, generator=numod.Generator().manual_seed(1)).numpy()
     assert set(x.tolist()) == {0.0, 1.0} and abs(x.mean() - 0.3) < 0.01
     assert numod.bernoulli(numod.tensor([0.0, 1.0] * 50)).tolist() == [0.0, 1.0] * 50
+    assert numod.bernoulli(numod.tensor([0.0, 1.0]), out=numod.empty(2, dtype=numod.bool)).tolist() == [False, True]
     out = numod.full((2,), 5.0)
     assert numod.bernoulli(numod.tensor([0.0, 1.0]), out=out) is out and out.tolist() == [0.0, 1.0]
 
