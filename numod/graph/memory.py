@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
-
 import numpy as np
 
 from ..device.host_memory import by_numpy
@@ -22,18 +20,19 @@ def plan(lowered: Lowered, boundary: int | None = None) -> tuple[dict[Buffer, in
 def _placed(order: list[Buffer], alive: dict[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int]:
     """First-fit offsets of the buffers in the given order, and the total size."""
     places: dict[Buffer, int] = {}
-    taken: list[tuple[int, int, int, int]] = []  # (offset, end, first call, last call), in order
-    for buffer in order:
+    taken = np.empty((4, len(order)), np.int64)  # offset, end, first call and last call of each buffer placed, in order of offsets: a step may have thousands
+    for count, buffer in enumerate(order):
         first, last = alive[buffer]
-        offset = 0
-        for start, end, begin, until in taken:
-            if begin <= last and first <= until:
-                if start - offset >= buffer.nbytes:
-                    break
-                offset = max(offset, end)
-        insort(taken, (offset, offset + -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT, first, last))
+        begins, untils = taken[2:, :count]
+        starts, ends = taken[:2, :count][:, (begins <= last) & (first <= untils)]
+        free = np.maximum.accumulate(np.concatenate([[0], ends]))  # where the space before each of these begins, and that after the last
+        fitting = np.flatnonzero(starts - free[:-1] >= buffer.nbytes)
+        offset = int(free[fitting[0] if len(fitting) else -1])
+        place = int(np.searchsorted(taken[0, :count], offset, "right"))
+        taken[:, place + 1 : count + 1] = taken[:, place:count]
+        taken[:, place] = offset, offset + -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT, first, last
         places[buffer] = offset
-    return places, max((end for _, end, *_ in taken), default=0)
+    return places, int(taken[1].max(initial=0))
 
 
 def arena(size: int) -> np.ndarray:
