@@ -96,6 +96,9 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
     return batched
 
 
+_DIFFERENT = "vmap: `func` can not return a BatchedTensor when out_dim is None: its results differ by example; give out_dims a dimension to stack them along"
+
+
 def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str, out_dims: Any) -> Any:
     """The results for `size` examples, of one call if that can be."""
     before = _place()
@@ -131,15 +134,18 @@ def _at_once(func: Callable, args: tuple, values: list[Any], dims: list[int | No
     finally:
         active.batches.pop()
         active.randomness.pop()
-    _require_tensors(result)
-    places = iter(_matched(out_dims, result, "out_dims"))
+    chosen = _matched(out_dims, result, "out_dims")
+    _require_tensors(result, chosen)
+    places = iter(chosen)
     return map_leaves(lambda each: _placed(each, batch, next(places)), result)
 
 
-def _placed(each: Tensor, batch: Batch, dim: int | None) -> Tensor:
-    """A result with its examples along `dim`; those of None are the same for all."""
+def _placed(each: Any, batch: Batch, dim: int | None) -> Any:
+    """A result with its examples along `dim`; those of None, which need not be tensors, are the same for all."""
     if dim is None:
-        return each if each._layout.batch is not batch else batch.whole(each)[0]
+        if isinstance(each, Tensor) and each._layout.batch is batch:
+            raise ValueError(_DIFFERENT)
+        return each
     numbers, apart = batch.numbers(each)
     return (numbers if apart else numbers.expand((batch.size, *numbers.shape)).clone()).movedim(0, dim)
 
@@ -174,20 +180,25 @@ def _stacked(results: list[Any], out_dims: Any) -> Any:
     """The results of all examples, leaf by leaf. A batch of none has no structure to give."""
     if not results:
         raise ValueError("vmap: the mapped dimension has size 0, and the function was never called")
-    _require_tensors(results[0])
-    dims = iter(_matched(out_dims, results[0], "out_dims"))
+    chosen = _matched(out_dims, results[0], "out_dims")
+    _require_tensors(results[0], chosen)
+    dims = iter(chosen)
     columns = iter(zip(*map(leaves, results)))
 
     def gathered(_: Tensor) -> Tensor:
         dim, column = next(dims), next(columns)
-        return column[0] if dim is None else stack(column, dim)
+        if dim is not None:
+            return stack(column, dim)
+        if isinstance(column[0], Tensor) and any(each is not column[0] and not each.equal(column[0]) for each in column):
+            raise ValueError(_DIFFERENT)
+        return column[0]
 
     return map_leaves(gathered, results[0])
 
 
-def _require_tensors(result: Any) -> None:
-    for each in leaves(result):
-        if not isinstance(each, Tensor):
+def _require_tensors(result: Any, dims: list[int | None]) -> None:
+    for each, dim in zip(leaves(result), dims):
+        if dim is not None and not isinstance(each, Tensor):
             raise ValueError(f"vmap: `func` must only return Tensors, got type {type(each)}. Did you mean to set out_dims= to None for output?")
 
 

@@ -66,6 +66,16 @@ def test_vmap_refuses(function: object, in_dims: object, arguments: tuple) -> No
         vmap(function, in_dims)(*arguments)
 
 
+def test_what_out_dims_leaves_out_is_the_same_for_all() -> None:
+    x = torch.ones(2, 3).cumsum(0)
+    named, note = vmap(lambda x: ({"x": x}, "note"), out_dims=({"x": 1}, None))(x)
+    assert named["x"].shape == (3, 2) and note == "note"
+    assert vmap(lambda x: torch.ones(2), out_dims=None)(x).shape == (2,)
+    for call in (lambda x: x * 2, lambda x: torch.tensor(x.sum().item())):
+        with pytest.raises(ValueError, match="when out_dim is None"):
+            vmap(call, out_dims=None)(x)
+
+
 def test_jvp_is_the_slope_along_a_direction() -> None:
     x, v = torch.arange(4.0, dtype=torch.float64) / 3, torch.tensor([1.0, 2.0, 0.0, -1.0], dtype=torch.float64)
     value, slope = jvp(curve, (x,), (v,))
