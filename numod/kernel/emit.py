@@ -98,20 +98,20 @@ def _is_costly(turn: list[str], kind: str) -> bool:
     return any(map(_COSTLY[kind].search, turn))
 
 
-def several(loop: Loop, count: int) -> tuple[str, str]:
-    """Source and signature of `count` dense loops, one after the other, over tensors and sizes of their own with the same numbers.
+def several(loop: Loop, count: int, flat: bool) -> tuple[str, str]:
+    """Source and signature of `count` dense loops, one after the other, over tensors and sizes of their own with the same numbers; `flat` as in `pointwise`.
 
     Arguments: the tensors of each loop in turn, the numbers, the sizes. For many small tensors, where a launch costs more than its work.
     """
-    source, signature = pointwise(loop, "1" * sum(each.tensor for each in loop.inputs), 1, False)
-    header, *body = source.replace("parallel_range(", "range(").splitlines()
+    source, signature = pointwise(loop, "1" * sum(each.tensor for each in loop.inputs), 1, flat)
+    header, *body = (source if flat else source.replace("parallel_range(", "range(")).splitlines()
     names, types = header[len("def kernel(") : -2].split(", "), signature.split(", ")
     tensors = [k for k, each in enumerate(types) if each.endswith("[]")]
     numbers = [k for k in range(len(types) - 1) if k not in tensors]
     shared, lines = body[: len(numbers)], body[len(numbers) :]
     own = rf"\b({'|'.join([*(names[k] for k in tensors), 'n'])})\b"
-    arguments = [f"{names[k]}_{turn}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + [f"n_{turn}" for turn in range(count)]
-    lines = [re.sub(own, rf"\1_{turn}", line) for turn in range(count) for line in lines]
+    arguments = [f"{names[k]}_of_{turn}" for turn in range(count) for k in tensors] + [names[k] for k in numbers] + [f"n_of_{turn}" for turn in range(count)]
+    lines = [re.sub(own, rf"\1_of_{turn}", line) for turn in range(count) for line in lines]
     kinds = [types[k] for k in tensors] * count + [types[k] for k in numbers] + ["int64"] * count
     return "\n".join([f"def kernel({', '.join(arguments)}):", *shared, *lines]) + "\n", ", ".join(kinds)
 

@@ -17,7 +17,7 @@ from .op import Op, Plan, single_device
 from .pointwise import plan_loop
 
 rows: dict[str, Update] = {}
-_SMALL = 1 << 14  # maximum size of a parameter that shares a launch with others
+_SMALL, _SMALL_ON_GPU = 1 << 14, 1 << 18  # maximum size of a parameter that shares a launch with others; on a GPU all threads take each in turn
 
 
 class Update(Op):
@@ -44,10 +44,12 @@ class Update(Op):
         device = single_device(self.name, tensors)
         kind = lambda each: (each.dtype, True) if isinstance(each, Layout) else (dtypes.of_scalar_type(each), False)  # noqa: E731
         loops = [self._loop(tuple(map(kind, (*member, *numbers)))) for member in members]
-        small = all(each.packed and each.strides == member[0].strides and 0 < each.size <= _SMALL for member in members for each in member)
-        if count > 1 and small and len(set(loops)) == 1 and not device.backend.FLAT:
-            source, signature = emit.several(loops[0], count)
-            launch = bind.launcher(device, f"{self.name}_{count}", source, signature, loops[0].dtype, 1)
+        flat = device.backend.FLAT
+        most = _SMALL_ON_GPU if flat else _SMALL
+        small = all(each.packed and each.strides == member[0].strides and 0 < each.size <= most for member in members for each in member)
+        if count > 1 and small and len(set(loops)) == 1:
+            source, signature = emit.several(loops[0], count, flat)
+            launch = bind.launcher(device, f"{self.name}_{count}", source, signature, loops[0].dtype, max(member[0].size for member in members) if flat else 1)
             return Plan(into[0], launch, tuple(member[0].size for member in members))
         parts = [plan_loop(loop, self.name, device, member, (), tuple(member[0].shape)) for loop, member in zip(loops, members)]
         return Plan(into[0], *(parts[0] if count == 1 else (_in_turn(parts, size), ())))

@@ -428,7 +428,7 @@ def test_random_numbers_are_those_of_the_cpu() -> None:
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop", "ASGD"])
-def test_optimizers(name: str) -> None:
+def test_optimizers(name: str, machine: Machine) -> None:
     numod.manual_seed(0)
     x, y = made(37, 5), numod.arange(37) % 3
     model = nn.Sequential(nn.Linear(5, 14), nn.Tanh(), nn.Linear(14, 3))
@@ -439,7 +439,9 @@ def test_optimizers(name: str) -> None:
             optimizer.zero_grad()
             F.cross_entropy(network(inputs), target).backward()
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            launches = machine.calls["cuLaunchKernel"]
             optimizer.step()
+        assert machine.calls["cuLaunchKernel"] - launches == (network is twin)  # one for all parameters, once their state is there
     for found, expected in zip(twin.parameters(), model.parameters()):
         same(found, expected, 1e-4)
 
