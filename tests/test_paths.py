@@ -207,3 +207,19 @@ def test_futures() -> None:
         first.set_result(2)
     with pytest.raises(ZeroDivisionError):
         failing.wait()
+
+
+def test_registered_classes_are_trees() -> None:
+    from numod.utils import _pytree as pytree
+
+    class Pair:
+        def __init__(self, first: object, second: object) -> None:
+            self.first, self.second = first, second
+
+    pytree.register_pytree_node(Pair, lambda pair: ([pair.first, pair.second], None), lambda parts, _: Pair(*parts))
+    doubled = pytree.tree_map(lambda x: 2 * x, {"a": Pair(1, [2, 3])})["a"]
+    assert (doubled.first, doubled.second) == (2, [4, 6]) and pytree.tree_leaves([Pair(1, 2), 3]) == [1, 2, 3]
+    slope = numod.func.grad(lambda pair: (pair.first * pair.second).sum())(Pair(numod.ones(2), numod.full((2,), 3.0)))
+    assert slope.first.tolist() == [3, 3] and slope.second.tolist() == [1, 1]
+    with pytest.raises(ValueError, match="already registered"):
+        pytree.register_pytree_node(Pair, list, list)

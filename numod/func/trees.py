@@ -1,13 +1,19 @@
-"""Arguments and results as trees: dicts, lists and tuples of tensors."""
+"""Arguments and results as trees: dicts, lists and tuples of tensors, and classes that were registered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+registered: dict[type, tuple[Callable, Callable]] = {}  # class -> (flatten: its parts and a context, unflatten: an instance from both)
+
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """`tree`, of dicts, lists, tuples and what is in them, with `function` applied to what is in them."""
+    """`tree`, of dicts, lists, tuples, registered classes and what is in them, with `function` applied to what is in them."""
+    if type(tree) in registered:
+        flatten, unflatten = registered[type(tree)]
+        parts, context = flatten(tree)
+        return unflatten([map_leaves(function, each) for each in parts], context)
     if isinstance(tree, dict):
         return type(tree)((name, map_leaves(function, each)) for name, each in tree.items())
     if isinstance(tree, (list, tuple)):

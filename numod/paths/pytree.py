@@ -5,9 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..func.trees import leaves, map_leaves
+from ..func.trees import leaves, map_leaves, registered
 
-__all__ = ["tree_any", "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only", "tree_unflatten"]
+__all__ = ["register_pytree_node", "tree_any", "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only", "tree_unflatten"]
+
+
+def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, **named: Any) -> None:
+    """Have trees go on in instances of a class: flatten_fn(x) gives (list of parts, context), unflatten_fn(parts, context) an instance.
+
+    Raises ValueError for a class that is registered. The keywords, for saved programs and paths of keys, have no effect.
+    """
+    if cls in registered:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    registered[cls] = flatten_fn, unflatten_fn
+
+
+_register_pytree_node = register_pytree_node
+
+
+def _dict_flatten(d: dict) -> tuple[list[Any], list[Any]]:
+    """(values, keys), for classes derived from dictionaries."""
+    return list(d.values()), list(d)
+
+
+def _dict_unflatten(values: list[Any], context: list[Any]) -> dict:
+    return dict(zip(context, values))
 
 
 def tree_leaves(tree: Any) -> list[Any]:
