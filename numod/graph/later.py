@@ -262,6 +262,8 @@ def _looking(name: str) -> Callable:
 
 def _called(value: Any, name: str, arguments: tuple) -> Any:
     arguments = tuple(map(_value_of, arguments))
+    if name == "__complex__":  # which numbers do not have
+        return complex(value)
     if name in _COMPARISONS:  # the method of an integer leaves that with a float to the float's
         return function_of(name[2:-2])(value, *arguments)
     found = getattr(value, name, None)

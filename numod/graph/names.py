@@ -15,7 +15,7 @@ _NEAR = 20  # instructions between a call of type() and what its result is compa
 _CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # of Python 3.11, and of later ones
 _ASK = {"getattr", "hasattr"}
 _ASK_FOR_ALL = {"vars", "__dict__", "asdict", "astuple", "eval", "exec", "dir", "getmembers"}
-_TAKE_NUMBERS = {"json", "dumps", "Decimal", "sqlite3", "executemany"}  # of Python's library, which take nothing else for a number
+_TAKE_NUMBERS = {"json", "dumps", "Decimal", "sqlite3", "executemany", "statistics"}  # of Python's library, which take nothing else for a number
 
 
 def written(function: Callable) -> Callable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import statistics
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -85,7 +86,7 @@ def test_where_a_check_finds_another_value() -> None:
 
 LOOKS = {
     "compared": lambda v, x: v > 1, "equal": lambda v, x: v == 1, "truth": lambda v, x: v or 1, "text": lambda v, x: f"{v:.2f}", "percent": lambda v, x: "%.1f" % v,  # noqa: UP031
-    "math": lambda v, x: math.log(v), "isinstance": lambda v, x: isinstance(v, float), "max": lambda v, x: max(v, 1), "float": lambda v, x: float(v),
+    "math": lambda v, x: math.log(v), "isinstance": lambda v, x: isinstance(v, float), "complex": lambda v, x: complex(v), "max": lambda v, x: max(v, 1), "float": lambda v, x: float(v),
     "array": lambda v, x: np.array([v, 1.0]), "ufunc": lambda v, x: np.exp(v), "tensor": lambda v, x: numod.tensor(v), "tensors": lambda v, x: numod.tensor([1.0, v]),
     "half": lambda v, x: v - x.half(), "full": lambda v, x: numod.full((2,), v), "clamp": lambda v, x: x.clamp(max=v), "view": lambda v, x: x.view(v),
     "index": lambda v, x: x[v], "zeros": lambda v, x: numod.zeros([v]), "range": lambda v, x: [*range(v)], "key": lambda v, x: {v: 1}, "set": lambda v, x: {v},
@@ -120,7 +121,7 @@ def test_a_value_that_is_looked_at_makes_the_call_go_on_eagerly(name: str) -> No
 
 KINDS: dict[str, Callable] = {
     "written": lambda v: json.dumps({"loss": v, "all": [v, 1]}), "type": lambda v: "float" if type(v) is float else "integer" if type(v) is int else "?",
-    "types": lambda v: type(v) in (int, float), "keys": lambda v: ({v: v, "last": (v, 2)}, {(1, v): "a"}, {1, v}, Counter([v, v])), "exact": lambda v: Decimal(v),
+    "types": lambda v: type(v) in (int, float), "keys": lambda v: ({v: v, "last": (v, 2)}, {(1, v): "a"}, {1, v}, Counter([v, v])), "exact": lambda v: Decimal(v), "mean": lambda v: statistics.mean([v, 2.0]),
 }
 
 
