@@ -195,9 +195,10 @@ class Look:
         elif isinstance(value, _CONTAINERS):
             yield f"len({name})", "equal", size(value, self.without)
             self.places += [(value, each, each) for each in value if isinstance(value, (set, dict)) and stands_for_numbers(each)]
-            members = isinstance(value, (set, frozenset))
+            fixed = isinstance(value, (tuple, set, frozenset))  # whose members are no places
             for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
-                yield from self._look(f"a member of {name}", each, depth - 1) if members else self._at(value, key, f"{name}[{worded(key)}]", each, depth - 1)
+                inside = f"{name}[{worded(key)}]"
+                yield from self._look(inside, each, depth - 1) if fixed else self._at(value, key, inside, each, depth - 1)
         elif isinstance(value, Generator):
             yield name, "is", value  # its draws are recorded
         else:

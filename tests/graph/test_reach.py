@@ -345,7 +345,8 @@ HELD: dict[str, tuple[object, Callable, Callable]] = {
     "caught": (Settings(), or_else, put), "items as attributes": (Access(rate=1.0), rate_of, lambda held, value: held.update(rate=value)), "attributes of a dictionary": (with_rate(Named()), rate_of, put),
     "a dictionary of the library's": (UserDict(rate=1.0), lambda held: held["rate"], lambda held, value: held.update(rate=value)), "a chain": (ChainMap({}, {"rate": 1.0}), lambda held: held["rate"], lambda held, value: held.maps[1].update(rate=value)),
     "a weak reference": (weakref.ref(WEAKLY), lambda held: held().rate, lambda held, value: put(WEAKLY, value)),
-    "an order": ({"a": 1.0, "b": 2.0}, lambda held: next(each for each in held.values()), lambda held, value: held.update(a=held.pop("a"), b=value)), "members": ({1.0, 9}, lambda held: 1.0 if 3.0 in held else 2.0, lambda held, value: held.add(value)),
+    "an order": ({"a": 1.0, "b": 2.0}, lambda held: next(each for each in held.values()), lambda held, value: held.update(a=held.pop("a"), b=value)), "a tuple": (with_rate(Settings()), lambda held: held.rate[0] if isinstance(held.rate, tuple) else held.rate, lambda held, value: put(held, (value, 2.0))),
+    "members": ({1.0, 9}, lambda held: 1.0 if 3.0 in held else 2.0, lambda held, value: held.add(value)),
 }  # fmt: skip
 
 
