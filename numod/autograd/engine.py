@@ -17,7 +17,6 @@ from .tape import AccumulateGrad, Node, edge_to
 
 walks: list[_Walk] = []  # running backward passes, the innermost last
 retaining = 0  # how many loops over examples are running that walk one graph several times, see `func.vmap`
-over_rows: Callable = None  # (function, tensors): its results for each row of these, stacked; set by `func.batching`
 watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
 
@@ -98,6 +97,13 @@ def _batched(outputs: tuple, inputs: tuple, weights: tuple, **options: object) -
 
     columns = iter(over_rows(row, weights))
     return tuple(None if missing else next(columns) for missing in unused)
+
+
+def over_rows(function: Callable, columns: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Its results for each row of these tensors, stacked. `func.batching`, where it is imported, replaces this loop by one call for all."""
+    from ..core.shapes import stack
+
+    return tuple(map(stack, zip(*[function(*row) for row in zip(*(each.unbind() for each in columns))])))
 
 
 def _tuple(value: object) -> tuple:
