@@ -62,15 +62,17 @@ def for_each(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -
 
 
 def write_each(op: Op, size: int, inputs: Given, each: Which, targets: tuple[Tensor, ...], parameters: tuple) -> None:
-    """Write over all examples at once, where the op is pointwise or writes slices at indices that all share; else over each."""
+    """Write over all examples at once, where the op is pointwise or writes by index (slices only where all share it); else over each."""
     if isinstance(op, (Pointwise, OverComplex)) and len(targets) == 1:
         (target,) = targets
         aligned = [x if x is target else _aligned(x, target.ndim - 1) if has else x for x, has in zip(inputs, each)]
         return apply_into(op, tuple(aligned), targets, parameters)
-    if isinstance(op, indexing.Write) and not each[1] and inputs[1].ndim == 1 and inputs[0] is targets[0] and targets[0]._layout.dense and inputs[0].ndim > 1:
+    if isinstance(op, indexing.Write) and inputs[0] is targets[0] and targets[0]._layout.dense and _ndim(inputs[0], each[0]):
         x, index, source = inputs
-        source = source if each[2] else source.expand((size, *source.shape))
-        return apply_into(op, (x, index, source.contiguous()), targets, (parameters[0] + 1,))
+        slices = op in (indexing.index_add, indexing.index_copy)
+        if not slices or not each[1]:
+            _, spread, source = _all(size, inputs, each)
+            return apply_into(op, (x, index if slices else spread, source), targets, (parameters[0] + 1,))
     for row, parts in zip(_slices(size, inputs, each), zip(*(target.unbind() for target in targets))):
         same = [next((part for part, target in zip(parts, targets) if target is x), one) for x, one in zip(inputs, row)]
         apply_into(op, tuple(same), parts, parameters)

@@ -98,6 +98,7 @@ CASES: dict[str, tuple[Callable, ...]] = {
     "gather": (lambda x, y: x.gather(1, y), (4, 6), ((4, 2), 6)),
     "index": (lambda x, y: x[y] + x[:, y].sum(), (6, 6), ((4,), 6)),
     "index of a number": (lambda x, y: x[y], (6, 5), ((), 6)),
+    "scatter into a vector": (lambda x, y: x.scatter(0, y, 2.0) + x.scatter_add(0, y, x[:4]) + x.index_copy(0, y[:1], x[:1]), (9,), ((4,), 9)),
     "scatter": (lambda x, y: x.scatter_add(1, y, x[:, :2]) + x.scatter(1, y, 2.0), (4, 6), ((4, 2), 6)),
     "index add": (lambda x, y: x.index_add(0, y, x[:4]) + x.index_fill(0, y, 1.0), (6, 5), ((4,), 6)),
     "scatter reduce": (lambda x, y: x.scatter_reduce(0, y, x[:2], "amax"), (4, 6), ((2, 6), 4)),
