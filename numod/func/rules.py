@@ -152,6 +152,18 @@ def _closing(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -
     return total if parameters[0] == 1 else total * parameters[0]
 
 
+def _row_norm_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+    """All rows in one, and the parts of weight's and bias's gradients, which that would add up over examples, by ops."""
+    if each[2]:
+        return for_each(op, size, inputs, each, parameters)
+    g, x, _, mean, rstd = _all(size, inputs, each)
+    d_x, _ = apply(op, (_folded(g), _folded(x), inputs[2], _folded(mean), _folded(rstd)), (False,))
+    if not parameters[0]:
+        return _unfolded(d_x, size), g.new_zeros((size, 1, 2, g.shape[-1]))
+    normal = (x - mean.unsqueeze(-1)) * rstd.unsqueeze(-1)
+    return _unfolded(d_x, size), stack(((g * normal).sum(1), g.sum(1)), 1).unsqueeze(1)
+
+
 # ---- products ----------------------------------------------------------------------------------------------------------
 
 
@@ -260,7 +272,7 @@ RULES: dict[type, Callable] = {
     fourier.Transform: _along(0), pad.Pad: _padded, pad.PadBack: _padded, triangle.Band: _leading, factorization.Factorization: _leading, substitution.Substitution: _leading,
     matmul.Matmul: _matmul, matmul.Linear: _linear, linear_gradient.LinearGradient: _linear_gradient, convolution.Convolution: _convolution,
     sampling.Sample: _leading, sampling.GammaGradient: _leading, sort.Sort: _in_rows, select.Select: _in_rows, indexing.Read: _read,
-    normalization.RowNorm: _rows(1, 2), group_norm.GroupNorm: _rows(1, 2), group_norm.GroupNormGradient: _rows(2),
+    normalization.RowNorm: _rows(1, 2), normalization.RowNormGradient: _row_norm_gradient, group_norm.GroupNorm: _rows(1, 2), group_norm.GroupNormGradient: _rows(2),
     pooling._Pool: _rows(), patches.Patches: _rows(), grid_sample.GridSample: _rows(), distance.Cdist: _rows(),
     softmax.CrossEntropy: _rows(), softmax.CrossEntropyTotal: _cross_entropy_total, softmax.CrossEntropyGradient: _cross_entropy_gradient,
     attention.Attention: _attention, attention.AttentionGradient: _attention,
