@@ -160,3 +160,10 @@ def test_convolutions_are_overridden_by_pytorchs_names():
     expected = F.conv2d(F.pad(x, layer._reversed_padding_repeated_twice, "circular"), layer.weight) / 2
     numod.testing.assert_close(layer(x), expected)
     assert layer._reversed_padding_repeated_twice == [1, 1, 1, 1] and not layer.transposed
+
+
+def test_padding_that_only_crops_copies():
+    for mode in ("constant", "reflect", "replicate", "circular"):
+        x = numod.ones(1, 2, 4, 4)
+        numod.nn.functional.pad(x, (0, 0, -1, -1), mode=mode).fill_(4)
+        assert x.eq(1).all(), mode

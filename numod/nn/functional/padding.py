@@ -42,7 +42,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             before[dim], after[dim] = max(before[dim], 0), max(after[dim], 0)
         _check(mode, result.shape[dim], before[dim], after[dim], dim)
     result = padded(result, before, after, mode)
-    return result if result is not input else f.clone(input)
+    return f.clone(result) if result._storage is input._storage else result
 
 
 def _check(mode: str, n: int, before: int, after: int, dim: int) -> None:
