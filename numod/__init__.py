@@ -12,13 +12,16 @@ from .core import *  # public names of core, by its __all__
 from .core import foreach as _foreach, methods as _methods, return_types
 from .core.printing import get_printoptions, set_printoptions
 from .core.random import (
-    bernoulli, default_generator, get_rng_state, initial_seed, multinomial, normal, rand, rand_like, randint, randint_like, randn, randn_like, randperm, seed, set_rng_state,
+    bernoulli, default_generator, get_rng_state, initial_seed, multinomial, normal, rand, rand_like, randint, randint_like, randn, randn_like, randperm, seed,
+    set_rng_state,
 )
 from .device import Size
 from .device.device import Device as device, default_device as get_default_device, set_default_device
 from .errors import OutOfMemoryError, absent as _absent
 from .device.threads import get_num_threads, set_num_threads
-from .dtypes import bfloat16, complex64, complex128, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8
+from .dtypes import (
+    bfloat16, complex64, complex128, dtype, finfo, float16, float32, float64, get_default_dtype, iinfo, int8, int16, int32, int64, set_default_dtype, uint8,
+)
 from .dtypes import promote_types, can_cast
 from math import e, inf, nan, pi
 from sys import modules as _modules
@@ -36,9 +39,9 @@ globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16,
 
 from . import cuda, fft, linalg, nn, special
 from .nn.functional import (
-    adaptive_avg_pool1d, alpha_dropout, avg_pool1d, bilinear, celu, channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d,
-    cosine_similarity, dropout, feature_alpha_dropout, group_norm, hardshrink, hinge_embedding_loss, layer_norm, margin_ranking_loss, max_pool1d, max_pool2d, max_pool3d,
-    pairwise_distance, pixel_shuffle, pixel_unshuffle, poisson_nll_loss, prelu, rms_norm, rrelu, selu, threshold,
+    adaptive_avg_pool1d, alpha_dropout, avg_pool1d, bilinear, celu, channel_shuffle, conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d,
+    conv_transpose3d, cosine_similarity, dropout, feature_alpha_dropout, group_norm, hardshrink, hinge_embedding_loss, layer_norm, margin_ranking_loss,
+    max_pool1d, max_pool2d, max_pool3d, pairwise_distance, pixel_shuffle, pixel_unshuffle, poisson_nll_loss, prelu, rms_norm, rrelu, selu, threshold,
 )
 
 from .nn.functional import older as _older
@@ -50,8 +53,8 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
     **dict.fromkeys(("__future__", "amp", "backends", "distributions", "func", "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
-        "set_autocast_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "is_autocast_cpu_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled",
-        "set_autocast_gpu_dtype",
+        "set_autocast_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "is_autocast_cpu_enabled", "set_autocast_cpu_dtype",
+        "set_autocast_cpu_enabled", "set_autocast_gpu_dtype",
     ), "amp.autocast"),
     "autocast": "amp", "Future": "paths.futures", "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
     **dict.fromkeys((

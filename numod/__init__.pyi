@@ -365,7 +365,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
 def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: str | None = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
-    """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R). For many rows and p = 2 by a matrix product, which is less accurate."""
+    """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R). For many rows and p = 2 by a matrix product, which is less"""
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """ceil(x), element by element, with broadcasting and type promotion."""
 def ceil_(input: Tensor) -> Tensor:

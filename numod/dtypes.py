@@ -182,7 +182,9 @@ class _Info:
         return f"{type(self).__name__}({fields}, dtype={self.dtype})"
 
 
-_BFLOAT16 = SimpleNamespace(bits=16, resolution=0.01, min=-(2.0 - 2.0**-7) * 2.0**127, max=(2.0 - 2.0**-7) * 2.0**127, eps=2.0**-7, smallest_normal=2.0**-126, tiny=2.0**-126)
+_BFLOAT16 = SimpleNamespace(
+    bits=16, resolution=0.01, min=-(2.0 - 2.0**-7) * 2.0**127, max=(2.0 - 2.0**-7) * 2.0**127, eps=2.0**-7, smallest_normal=2.0**-126, tiny=2.0**-126
+)
 
 
 class finfo(_Info):

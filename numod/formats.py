@@ -25,4 +25,6 @@ class memory_format(_Named):
 
 
 strided = layout("strided")
-contiguous_format, preserve_format, channels_last, channels_last_3d = map(memory_format, ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d"))
+contiguous_format, preserve_format, channels_last, channels_last_3d = map(
+    memory_format, ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+)

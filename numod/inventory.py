@@ -9,15 +9,31 @@ from collections.abc import Iterator
 
 NAMESPACES = (
     "", "Tensor", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.parametrize", "nn.utils.parametrizations", "nn.utils.prune", "nn.utils.rnn", "optim",
-    "optim.lr_scheduler", "optim.swa_utils", "autograd", "linalg", "special", "distributions", "func", "utils.data", "utils.checkpoint", "testing", "cuda", "amp",
+    "optim.lr_scheduler", "optim.swa_utils", "autograd", "linalg", "special", "distributions", "func", "utils.data", "utils.checkpoint", "testing", "cuda",
+    "amp",
 )  # fmt: skip
 _REASONS = (  # a reason, and the parts of names it explains
     ("no 16-bit complex dtype", ("complex32", "chalf")),
-    ("no sparse or nested layouts", ("sparse", "coo", "csr", "csc", "bsr", "bsc", "nested", "to_dense", "coalesce", "hspmm", "smm", "sspaddmm", "indices", "values")),
-    ("no quantized dtypes here", ("quant", "qint", "quint", "q_", "fake_", "fbgemm", "int_repr", "dequantize", "qscheme", "int1", "int2", "int3", "int4", "int5", "int6", "int7", "float8", "float4", "bits", "uint16", "uint32", "uint64")),
+    (
+        "no sparse or nested layouts",
+        ("sparse", "coo", "csr", "csc", "bsr", "bsc", "nested", "to_dense", "coalesce", "hspmm", "smm", "sspaddmm", "indices", "values"),
+    ),
+    (
+        "no quantized dtypes here",
+        (
+            "quant", "qint", "quint", "q_", "fake_", "fbgemm", "int_repr", "dequantize", "qscheme", "int1", "int2", "int3", "int4", "int5", "int6", "int7",
+            "float8", "float4", "bits", "uint16", "uint32", "uint64",
+        ),
+    ),
     ("one process", ("distributed", "Distributed", "DataParallel", "share_memory", "multiprocessing")),
-    ("internal to PyTorch", ("_", "cudnn", "miopen", "mkldnn", "mps", "xpu", "ipc", "jit", "Script", "script", "Sym", "sym_", "torch_function", "vmap", "names", "rename", "refine", "align_", "dispatch", "Storage", "storage",
-                            "onednn", "cuda_", "hip", "mtia", "Graph", "graph", "Stream", "Event", "nccl", "tunable", "gds", "green", "native_", "grid_sampler", "batch_norm_", "_copy", "fused", "foreach", "export", "compile", "library", "cond", "while_loop")),
+    (
+        "internal to PyTorch",
+        (
+            "_", "cudnn", "miopen", "mkldnn", "mps", "xpu", "ipc", "jit", "Script", "script", "Sym", "sym_", "torch_function", "vmap", "names", "rename",
+            "refine", "align_", "dispatch", "Storage", "storage", "onednn", "cuda_", "hip", "mtia", "Graph", "graph", "Stream", "Event", "nccl", "tunable",
+            "gds", "green", "native_", "grid_sampler", "batch_norm_", "_copy", "fused", "foreach", "export", "compile", "library", "cond", "while_loop",
+        ),
+    ),
 )
 
 
@@ -67,7 +83,11 @@ def _explained(names: list[str], space: object) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in names:
         made_in_c = inspect.isclass(getattr(space, name, None)) and getattr(space, name).__module__.startswith("torch._C")
-        reason = "internal to PyTorch" if made_in_c else next((text for text, parts in _REASONS if any(part in name if part != "_" else name.startswith("_") for part in parts)), _OTHER)
+        reason = (
+            "internal to PyTorch"
+            if made_in_c
+            else next((text for text, parts in _REASONS if any(part in name if part != "_" else name.startswith("_") for part in parts)), _OTHER)
+        )
         found.setdefault(reason, []).append(name)
     return found
 

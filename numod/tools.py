@@ -25,7 +25,12 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     warmup.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script; for a model its input's shape, such as 1 3 32 32")
     warmup.set_defaults(run=_warmup)
     cache = commands.add_parser("cache", help="the folder of compiled kernels").add_subparsers(dest="action", required=True, metavar="ACTION")
-    for name, does, file in (("list", "what it holds", None), ("clear", "empty it", None), ("pack", "write it to a file", "FILE"), ("unpack", "read such a file", "FILE")):
+    for name, does, file in (
+        ("list", "what it holds", None),
+        ("clear", "empty it", None),
+        ("pack", "write it to a file", "FILE"),
+        ("unpack", "read such a file", "FILE"),
+    ):
         action = cache.add_parser(name, help=does)
         if file:
             action.add_argument("file", metavar=file, help="an archive such as kernels.tar.gz; it holds code, so take it only from whom you trust")
@@ -75,7 +80,10 @@ def _threads(problems: list[str]) -> Iterator[str]:
 
     yield f"{config.num_threads()} threads in parallel kernels (NUMOD_NUM_THREADS, numod.set_num_threads)"
     layer = _threading_layer()
-    yield f"Numba's threading layer: {layer}" + {"omp": "; forked children run serial kernels", "workqueue": "; one parallel kernel at a time, slow to start: 130 us"}.get(layer, "")
+    yield f"Numba's threading layer: {layer}" + {
+        "omp": "; forked children run serial kernels",
+        "workqueue": "; one parallel kernel at a time, slow to start: 130 us",
+    }.get(layer, "")
     if layer == "workqueue":
         problems.append("only Numba's workqueue is there, whose parallel kernels start slowly: install OpenMP (libgomp) or pip install tbb")
     registers = tiles.host()
@@ -130,7 +138,10 @@ def _warmup(options: argparse.Namespace) -> int:
     code = run(options.target, options.arguments, io.StringIO())
     if code == 0:
         done = build.statistics
-        print(f"{done.compiled} kernels compiled, {done.loaded} found in the cache, {time.perf_counter() - start:.1f} s: {config.cache_dir() or 'kept in memory only'}")
+        print(
+            f"{done.compiled} kernels compiled, {done.loaded} found in the cache, "
+            f"{time.perf_counter() - start:.1f} s: {config.cache_dir() or 'kept in memory only'}"
+        )
     return code
 
 

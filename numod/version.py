@@ -21,7 +21,8 @@ def _numbers(version: Any) -> tuple[int, ...]:
 
 
 class Release(str):
-    """PyTorch's release and, as its local part, numod's. Its order is that of PyTorch's whose names it has: model files ask `torch.__version__ >= "1.5"` and mean those."""
+    """PyTorch's release and, as its local part, numod's. Its order is that of PyTorch's whose names it has: model files ask `torch.__version__ >= "1.5"` and
+    mean those."""
 
     __slots__ = ()
 

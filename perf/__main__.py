@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m perf", description="Time numod beside its peers, in turns in one process. `python -m perf ladder` shows how a kernel got its speed.")
+    parser = argparse.ArgumentParser(
+        prog="python -m perf", description="Time numod beside its peers, in turns in one process. `python -m perf ladder` shows how a kernel got its speed."
+    )
     parser.add_argument("--quick", action="store_true", help="fewer, shorter rounds, and rougher")
     parser.add_argument("--threads", type=_positive, default=1, metavar="N", help="threads of each library (default: 1)")
     parser.add_argument("--rows", type=_expression, default=re.compile(""), metavar="REGEX", help="only the rows whose name this matches somewhere")

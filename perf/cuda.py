@@ -1,4 +1,5 @@
-"""`python -m perf.cuda`: kernels on a GPU. First are they right (against float64 on the CPU), then how fast, beside PyTorch in one process, then are they stable.
+"""`python -m perf.cuda`: kernels on a GPU. First are they right (against float64 on the CPU), then how fast, beside PyTorch in one process, then are they
+stable.
 
 On a fresh machine with an NVIDIA driver: `pip install ".[cuda]"` (and `torch`, for the comparison), then this command in the repository's root. Each
 part can be had alone: `check`, `times`, `races`. A row that fails is told and the others go on; after `--seconds` what is left is left out. `--json` is
@@ -34,7 +35,8 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Row:
-    """`run(torch, *tensors)` on any library with PyTorch's names; `inputs(tiny)` gives the arrays. Costs are per run: bytes that must move, flops that must be done."""
+    """`run(torch, *tensors)` on any library with PyTorch's names; `inputs(tiny)` gives the arrays. Costs are per run: bytes that must move, flops that must be
+    done."""
 
     name: str
     inputs: Callable[[bool], list[np.ndarray]]
@@ -89,7 +91,9 @@ def _pair(n: int) -> Callable:
 
 
 def _images(images: int, channels: int, size: int, features: int, kernel: int) -> Callable:
-    return lambda small: [normal(1, 2, 5, 4), normal(3, 2, 3, 3)] if small else [normal(images, channels, size, size), normal(features, channels, kernel, kernel) * 0.05]
+    return lambda small: (
+        [normal(1, 2, 5, 4), normal(3, 2, 3, 3)] if small else [normal(images, channels, size, size), normal(features, channels, kernel, kernel) * 0.05]
+    )
 
 
 def _moved(times: float) -> Callable:
@@ -172,7 +176,8 @@ ROWS = [
     Row("sgemm 4096", _pair(4096), lambda torch, a, b: a @ b, flops=_product_flops, tolerance=1e-2, bar=(0.6, "cuBLAS")),
     Row("sgemm 512", _pair(512), lambda torch, a, b: a @ b, flops=_product_flops, tolerance=1e-3),
     Row("sgemm 4096, turned", _pair(4096), lambda torch, a, b: (a.T if a.shape[0] == a.shape[1] else a) @ b, flops=_product_flops, tolerance=1e-2, bar=(0.6, "cuBLAS")),
-    Row("product 4096 of bfloat16", _pair(4096), lambda torch, a, b: (a.bfloat16() @ b.bfloat16()).float(), flops=_product_flops, tolerance=2e-2),  # with its conversions
+    # with its conversions
+    Row("product 4096 of bfloat16", _pair(4096), lambda torch, a, b: (a.bfloat16() @ b.bfloat16()).float(), flops=_product_flops, tolerance=2e-2),
     Row("conv2d 3x3 of float16", _images(32, 64, 56, 64, 3), lambda torch, x, w: torch.nn.functional.conv2d(x.half(), w.half(), padding=1).float(), flops=_convolution_flops(1), tolerance=1e-2),
     Row("conv2d 3x3, 32 x 64 x 56", _images(32, 64, 56, 64, 3), _convolve(1, 1), flops=_convolution_flops(1), tolerance=1e-3, bar=(0.4, "cuDNN")),
     Row("conv2d 1x1, 32 x 256 x 56", _images(32, 256, 56, 64, 1), _convolve(1, 0), flops=_convolution_flops(1), tolerance=1e-3, bar=(0.4, "cuDNN")),
@@ -232,7 +237,8 @@ def _bits(array: np.ndarray) -> np.ndarray:
 
 
 def timer(library: object, run: Callable[[], object], seconds: float) -> Callable[[], float]:
-    """A measurement on the default stream, seconds a run. The GPU is waited for before and behind, so that long rows are its own time and short ones the host's."""
+    """A measurement on the default stream, seconds a run. The GPU is waited for before and behind, so that long rows are its own time and short ones the
+    host's."""
     run()
     library.cuda.synchronize()
     start = time.perf_counter()
@@ -345,7 +351,9 @@ def _run(options: argparse.Namespace) -> int:
     if report.bars:
         verdicts = list(report.bars.values())
         missed = "; ".join(name for name, each in report.bars.items() if each == "MISSED")
-        print(f"bars: {verdicts.count('met')} met, {verdicts.count('MISSED')} missed, {verdicts.count('known')} not known{f': missed {missed}' if missed else ''}")
+        print(
+            f"bars: {verdicts.count('met')} met, {verdicts.count('MISSED')} missed, {verdicts.count('known')} not known{f': missed {missed}' if missed else ''}"
+        )
     if report.left_out:
         print(f"left out after {options.seconds:.0f} seconds: {'; '.join(report.left_out)}")
     _keep(report, options)
@@ -359,7 +367,10 @@ def _measure_limits(report: Report, options: argparse.Namespace, torch: object |
     except Exception as error:  # as above
         print(f"limits could not be measured: {type(error).__name__}: {error}", flush=True)
         return 1
-    print(f"measured: copy {report.bandwidth / 1e9:.1f} GB/s, product {report.peak / 1e9:.1f} GFLOP/s{'' if torch else '; PyTorch cannot be compared with here'}", flush=True)
+    print(
+        f"measured: copy {report.bandwidth / 1e9:.1f} GB/s, product {report.peak / 1e9:.1f} GFLOP/s{'' if torch else '; PyTorch cannot be compared with here'}",
+        flush=True,
+    )
     return 0
 
 

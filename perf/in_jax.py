@@ -35,7 +35,9 @@ def _linear(module: object, weight: Callable, inside: Callable, x: jax.Array) ->
 
 
 def _conv2d(module: object, weight: Callable, inside: Callable, x: jax.Array) -> jax.Array:
-    product = lax.conv_general_dilated(x, weight("weight"), module.stride, [(each, each) for each in module.padding], dimension_numbers=("NCHW", "OIHW", "NCHW"))
+    product = lax.conv_general_dilated(
+        x, weight("weight"), module.stride, [(each, each) for each in module.padding], dimension_numbers=("NCHW", "OIHW", "NCHW")
+    )
     return product if weight("bias") is None else product + weight("bias")[:, None, None]
 
 

@@ -1,4 +1,5 @@
-"""Rows of single operations: pointwise, reductions, products, convolutions, layers. numod and PyTorch run them eagerly, JAX and ONNX Runtime as functions of one op."""
+"""Rows of single operations: pointwise, reductions, products, convolutions, layers. numod and PyTorch run them eagerly, JAX and ONNX Runtime as functions of
+one op."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ def blocks(step: Callable[[], None], number: int = 5) -> list[float]:
 
 
 def main(rounds: int = 60) -> None:
-    """Print a step's time on beside that off, and off beside that before it was ever on: the middle of all blocks, and the fastest tenth, which other work disturbs least."""
+    """Print a step's time on beside that off, and off beside that before it was ever on: the middle of all blocks, and the fastest tenth, which other work
+    disturbs least."""
     step = training(*TRAINED["MLP 4-3-1, batch 1"])["numod"]().names["step"]
     never = [each for _ in range(rounds) for each in blocks(step)]
     found: dict[str, list[float]] = {"off, after it was on": [], **{name: [] for name in SETTINGS}}

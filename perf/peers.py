@@ -40,7 +40,9 @@ def set_threads(threads: int, peers: Collection[str]) -> None:
 # ---- an expression of tensors
 
 
-def expression(text: str, arrays: Mapping[str, object], jax: str = "", numpy: str = "", onnx: bool = True, compiled: bool = False) -> dict[str, Callable[[], Timed]]:
+def expression(
+    text: str, arrays: Mapping[str, object], jax: str = "", numpy: str = "", onnx: bool = True, compiled: bool = False
+) -> dict[str, Callable[[], Timed]]:
     """`text` in the names of `arrays`, torch and F; `jax` says it in jnp, jax and lax; `numpy` in np. Arrays may be a function that gives them.
 
     numod and PyTorch run it eagerly; numod compiles it if `compiled`, and torch.compile takes part.

@@ -87,7 +87,9 @@ def _first_calls() -> list[FreshRow]:
 def imports() -> FreshRow:
     """Importing the library where NumPy is there already."""
     return FreshRow(
-        "import, beyond import numpy", {name: (lambda folders, module=module: printed_seconds(IMPORT.format(module=module))) for name, module in MODULES.items()}, Bar(seconds=0.15)
+        "import, beyond import numpy",
+        {name: (lambda folders, module=module: printed_seconds(IMPORT.format(module=module))) for name, module in MODULES.items()},
+        Bar(seconds=0.15),
     )
 
 

@@ -39,7 +39,9 @@ def calls() -> dict[str, Callable[[], Timed]]:
             with torch.no_grad():
                 return [layer(x).numpy() for _ in range(100)][:1]
 
-        return Timed("with torch.no_grad():\n    for _ in range(100): layer(x)", {"torch": torch, "layer": layer, "x": x}, call, call if library == "numod" else None)
+        return Timed(
+            "with torch.no_grad():\n    for _ in range(100): layer(x)", {"torch": torch, "layer": layer, "x": x}, call, call if library == "numod" else None
+        )
 
     return {"numod": lambda: of("numod"), "PyTorch": lambda: of("torch")}
 

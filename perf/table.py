@@ -50,7 +50,8 @@ def heading(report: dict) -> str:
     missing = "" if "PyTorch" in report["peers"] else "\nPyTorch is not installed: `pip install torch` to compare with it."
     return (
         f"{versions}, Python {machine['python']}; threads of each: {report['threads']}\n{machine['processor']}, {machine['cores']} cores{busy}; "
-        f"at most {limits['gflops']:.0f} GFLOP/s, copies of {limits['cache_gbs']:.0f} GB/s within a core's caches, {limits['shared_gbs']:.0f} in the shared one, {limits['memory_gbs']:.0f} in memory\n"
+        f"at most {limits['gflops']:.0f} GFLOP/s, copies of {limits['cache_gbs']:.0f} GB/s within a core's "
+        f"caches, {limits['shared_gbs']:.0f} in the shared one, {limits['memory_gbs']:.0f} in memory\n"
         f"Absolute times mean little on a shared machine; the ratios are of times taken in turns in one process.{missing}\n"
     )
 

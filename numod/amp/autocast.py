@@ -58,7 +58,12 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
 
 def _older(kind: str) -> tuple[Callable, ...]:
     """The older functions of one device: whether it is on, its dtype, and those that set them."""
-    return lambda: is_autocast_enabled(kind), lambda: get_autocast_dtype(kind), lambda enabled: set_autocast_enabled(kind, enabled), lambda dtype: set_autocast_dtype(kind, dtype)
+    return (
+        lambda: is_autocast_enabled(kind),
+        lambda: get_autocast_dtype(kind),
+        lambda enabled: set_autocast_enabled(kind, enabled),
+        lambda dtype: set_autocast_dtype(kind, dtype),
+    )
 
 
 is_autocast_cpu_enabled, get_autocast_cpu_dtype, set_autocast_cpu_enabled, set_autocast_cpu_dtype = _older("cpu")
@@ -127,7 +132,8 @@ class autocast(contextlib.ContextDecorator):
 
 
 def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: DType | None = None) -> Callable:
-    """A decorator of `Function.forward`: inside an autocast its floating tensors are cast to `cast_inputs` and it runs without; without `cast_inputs` it runs as it is."""
+    """A decorator of `Function.forward`: inside an autocast its floating tensors are cast to `cast_inputs` and it runs without; without `cast_inputs` it runs
+    as it is."""
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     if fwd is None:

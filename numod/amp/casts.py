@@ -1,4 +1,5 @@
-"""Which functions cast their tensors under `autocast`, and to what: PyTorch's lists. They are given other code while a thread is inside one, so nobody else pays."""
+"""Which functions cast their tensors under `autocast`, and to what: PyTorch's lists. They are given other code while a thread is inside one, so nobody else
+pays."""
 
 from __future__ import annotations
 
@@ -29,7 +30,12 @@ WIDE = {  # 16-bit floats to float32
     triangles: "trace", linear_algebra: "inv det slogdet solve pinv lstsq solve_triangular cholesky_solve cholesky_inverse lu_solve",
     decompositions: "cholesky qr svd svdvals eigh eigvalsh lu lu_factor lu_factor_ex",
 }
-WIDE_CUDA = {F: "softmax log_softmax layer_norm group_norm cosine_similarity", products: "softmax log_softmax", reductions: "sum norm logsumexp", cumulative: "cumsum cumprod"}
+WIDE_CUDA = {
+    F: "softmax log_softmax layer_norm group_norm cosine_similarity",
+    products: "softmax log_softmax",
+    reductions: "sum norm logsumexp",
+    cumulative: "cumsum cumprod",
+}
 LOW_CUDA = {products: "mv", contractions: "addmv addr"}
 PLAIN = {products: "dot outer", complexes: "vdot", F: "bilinear", linear_algebra: "matrix_exp"}  # not cast, nor what they call
 

@@ -155,7 +155,11 @@ class GradScaler:
         if not self._enabled:
             return {}
         rules = {name: getattr(self, f"_{name}") for name in ("growth_factor", "backoff_factor", "growth_interval")}
-        return {"scale": self.get_scale(), **rules, "_growth_tracker": self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()}
+        return {
+            "scale": self.get_scale(),
+            **rules,
+            "_growth_tracker": self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item(),
+        }
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Continue as the scaler whose state this is. Raises RuntimeError for that of one not enabled."""

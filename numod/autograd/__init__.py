@@ -1,7 +1,7 @@
 """Automatic differentiation: the tape, the backward engine, grad modes, user-defined functions, gradient checks. Gradient formulas are in `ops`.
 
-`tape` has the nodes that `core.apply` records, `engine` computes gradients from them, `modes` switches recording on and off. On these stand `function` (operations
-with a gradient of the user's), `graph` (hooks and edges), `functional` and `forward_ad` (derivatives of functions), `gradcheck` and `anomaly`.
+`tape` has the nodes that `core.apply` records, `engine` computes gradients from them, `modes` switches recording on and off. On these stand `function`
+(operations with a gradient of the user's), `graph` (hooks and edges), `functional` and `forward_ad` (derivatives of functions), `gradcheck` and `anomaly`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .tape import Handle, hooks_of
 from .variable import Variable
 
 __all__ = [
-    "Function", "Handle", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
-    "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_anomaly_enabled", "set_detect_anomaly",
-    "set_grad_enabled", "tape",
+    "Function", "Handle", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "functional", "grad", "gradcheck", "gradgradcheck", "graph",
+    "inference_mode", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_anomaly_enabled",
+    "set_detect_anomaly", "set_grad_enabled", "tape",
 ]
 
 

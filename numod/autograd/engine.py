@@ -77,7 +77,9 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
     found = _walk(outputs, grad_outputs, retain, create_graph, inputs, False)
     if not (allow_unused or materialize_grads) and any(each is None for each in found):
-        raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.")
+        raise RuntimeError(
+            "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior."
+        )
     return tuple(_zeros(each, create_graph) if gradient is None and materialize_grads else gradient for each, gradient in zip(inputs, found))
 
 
@@ -129,7 +131,9 @@ def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
         if layout.size != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs; reduce the tensor (.sum(), .mean()) or pass its gradient")
         if layout.dtype.is_complex:
-            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {layout.dtype}; take its .real or .abs(), or pass its gradient")
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs but got {layout.dtype}; take its .real or .abs(), or pass its gradient"
+            )
         return apply(table.fill, (1,), (layout.dtype, layout.device, layout.shape))
     if weight.shape != layout.shape:
         raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {weight.shape} and output[0] has a shape of {layout.shape}.")

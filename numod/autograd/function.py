@@ -86,7 +86,11 @@ class FunctionNode(Node):
         if self.context._materialize:
             like = next(each for each in grads if each is not None)
             grads = [like.new_zeros(out.shape, dtype=out.dtype) if each is None and out is not None else each for each, out in zip(grads, self.outputs)]
-        results = _Transposed.apply(self, *grads) if transposing and self.function.jvp is not Function.jvp else self._call(self.function._gradients(), self.unpack(), grads)
+        results = (
+            _Transposed.apply(self, *grads)
+            if transposing and self.function.jvp is not Function.jvp
+            else self._call(self.function._gradients(), self.unpack(), grads)
+        )
         results = results if isinstance(results, tuple) else (results,)
         if len(results) > len(self.edges) and all(each is None for each in results[len(self.edges) :]):
             results = results[: len(self.edges)]
@@ -96,7 +100,8 @@ class FunctionNode(Node):
             if gradient is not None and self.edges[position] is not None:
                 if isinstance(gradient, Tensor) and not _fits(gradient, self.layouts[position]):
                     raise RuntimeError(
-                        f"Function {self.name()} returned an invalid gradient at index {position} - got {list(gradient.shape)} but expected shape compatible with "
+                        f"Function {self.name()} returned an invalid gradient at index {position} "
+                        f"- got {list(gradient.shape)} but expected shape compatible with "
                         f"{list(self.layouts[position].shape)}"
                     )
                 if not isinstance(gradient, Tensor):
@@ -155,7 +160,8 @@ class Function:
 
     @staticmethod
     def jvp(*arguments: Any, **named: Any) -> Any:
-        """Given `(ctx, *tangents)`, one (or None) per argument of forward, return the results' derivatives along them. Without it, forward mode uses `backward`."""
+        """Given `(ctx, *tangents)`, one (or None) per argument of forward, return the results' derivatives along them. Without it, forward mode uses
+        `backward`."""
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
 
     vjp = backward  # another name for it: a Function defines one of the two
@@ -211,7 +217,9 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
     for number, (each, original) in enumerate(zip(fresh, results)):
         if id(original) in dirty and each._base is not None:
             if len(results) > 1:
-                raise RuntimeError(f"{node.name()}: a view is modified inplace, and a Function that does so must return that one Tensor; clone() the view before")
+                raise RuntimeError(
+                    f"{node.name()}: a view is modified inplace, and a Function that does so must return that one Tensor; clone() the view before"
+                )
             tape.rebase(node, each)
         elif isinstance(each, Tensor) and each._layout.dtype.differentiable and not any(original is one for one in context._no_gradient):
             each._base = None if id(original) not in dirty else each._base
@@ -241,7 +249,9 @@ class _Transposed(Function):
         node = ctx.node
         if node.context._materialize:
             like = next(each for each in tangents if each is not None)
-            tangents = tuple(like.new_zeros(each.shape, dtype=each.dtype) if own is None and each is not None else own for own, each in zip(tangents, node.layouts))
+            tangents = tuple(
+                like.new_zeros(each.shape, dtype=each.dtype) if own is None and each is not None else own for own, each in zip(tangents, node.layouts)
+            )
         found = node._call(node.function.jvp, node.context._forward, tangents)
         return None, *(found if isinstance(found, tuple) else (found,))
 

@@ -53,7 +53,10 @@ def _derivatives(outputs: tuple, inputs: tuple, weights: tuple | None, create_gr
     """The gradients of the inputs, zeros where an output does not depend on one."""
     kept = [(out, None if weights is None else weights[k]) for k, out in enumerate(outputs) if out.requires_grad]
     if len(kept) < len(outputs) and strict:
-        raise RuntimeError("Output of the user-provided function does not require gradients. The outputs must be computed in a differentiable manner from the input when running in strict mode.")
+        raise RuntimeError(
+            "Output of the user-provided function does not require gradients. The outputs must "
+            "be computed in a differentiable manner from the input when running in strict mode."
+        )
     if not kept:
         return tuple(zeros_like(each) for each in inputs)
     outs, given = zip(*kept)
@@ -109,7 +112,9 @@ def jacobian(
     with enable_grad():
         values, several = _prepared(inputs, create_graph, "jacobian")
         outputs, many = _tuple(func(*values), "outputs of the user-provided function given to", "jacobian")
-        rows = tuple((_rows_at_once if vectorize and not strict and each.requires_grad else _rows)(each, values, several, create_graph, strict) for each in outputs)
+        rows = tuple(
+            (_rows_at_once if vectorize and not strict and each.requires_grad else _rows)(each, values, several, create_graph, strict) for each in outputs
+        )
     return rows if many else rows[0]
 
 

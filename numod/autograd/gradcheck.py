@@ -23,12 +23,14 @@ def _tensors(values: object) -> tuple[Tensor, ...]:
 def gradcheck(
     func: Callable, inputs: Tensor | Sequence, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3, raise_exception: bool = True,
     nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-    check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None,
+    check_batched_forward_grad: bool = False, check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Whether the gradients of `func` with respect to its float64 or complex128 inputs that require them agree with central differences.
 
-    Outputs that require gradients are compared; if none does, differences must be 0. Every element, and both parts of a complex one, is compared; options from `nondet_tol` on, which select PyTorch's further checks, have no effect. Raises GradcheckError naming
-    the input, the index and both values, or returns False without `raise_exception`.
+    Outputs that require gradients are compared; if none does, differences must be 0. Every element, and both parts of a complex one, is compared; options from
+    `nondet_tol` on, which select PyTorch's further checks, have no effect. Raises GradcheckError naming the input, the index and both values, or returns False
+    without `raise_exception`.
     """
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     checked = [k for k, each in enumerate(inputs) if isinstance(each, Tensor) and each.requires_grad]
@@ -95,7 +97,8 @@ def gradgradcheck(
     check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
     fast_mode: bool = False, masked: bool = False,
 ) -> bool:
-    """gradcheck of the gradient: second-order gradients against differences of first-order ones. Options that select PyTorch's further checks have no effect."""
+    """gradcheck of the gradient: second-order gradients against differences of first-order ones. Options that select PyTorch's further checks have no
+    effect."""
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [each for each in _tensors(func(*inputs)) if each.requires_grad]
     if grad_outputs is None:

@@ -268,7 +268,9 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
         if isinstance(each, Tensor):
             versions.append((each._own or each._storage).version)
             if each._inference:
-                raise RuntimeError("Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in autograd.")
+                raise RuntimeError(
+                    "Inference tensors cannot be saved for backward. To work around you can make a clone to get a normal tensor and use it in autograd."
+                )
         else:
             versions.append(None)
     node.kept, node.versions = kept, versions
@@ -302,7 +304,9 @@ def _record_several(op: Op, inputs: tuple, layouts: list, parameters: tuple, res
 def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, target: Tensor) -> Node:
     """A node for an op that is about to overwrite `target`. Old values that it needs are saved as copies."""
     if target._unrecorded:
-        raise RuntimeError("A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded.")
+        raise RuntimeError(
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded."
+        )
     node = make_node(op, inputs, layouts, parameters, (target._layout,))
     for place, each in enumerate(node.kept):
         if isinstance(each, Tensor) and each._storage is target._storage:
@@ -442,7 +446,8 @@ def stale(each: Tensor, version: int, node: Node | None) -> RuntimeError:
     made = f", which is output {each._output} of {node.name()}," if node is not None else ""
     return RuntimeError(
         f"one of the variables needed for gradient computation has been modified by an inplace operation: [numod.{each.dtype.short}Tensor {list(each.shape)}]"
-        f"{made} is at version {(each._own or each._storage).version}; expected version {version} instead. Hint: use an out-of-place operation there, or clone() before writing."
+        f"{made} is at version {(each._own or each._storage).version}; expected version "
+        f"{version} instead. Hint: use an out-of-place operation there, or clone() before writing."
     )
 
 

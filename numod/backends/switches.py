@@ -1,4 +1,5 @@
-"""Switches of the top namespace that trade accuracy or repeatability for speed. They are remembered; the precision of products and the order of sums by index are what kernels ask for."""
+"""Switches of the top namespace that trade accuracy or repeatability for speed. They are remembered; the precision of products and the order of sums by index
+are what kernels ask for."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """The precision of matrix products of float32: "highest", or "high" or "medium", with which GPUs from 8.0 on round factors to tf32, of 10 bits behind the first.
+    """The precision of matrix products of float32: "highest", or "high" or "medium", with which GPUs from 8.0 on round factors to tf32, of 10 bits behind the
+    first.
 
     Sums are in float32. Convolutions and other devices compute in float32 in any case.
     """
@@ -40,7 +42,8 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     """Ask for the same results in every run.
 
     All ops give them but those that add floats by index on a GPU, whose order is left to chance unless this is on: index_add, scatter_add, index_put with
-    `accumulate`, bincount with weights, and the gradients of embedding, gather and indexing. It takes the parallelism from all but the columns, so it is slow there.
+    `accumulate`, bincount with weights, and the gradients of embedding, gather and indexing. It takes the parallelism from all but the columns, so it is slow
+    there.
     """
     set_deterministic_debug_mode((1 if warn_only else 2) if mode else 0)
 

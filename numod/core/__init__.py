@@ -5,7 +5,8 @@ Tensor, so a new function is written in its file and named there in BOTH, FUNCTI
 
 - New tensors: `creation`, `memory`, `random`, `sampling`, `windows`, `legacy`; exchange with others: `transfer`, `exchange`, `formats`.
 - Elements: `elementwise`, `arithmetic`, `special`, `polynomials`, `complexes`. Views and arrangement: `shapes`, `reshaping`, `arrangement`, `triangles`.
-- Indices: `indexing` (`x[...]`), `selection`, `scattering`, `searching`. Order: `sorting`, `uniqueness`. Sums and the like: `reductions`, `cumulative`, `statistics`.
+- Indices: `indexing` (`x[...]`), `selection`, `scattering`, `searching`. Order: `sorting`, `uniqueness`. Sums and the like: `reductions`, `cumulative`,
+`statistics`.
 - Matrices: `products`, `contractions`, `decompositions`, `linear_algebra`, `low_rank`, `norms`, `distances`. Signals: `fourier`, `spectrograms`.
 - Methods: `methods` is the table, `forms` the wrappers it uses, `operators` are Python's, `in_place` and `conversions` those written out.
 - Behind all of them: `resolve` (arguments, worked out once per layout) and `arguments` (which of them was wrong), `attributes`, `queries`, `foreach`,
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 from . import methods, operators  # noqa: F401  they add the methods
 from .creation import (
-    arange, as_tensor, empty, empty_like, eye, from_numpy, full, full_like, linspace, logspace, ones, ones_like, range, scalar_tensor, tensor, zeros, zeros_like,
+    arange, as_tensor, empty, empty_like, eye, from_numpy, full, full_like, linspace, logspace, ones, ones_like, range, scalar_tensor, tensor, zeros,
+    zeros_like,
 )
 from .exchange import from_dlpack, to_dlpack
 from .memory import asarray, empty_permuted, empty_strided, frombuffer
@@ -27,7 +29,8 @@ from .random import Generator, manual_seed
 from .tensor import Tensor
 
 __all__ = [
-    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor", "IntTensor", "LongTensor", "ShortTensor",
-    "Tensor", "arange", "as_tensor", "asarray", "cat", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_dlpack", "to_dlpack", "from_numpy",
-    "frombuffer", "full", "full_like", "linspace", "logspace", "manual_seed", "ones", "ones_like", "range", "scalar_tensor", "stack", "tensor", "zeros", "zeros_like",
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor", "IntTensor", "LongTensor",
+    "ShortTensor", "Tensor", "arange", "as_tensor", "asarray", "cat", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_dlpack",
+    "to_dlpack", "from_numpy", "frombuffer", "full", "full_like", "linspace", "logspace", "manual_seed", "ones", "ones_like", "range", "scalar_tensor", "stack",
+    "tensor", "zeros", "zeros_like",
 ]

@@ -93,7 +93,8 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
 
 
 def observed(op: Op, inputs: tuple, parameters: tuple) -> float | int:
-    """The number that `op` makes of a tensor and numbers, for checks before a launch. On a processor, where nobody listens, it never becomes a tensor, which halves the time."""
+    """The number that `op` makes of a tensor and numbers, for checks before a launch. On a processor, where nobody listens, it never becomes a tensor, which
+    halves the time."""
     x, *numbers = inputs
     plan = None if listeners or x._layout.batch is not None else op.plans.get((parameters, x._layout, *map(type, numbers)))
     if plan is None or x._layout.device.type != "cpu":
@@ -131,7 +132,11 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
     if plan is None:
         if (known := _known(op, given, parameters)) is not None:
             return apply_into(op, known[0], targets, known[1])
-        if op.widens and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)]) and not op.reads_halves(tuple(layouts), parameters):
+        if (
+            op.widens
+            and _narrow(op, [each._layout for each in (*targets, *given) if isinstance(each, Tensor)])
+            and not op.reads_halves(tuple(layouts), parameters)
+        ):
             return _apply_into_wide(op, given, targets, parameters)
         if _holds_complex((*layouts, targets[0]._layout)) and isinstance(op.complex_form, Op):
             return apply_into(op.complex_form, given, targets, parameters)
@@ -156,7 +161,11 @@ def apply_into(op: Op, inputs: tuple, targets: tuple[Tensor, ...], parameters: t
 
 def copy_among(copy: Tensor, others: Sequence) -> Tensor:
     """A copy that is to be written to, able to take what these others hold: where one stands for examples of a batch, the copy does too."""
-    batch = max((each._layout.batch for each in (copy, *others) if isinstance(each, Tensor) and each._layout.batch is not None), key=lambda each: each.depth, default=None)
+    batch = max(
+        (each._layout.batch for each in (copy, *others) if isinstance(each, Tensor) and each._layout.batch is not None),
+        key=lambda each: each.depth,
+        default=None,
+    )
     return copy if batch is copy._layout.batch else batch.alike(copy)
 
 
@@ -166,7 +175,8 @@ def _for_examples(layouts: Sequence) -> bool:
 
 
 def _known(op: Op, inputs: tuple, parameters: tuple) -> tuple[tuple, tuple] | None:
-    """The arguments of a call some of which stand for numbers while a function is recorded, with these replaced by tensors or numbers; None where there are none."""
+    """The arguments of a call some of which stand for numbers while a function is recorded, with these replaced by tensors or numbers; None where there are
+    none."""
     return (_number(inputs, op, inputs), _number(parameters, op, inputs)) if _stands((inputs, parameters)) else None
 
 
@@ -176,7 +186,8 @@ def _stands(each: object) -> bool:
 
 
 def as_tensor_of(number: object) -> Tensor | None:
-    """The tensor without dimensions, of float64 or int64, of what stands for a number while a function is recorded; None for all else, and where there is none."""
+    """The tensor without dimensions, of float64 or int64, of what stands for a number while a function is recorded; None for all else, and where there is
+    none."""
     made = getattr(type(number), "__tensor__", None)
     return None if made is None else made(number)
 
@@ -263,13 +274,17 @@ def _narrow(op: Op, layouts: Sequence) -> DType | None:
     if all(kind.compute is kind for kind in kinds):
         return None
     if len(kinds) > 1:
-        raise RuntimeError(f"{op.name}: expected all floating tensors to have the same dtype, but found {', '.join(sorted(map(str, kinds)))}; convert with .to()")
+        raise RuntimeError(
+            f"{op.name}: expected all floating tensors to have the same dtype, but found {', '.join(sorted(map(str, kinds)))}; convert with .to()"
+        )
     return kinds.pop()
 
 
 def _widened(inputs: tuple) -> tuple:
     """The inputs with 16-bit floats as float32."""
-    return tuple([apply(table.copy, (each,), (each.dtype.compute,)) if isinstance(each, Tensor) and each.dtype.compute is not each.dtype else each for each in inputs])
+    return tuple(
+        [apply(table.copy, (each,), (each.dtype.compute,)) if isinstance(each, Tensor) and each.dtype.compute is not each.dtype else each for each in inputs]
+    )
 
 
 def _apply_wide(op: Op, inputs: tuple, parameters: tuple) -> Tensor | tuple[Tensor, ...]:
@@ -382,7 +397,8 @@ def tell_made(tensor: Tensor, how: str) -> Tensor:
 
 
 def tell_copied(copy: Tensor, source: Tensor, again: Callable[[], Tensor], back: Callable[[], None], view: Callable[[], Tensor]) -> Tensor:
-    """Tell listeners of a copy that stands for a view of `source`: `again` gives its values after a write to that, `back` writes the copy's to it, `view` makes the view."""
+    """Tell listeners of a copy that stands for a view of `source`: `again` gives its values after a write to that, `back` writes the copy's to it, `view` makes
+    the view."""
     _tell_of("copied", copy, source, again, back, view)
     return copy
 

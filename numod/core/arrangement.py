@@ -120,7 +120,8 @@ def flipud(input: Tensor) -> Tensor:
 
 
 def tensor_split(
-    input: Tensor, indices_or_sections: Tensor | int | Sequence[int] | None = None, dim: int = 0, *, sections: int | None = None, indices: Sequence[int] | None = None,
+    input: Tensor, indices_or_sections: Tensor | int | Sequence[int] | None = None, dim: int = 0, *, sections: int | None = None,
+    indices: Sequence[int] | None = None,
 ) -> tuple[Tensor, ...]:
     """A number of nearly equal parts along a dimension, or the parts between indices; views."""
     indices_or_sections = _given("tensor_split", indices_or_sections, sections, indices)
@@ -146,7 +147,8 @@ def _split_along(name: str, input: Tensor, cuts: Tensor | int | Sequence[int], d
         raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
     if isinstance(cuts, int) and (cuts == 0 or input.shape[dim] % cuts):
         raise RuntimeError(
-            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} is not divisible by the split_size {cuts}!"
+            f"torch.{name} attempted to split along dimension {dim}, but the size of "
+            f"the dimension {input.shape[dim]} is not divisible by the split_size {cuts}!"
         )
     return tensor_split(input, cuts, dim)
 

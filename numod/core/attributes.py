@@ -128,7 +128,8 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[MemoryFormat] = Fals
 
 
 def record_stream(self: Tensor, stream: object) -> None:
-    """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is done."""
+    """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is
+    done."""
     if self.device.type != "cuda":
         raise NotImplementedError(f"record_stream(): only CUDA tensors belong to streams, got one on {self.device}")
     self.device.backend.record_stream(self._storage.data, stream._raw)

@@ -60,7 +60,10 @@ def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
     inputs, arrow, output = equation.partition("->")
     terms = inputs.split(",")
     if len(terms) != len(sizes):
-        raise RuntimeError(f"einsum(): {'more' if len(sizes) > len(terms) else 'fewer'} operands were provided than specified in the equation {equation!r}: {len(sizes)} and {len(terms)}")
+        raise RuntimeError(
+            f"einsum(): {'more' if len(sizes) > len(terms) else 'fewer'} operands were "
+            f"provided than specified in the equation {equation!r}: {len(sizes)} and {len(terms)}"
+        )
     named, widest = [], 0
     for term, ndim in zip(terms, sizes):
         letters = term.replace("...", "")
@@ -68,7 +71,10 @@ def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
             raise RuntimeError(f"einsum(): invalid subscript given at {term!r}; subscripts must be in [a-zA-Z], with one ellipsis at most")
         hidden = ndim - len(letters)
         if hidden < 0 or (hidden and "..." not in term):
-            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of dimensions ({ndim}) of operand {term!r} and no ellipsis was given")
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(letters)}) does not "
+                f"match the number of dimensions ({ndim}) of operand {term!r} and no ellipsis was given"
+            )
         before, _, after = term.partition("...")
         named.append([*before, *(range(-hidden, 0) if "..." in term else ()), *after])
         widest = max(widest, hidden)
@@ -87,7 +93,8 @@ def _parsed(equation: str, *sizes: int) -> tuple[list[list], list]:
 
 
 class _Steps:
-    """What is to be done to a tensor whose dimensions have these labels: functions with an argument each. `names` and `shape` are those after the steps so far."""
+    """What is to be done to a tensor whose dimensions have these labels: functions with an argument each. `names` and `shape` are those after the steps so
+    far."""
 
     def __init__(self, names: Sequence, shape: Sequence[int]) -> None:
         self.names, self.shape, self.steps = list(names), tuple(shape), []
@@ -177,7 +184,9 @@ def _contraction(a: _Steps, b: _Steps, needed: set) -> tuple[tuple, _Steps]:
     for each in (a, b):
         for name, n in zip(each.names, each.shape):
             if sizes.get(name, 1) not in (1, n) and n != 1:
-                raise RuntimeError(f"einsum(): operands do not broadcast with remapped shapes: subscript {name} has size {n} where another operand has {sizes[name]}")
+                raise RuntimeError(
+                    f"einsum(): operands do not broadcast with remapped shapes: subscript {name} has size {n} where another operand has {sizes[name]}"
+                )
             sizes[name] = max(sizes.get(name, 1), n) if n else 0
     a.sum(set(b.names) | needed)
     b.sum(set(a.names) | needed)

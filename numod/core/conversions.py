@@ -21,8 +21,10 @@ def _conversion(kind: dtypes.dtype) -> Callable:
     return method
 
 
-for _name, _kind in {"float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
-                     "half": "float16", "bfloat16": "bfloat16", "cfloat": "complex64", "cdouble": "complex128"}.items():
+for _name, _kind in {
+    "float": "float32", "double": "float64", "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool",
+    "half": "float16", "bfloat16": "bfloat16", "cfloat": "complex64", "cdouble": "complex128",
+}.items():
     setattr(Tensor, _name, _conversion(dtypes.ALL[_kind]))
 
 

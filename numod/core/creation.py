@@ -35,7 +35,8 @@ def factory(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def make(
-        *arguments: object, out: Tensor | None = None, layout: Layout | None = strided, pin_memory: bool | None = False, memory_format: MemoryFormat = preserve_format,
+        *arguments: object, out: Tensor | None = None, layout: Layout | None = strided, pin_memory: bool | None = False,
+        memory_format: MemoryFormat = preserve_format,
         **named: object,
     ) -> Tensor:
         if named:
@@ -127,7 +128,9 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     kind, flags, strides, size = dtypes.from_numpy(array.dtype), array.flags, array.strides, array.itemsize
     if min(strides, default=0) < 0:
-        raise ValueError("At least one stride in the given numpy array is negative, and tensors with negative strides are not supported. Make a copy with array.copy().")
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not supported. Make a copy with array.copy()."
+        )
     if not flags.carray and (not flags.behaved or any([s % size for s in strides])) or not array.dtype.isnative:
         array = np.array(array, dtype=kind.numpy, order="C", copy=True)
     result = _from_array(array, kind)
@@ -320,7 +323,9 @@ def _progression(kind: str | None, *bounds: float) -> tuple[DType, float, float,
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}")
-    kind = dtypes.ALL[kind] if kind else (dtypes.int64 if all(isinstance(each, (int, np.integer)) for each in (start, end, step)) else dtypes.get_default_dtype())
+    kind = (
+        dtypes.ALL[kind] if kind else (dtypes.int64 if all(isinstance(each, (int, np.integer)) for each in (start, end, step)) else dtypes.get_default_dtype())
+    )
     if kind is dtypes.int64:  # PyTorch counts whole numbers for this dtype alone
         start, end, step = int(start), int(end), int(step)
         if step == 0:
@@ -385,7 +390,9 @@ def logspace(
     """`steps` powers of `base`, the exponents evenly spaced from `start` to `end`."""
     steps = _count("logspace", start, end, steps)
     if dtype is not None and not dtype.is_floating_point:
-        return t.pow(float(base), linspace(*_wholes(start, end, steps, dtype), steps, dtype=dtypes.complex128 if dtype.is_complex else dtypes.float64, device=device)).to(dtype)
+        return t.pow(
+            float(base), linspace(*_wholes(start, end, steps, dtype), steps, dtype=dtypes.complex128 if dtype.is_complex else dtypes.float64, device=device)
+        ).to(dtype)
     result = t.pow(float(base), linspace(start, end, steps, dtype=dtype, device=device))
     return result.requires_grad_() if requires_grad else result
 

@@ -121,7 +121,9 @@ def gradient(
     if edge_order not in (1, 2):
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     if len(steps) != len(dims):
-        raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to 'dim' ({len(dims)}), but got {len(steps)}")
+        raise RuntimeError(
+            f"torch.gradient expected spacing to be unspecified, a scalar or a list of length equal to 'dim' ({len(dims)}), but got {len(steps)}"
+        )
     dims = normalize_dims(tuple(dims), input.ndim)
     if any(input.shape[d] < edge_order + 1 for d in dims):
         raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")

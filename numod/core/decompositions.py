@@ -1,4 +1,5 @@
-"""Matrices as products of simpler ones: Cholesky, QR, singular values, eigenvalues, LU. LAPACK's work is in `ops.factorization`; solving is in `linear_algebra`."""
+"""Matrices as products of simpler ones: Cholesky, QR, singular values, eigenvalues, LU. LAPACK's work is in `ops.factorization`; solving is in
+`linear_algebra`."""
 
 from __future__ import annotations
 
@@ -113,7 +114,9 @@ def _reflected(A: Tensor, tau: Tensor, x: Tensor, transposed: bool) -> Tensor:
     Joffrain and others, Accumulating Householder transformations, revisited, 2006.
     """
     if tau.dtype is not A.dtype or x.dtype is not A.dtype:
-        raise RuntimeError(f"reflections and what they are applied to must have the same dtype, got input {A.dtype.short}, tau {tau.dtype.short} and other {x.dtype.short}")
+        raise RuntimeError(
+            f"reflections and what they are applied to must have the same dtype, got input {A.dtype.short}, tau {tau.dtype.short} and other {x.dtype.short}"
+        )
     rows, count = A.shape[-2], tau.shape[-1]
     v, scale = tril(A[..., :count], -1) + eye(rows, count, dtype=A.dtype, device=A.device), unsqueeze(tau, -1)
     part = matmul(v.mH, x)
@@ -221,7 +224,9 @@ def row_order(LU: Tensor, pivots: Tensor) -> Tensor:
             "Note: this function is intended to be used with the output produced by numod.linalg.lu_factor"
         )
     if tuple(pivots.shape) != (*LU.shape[:-2], min(LU.shape[-2:])):
-        raise RuntimeError(f"a matrix has as many pivots as rows or columns, of which there are fewer; got pivots {tuple(pivots.shape)} of matrices {tuple(LU.shape)}")
+        raise RuntimeError(
+            f"a matrix has as many pivots as rows or columns, of which there are fewer; got pivots {tuple(pivots.shape)} of matrices {tuple(LU.shape)}"
+        )
     return op.order.apply((contiguous(pivots),), (LU.shape[-2],))
 
 

@@ -203,8 +203,13 @@ def write_out(op: object, inputs: tuple, out: Tensor | None) -> Tensor:
         raise RuntimeError(f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.")
     inputs = op.complete(inputs)
     tensors = [each for each in inputs if isinstance(each, Tensor)]
-    turned = any(each.is_complex() for each in (*tensors, out)) and (op.result == "bool" or not isinstance(op.complex_form, Op))  # complex numbers become real ones
-    if not tensors or turned or ((op.defaults or any(each.dtype.compute is not each.dtype for each in tensors)) and len({each.dtype for each in (*tensors, out)}) > 1):
+    # complex numbers become real ones
+    turned = any(each.is_complex() for each in (*tensors, out)) and (op.result == "bool" or not isinstance(op.complex_form, Op))
+    if (
+        not tensors
+        or turned
+        or ((op.defaults or any(each.dtype.compute is not each.dtype for each in tensors)) and len({each.dtype for each in (*tensors, out)}) > 1)
+    ):
         return write_result(op.name, op(*inputs), out)
     _fit(out, broadcast_shapes(op.name, [each.shape for each in tensors]))
     apply_into(op, inputs, (out,))
@@ -243,7 +248,8 @@ def _fit(out: Tensor, shape: tuple[int, ...]) -> None:
         return
     if out.numel():
         warnings.warn(
-            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output shape {list(shape)}.",
+            "An output with one or more elements was resized since it had shape "
+            f"{list(out.shape)}, which does not match the required output shape {list(shape)}.",
             stacklevel=4,
         )
     out.data = zeros(shape, dtype=out.dtype, device=out.device)

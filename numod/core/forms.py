@@ -64,7 +64,8 @@ def in_place(row: object) -> Callable:
 
 
 def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
-    """The public function, which knows NumPy's names as well: `axis` for dim, `keepdims` for keepdim. Where it fails on an argument of a wrong type, the error is PyTorch's.
+    """The public function, which knows NumPy's names as well: `axis` for dim, `keepdims` for keepdim. Where it fails on an argument of a wrong type, the error
+    is PyTorch's.
 
     `of_tensor`: its first argument is looked at before.
     """
@@ -92,7 +93,8 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
 
 
 def with_out(function: Callable) -> Callable:
-    """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the results. Where it has a `dtype`, that of `out` is the default."""
+    """The function with an argument `out`: a tensor, or a tuple of as many as there are results, filled with the results. Where it has a `dtype`, that of `out`
+    is the default."""
     typed = "dtype" in function.__annotations__ and inspect.signature(function).parameters["dtype"].kind is inspect.Parameter.KEYWORD_ONLY
 
     @functools.wraps(function)

@@ -8,8 +8,9 @@ are one alone, IN_PLACE those with a form `name_` that computes and copies, COPY
 from __future__ import annotations
 
 from . import (
-    arithmetic, arrangement, attributes, complexes, contractions, conversions, cumulative, decompositions, distances, elementwise, in_place, linear_algebra, low_rank, norms, products,
-    queries, reductions, reshaping, sampling, scattering, searching, selection, shapes, sorting, special, spectrograms, statistics, triangles, uniqueness, windows,
+    arithmetic, arrangement, attributes, complexes, contractions, conversions, cumulative, decompositions, distances, elementwise, in_place, linear_algebra,
+    low_rank, norms, products, queries, reductions, reshaping, sampling, scattering, searching, selection, shapes, sorting, special, spectrograms, statistics,
+    triangles, uniqueness, windows,
 )
 
 HOMES = (

@@ -127,7 +127,9 @@ def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
 def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     """The view that the basic items make, and the remaining index tensors by dimension of that view."""
     given, own = index if index.__class__ is tuple else (index,), self._layout
-    if 0 < len(given) <= own.ndim and all([isinstance(each, Tensor) and (at := each._layout).dtype is dtypes.int64 and at.ndim and at.device is own.device for each in given]):
+    if 0 < len(given) <= own.ndim and all(
+        [isinstance(each, Tensor) and (at := each._layout).dtype is dtypes.int64 and at.ndim and at.device is own.device for each in given]
+    ):
         return self, {dim: check_bounds("index", each, n, dim, negative=True) for dim, (each, n) in enumerate(zip(given, own.shape))}
     if isinstance(index, Tensor) and index.dtype is dtypes.bool_ and 0 < index.ndim <= self.ndim and index.device is self.device:
         view, places = _masked(self, 0, index)
@@ -166,8 +168,8 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
 def _numbers_apart(items: list) -> list:
     """The items with zero-dimensional integer tensors as ints, so that they make views.
 
-    While a program is recorded their values must not be read, nor where they stand for examples (`func.examples`), and they gather a copy instead, except next to index tensors with dimensions: there
-    an int and a tensor place the result's dimensions differently.
+    While a program is recorded their values must not be read, nor where they stand for examples (`func.examples`), and they gather a copy instead, except next
+    to index tensors with dimensions: there an int and a tensor place the result's dimensions differently.
     """
     places = [k for k, each in enumerate(items) if isinstance(each, Tensor)]
     together = len(places) < 2 or places[-1] - places[0] < len(places)
@@ -179,10 +181,16 @@ def _numbers_apart(items: list) -> list:
 
 def _is_list_of_indices(index: object) -> bool:
     """Whether a list means a tuple of indices, as PyTorch treats lists that contain sequences, tensors or slices."""
-    found = isinstance(index, list) and len(index) < 32 and any(each is None or each is Ellipsis or isinstance(each, (list, tuple, slice, Tensor)) for each in index)
+    found = (
+        isinstance(index, list)
+        and len(index) < 32
+        and any(each is None or each is Ellipsis or isinstance(each, (list, tuple, slice, Tensor)) for each in index)
+    )
     if found:
         warnings.warn(
-            "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq], or x[numod.tensor(seq)] for a tensor index.", stacklevel=4
+            "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
+            "x[tuple(seq)] instead of x[seq], or x[numod.tensor(seq)] for a tensor index.",
+            stacklevel=4,
         )
     return found
 
@@ -241,7 +249,9 @@ def _masked(result: Tensor, dim: int, mask: Tensor) -> tuple[Tensor, Tensor]:
     covered = result.shape[dim : dim + mask.ndim]
     if covered != mask.shape:
         at = next(d for d, (a, b) in enumerate(zip(mask.shape, covered)) if a != b)
-        raise IndexError(f"The shape of the mask {list(mask.shape)} at index {at} does not match the shape of the indexed tensor {list(result.shape)} at index {dim + at}")
+        raise IndexError(
+            f"The shape of the mask {list(mask.shape)} at index {at} does not match the shape of the indexed tensor {list(result.shape)} at index {dim + at}"
+        )
     places = _places_of(mask)
     if mask.ndim == 0:
         return unsqueeze(result, dim), places
@@ -313,7 +323,8 @@ def put(view: Tensor, tensors: dict, value: Tensor | float, accumulate: bool) ->
 
 @resolved
 def _arrangement(own: Layout, index: Layout, place: int, *dims: int) -> tuple[tuple[int, ...], ...]:
-    """(shape of what is written where `index` selects from `dims`, the same with one dimension for the index, the order that has the index in front, that with `dims` in front)."""
+    """(shape of what is written where `index` selects from `dims`, the same with one dimension for the index, the order that has the index in front, that with
+    `dims` in front)."""
     rest = [d for d in range(own.ndim) if d not in dims]
     sizes = [own.shape[d] for d in rest]
     order = (*range(place, place + index.ndim), *range(place), *range(place + index.ndim, index.ndim + len(rest)))

@@ -82,7 +82,10 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B, or X A = B if not `left`. B is (..., N, K) or vectors (..., N). Raises LinAlgError for singular A."""
     vectors = _are_vectors(A, B)
     if vectors and not left:
-        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)")
+        raise RuntimeError(
+            "linalg.solve: Vector broadcasting of the left hand side is not supported "
+            "for left=False. In this case linalg.solve is equivalent to B / A.squeeze(-1)"
+        )
     a, b = _sides("solve", A, unsqueeze(B, -1) if vectors else B, left)
     if not left:
         return op.solve.apply((contiguous(a.mT), contiguous(b.mT))).mT
@@ -153,7 +156,8 @@ def old_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> return_types.linalg_lstsq:
-    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, the shortest solution where there are several; what the driver does not compute is empty."""
+    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, the shortest solution where there are several; what the driver does
+    not compute is empty."""
     driver = driver or "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver}")
@@ -292,7 +296,10 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     """The inverse of A seen as a matrix of its first `ind` dimensions by the others."""
     rows = prod(A.shape[:ind])
     if ind <= 0 or rows * rows != A.numel():
-        raise RuntimeError(f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), with ind > 0, but got shape {list(A.shape)} and ind {ind}")
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == "
+            f"prod(self.shape[:ind]), with ind > 0, but got shape {list(A.shape)} and ind {ind}"
+        )
     return reshape(inv(reshape(A, (rows, rows))), (*A.shape[ind:], *A.shape[:ind]))
 
 

@@ -55,7 +55,9 @@ def lobpcg(
     k = (1 if X is None else X.shape[-1]) if k is None else k
     size, tol = A.shape[-1], {4: 1.2e-4, 8: 1.5e-8}[A.dtype.itemsize] if tol is None else tol
     if size < 3 * k:
-        raise ValueError(f"LPBPCG algorithm is not applicable when the number of A rows (={size}) is smaller than 3 x the number of requested eigenpairs (={k})")
+        raise ValueError(
+            f"LPBPCG algorithm is not applicable when the number of A rows (={size}) is smaller than 3 x the number of requested eigenpairs (={k})"
+        )
     weigh = (lambda x: x) if B is None else lambda x: matmul(B, x)
     x = randn(*A.shape[:-2], size, k if n is None else n, dtype=A.dtype, device=A.device) if X is None else X
     values, x = _best(A, weigh, x, k, largest is not False)

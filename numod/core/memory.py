@@ -16,7 +16,9 @@ from .creation import _from_array, as_tensor, empty
 from .tensor import Tensor
 
 
-def asarray(obj: object, *, dtype: DType | None = None, device: Device | str | None = None, copy: bool | None = None, requires_grad: bool | None = None) -> Tensor:
+def asarray(
+    obj: object, *, dtype: DType | None = None, device: Device | str | None = None, copy: bool | None = None, requires_grad: bool | None = None
+) -> Tensor:
     """`obj` as a tensor; `copy=True` forces a copy, `copy=False` raises ValueError where one would be needed. The elements of a buffer are of `dtype`.
 
     `requires_grad` None keeps the history of a tensor, False detaches it.
@@ -38,8 +40,10 @@ def _shares(result: Tensor, source: Tensor | np.ndarray) -> bool:
     return result.data_ptr() == address
 
 
-def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None, layout: Layout | None = strided, device: Device | str | None = None,
-                  requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def empty_strided(
+    size: Sequence[int], stride: Sequence[int], *, dtype: DType | None = None, layout: Layout | None = strided, device: Device | str | None = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:
     """Uninitialised memory with the given sizes and strides."""
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
@@ -54,7 +58,9 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: DType | 
 def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **options: object) -> Tensor:
     """Uninitialised memory in which the dimensions lie in the given order."""
     if sorted(physical_layout) != list(range(len(size))):
-        raise RuntimeError(f"Number of dimensions in size does not match the length of the physical_layout; got size {list(size)} and layout {list(physical_layout)}")
+        raise RuntimeError(
+            f"Number of dimensions in size does not match the length of the physical_layout; got size {list(size)} and layout {list(physical_layout)}"
+        )
     order = sorted(range(len(size)), key=list(physical_layout).__getitem__)
     return empty([size[d] for d in physical_layout], **options).permute(order).detach()
 
@@ -69,7 +75,10 @@ def frombuffer(buffer: object, *, dtype: DType, count: int = -1, offset: int = 0
     if count < 0 and (size - offset) % dtype.itemsize:
         raise ValueError(f"buffer length ({size - offset} bytes) after offset ({offset} bytes) must be a multiple of element size ({dtype.itemsize})")
     if count > 0 and offset + count * dtype.itemsize > size:
-        raise ValueError(f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be greater than actual buffer length ({size} bytes)")
+        raise ValueError(
+            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset "
+            f"({offset} bytes) must not be greater than actual buffer length ({size} bytes)"
+        )
     array = np.frombuffer(buffer, dtype.storage, count, offset)
     result = _from_array(array if array.flags.writeable else array.copy(), dtype)
     result._storage = ForeignStorage(result._storage.data)

@@ -30,7 +30,8 @@ def _names(home: object, kind: str) -> dict[str, Callable]:
 
 
 def _further(function: Callable) -> list[str]:
-    """What a method's further arguments are annotated with. One that takes no further tensor saves the time of checking, as do those of METHODS that take numbers as well."""
+    """What a method's further arguments are annotated with. One that takes no further tensor saves the time of checking, as do those of METHODS that take
+    numbers as well."""
     return [str(kind) for name, kind in function.__annotations__.items() if name not in ("input", "self", "return", "out")]
 
 

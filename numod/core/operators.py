@@ -66,15 +66,19 @@ for _name, _formula in {
 for _name, _function in {"sub": f.sub, "floordiv": f.floor_divide, "mod": f.remainder, "pow": f.pow, "matmul": f.matmul}.items():
     setattr(Tensor, f"__{_name}__", _same_way(_function))
     setattr(Tensor, f"__r{_name}__", _other_way(_function))
-for _name, _target in {"add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_", "mod": "remainder_", "pow": "pow_",
-                       "and": "bitwise_and_", "or": "bitwise_or_", "xor": "bitwise_xor_", "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_"}.items():
+for _name, _target in {
+    "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_", "mod": "remainder_", "pow": "pow_", "and": "bitwise_and_",
+    "or": "bitwise_or_", "xor": "bitwise_xor_", "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_",
+}.items():
     setattr(Tensor, f"__i{_name}__", getattr(Tensor, _target))
 
 Tensor.__matmul__ = _same_way(f.matmul)
 Tensor.__neg__, Tensor.__abs__, Tensor.__pos__ = unary(t.neg), unary(t.abs), lambda self: self
 Tensor.__invert__ = f.invert
 Tensor.__repr__ = lambda self: format_tensor(self, dtypes.get_default_dtype().name)
-Tensor.__format__ = lambda self, spec: self.item().__format__(spec) if self.ndim == 0 and not self.is_meta else object.__format__(self, spec) if spec else repr(self)
+Tensor.__format__ = lambda self, spec: (
+    self.item().__format__(spec) if self.ndim == 0 and not self.is_meta else object.__format__(self, spec) if spec else repr(self)
+)
 
 
 def _contains(self: Tensor, value: object) -> bool:
@@ -86,7 +90,9 @@ def _contains(self: Tensor, value: object) -> bool:
 def _truth(self: Tensor) -> bool:
     if self.numel() != 1:
         raise RuntimeError(
-            "Boolean value of Tensor with no values is ambiguous" if not self.numel() else "Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()"
+            "Boolean value of Tensor with no values is ambiguous"
+            if not self.numel()
+            else "Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()"
         )
     return bool(transfer.value(self, "the truth of a tensor (in `if`, `while`, `and`, bool())"))
 

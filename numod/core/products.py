@@ -46,7 +46,9 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Products of matrices in equal batches, (B, M, K) @ (B, K, N)."""
     _expect_ndim("bmm", 3, input, mat2)
     if input.shape[0] != mat2.shape[0]:
-        raise RuntimeError(f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: {list(mat2.shape[:2])}.")
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: {list(mat2.shape[:2])}."
+        )
     return apply(mm.matmul, (input, mat2), (False, False))
 
 
@@ -103,7 +105,9 @@ def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: f
 def _expect_ndim(name: str, ndim: int, *tensors: Tensor) -> None:
     for each in tensors:
         if each.ndim != ndim:
-            raise RuntimeError(f"{name}: expected {ndim}D tensors, got a {each.ndim}D tensor of shape {tuple(each.shape)}; numod.matmul takes any number of dimensions")
+            raise RuntimeError(
+                f"{name}: expected {ndim}D tensors, got a {each.ndim}D tensor of shape {tuple(each.shape)}; numod.matmul takes any number of dimensions"
+            )
 
 
 def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:

@@ -163,7 +163,9 @@ def rand(*size: int, generator: Generator | None = None, dtype: DType | None = N
 
 
 @factory
-def randn(*size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False) -> Tensor:
+def randn(
+    *size: int, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Standard normal; a complex number's parts have half of the variance each."""
     if dtype is not None and dtype.is_complex:
         return _of_parts(randn, _shape(size, "randn"), 0.5**0.5, generator, dtype, device, requires_grad)
@@ -198,13 +200,16 @@ def normal(
     return drawn if out is None else write_result("normal", drawn, out)
 
 
-def _normal(mean: float, std: float, size: Sequence[int], generator: Generator | None, dtype: DType | None = None, device: object = None, requires_grad: bool = False) -> Tensor:
+def _normal(
+    mean: float, std: float, size: Sequence[int], generator: Generator | None, dtype: DType | None = None, device: object = None, requires_grad: bool = False
+) -> Tensor:
     return _drawn(t.normal, (mean, std), _shape((size,), "normal"), generator, dtype, device, requires_grad)
 
 
 @factory
 def randint(
-    *bounds: object, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False, **named: object,
+    *bounds: object, generator: Generator | None = None, dtype: DType | None = None, device: Device | str | None = None, requires_grad: bool = False,
+    **named: object,
 ) -> Tensor:
     """Random integers in [low, high): randint(high, size) or randint(low, high, size)."""
     names = ("high", "size") if len(bounds) + len(named) == 2 else ("low", "high", "size")
@@ -214,7 +219,8 @@ def randint(
 
 
 def _range(low: int, high: int, dtype: DType) -> tuple[int, int]:
-    """What `t.randint` takes for [low, high): low and the number of integers, as the kernel reads it. Raises RuntimeError where it is empty or the dtype does not hold it."""
+    """What `t.randint` takes for [low, high): low and the number of integers, as the kernel reads it. Raises RuntimeError where it is empty or the dtype does
+    not hold it."""
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     least, most = _limits(dtype)
@@ -336,7 +342,9 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     if not self.is_floating_point():
-        raise RuntimeError(f"Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {self.dtype.short}")
+        raise RuntimeError(
+            f"Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {self.dtype.short}"
+        )
     return self.copy_(t.neg(t.log(_draws(self, generator))) / lambd)
 
 
@@ -377,7 +385,9 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     if not replacement and num_samples > weights.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if not (t.isfinite(weights) & (weights >= 0)).all()._observe():
-        raise RuntimeError("invalid multinomial distribution: probability tensor contains either `inf`, `nan` or element < 0 (encountering probability entry < 0)")
+        raise RuntimeError(
+            "invalid multinomial distribution: probability tensor contains either `inf`, `nan` or element < 0 (encountering probability entry < 0)"
+        )
     totals = weights.sum(-1, keepdim=True)
     if (totals <= 0).any()._observe():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")

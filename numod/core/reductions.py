@@ -33,7 +33,9 @@ def _reduce(op: r.Reduction, input: Tensor, dim: Dims, keepdim: bool, dtype: DTy
         dims = tuple(sorted(normalize_dims(None if dim == () or dim == [] else dim, input._layout.ndim)))
     if not input._layout.size and op.identity.__class__ is str:
         if dim is None or dim == ():
-            raise RuntimeError(f"{op.name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+            raise RuntimeError(
+                f"{op.name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+            )
         for d in dims:
             if input.shape[d] == 0:
                 raise IndexError(f"{op.name}(): Expected reduction dim {d} to have non-zero size.")
@@ -140,7 +142,9 @@ def _extremum(whole: r.Reduction, along: ex.Extremum, pointwise: object, kind: t
         return pointwise(input, dim)
     if dim is None:
         if not input.numel():
-            raise RuntimeError(f"{whole.name[1:]}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+            raise RuntimeError(
+                f"{whole.name[1:]}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+            )
         return _reduce(whole, input, None, False)
     return kind(_along(along, input, dim, keepdim))
 
@@ -181,7 +185,8 @@ def _var_mean(input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bool, co
     rest = prod([input.shape[d] for d in dims]) - correction
     if rest <= 0:
         warnings.warn(
-            "var(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output numel).", stacklevel=3,
+            "var(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output numel).",
+            stacklevel=3,
         )
     middle = apply(r.mean, (input,), (dims, True, None))
     squares = t.square(t.abs(input - middle)) if input.is_complex() else apply(t.squared_error, (input, middle))

@@ -86,7 +86,10 @@ def _read_as(input: Tensor, dtype: DType) -> Tensor:
             raise RuntimeError(f"self.stride(-1) must be 1 to view {input.dtype} as {dtype} (different element sizes), but got {strides[-1]}")
         ratio = new // old
         if ratio and (shape[-1] % ratio or offset % ratio or any(s % ratio for s in strides[:-1])):
-            raise RuntimeError(f"self.size(-1), self.storage_offset() and self.stride() must be divisible by {ratio} to view {input.dtype} as {dtype} (different element sizes)")
+            raise RuntimeError(
+                "self.size(-1), self.storage_offset() and self.stride() must be divisible "
+                f"by {ratio} to view {input.dtype} as {dtype} (different element sizes)"
+            )
         shape[-1], offset = shape[-1] * old // new, offset * old // new
         strides = [s * old // new for s in strides[:-1]] + [1]
     result = input.detach()
@@ -96,7 +99,8 @@ def _read_as(input: Tensor, dtype: DType) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: int, size: Sequence[int] | None = None, memory_format: object = None) -> Tensor:
-    """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+    """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are
+    uninitialised."""
     sizes = sizes if size is None else (size,)
     sizes = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     if self.requires_grad:

@@ -21,7 +21,8 @@ def _sampled(name: str, op: sampling.Sample, input: Tensor, generator: Generator
 
 
 def standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Samples of gamma distributions of rate 1 with the elements as shape parameters. Differentiable (implicit reparameterization: the quantile is held fixed)."""
+    """Samples of gamma distributions of rate 1 with the elements as shape parameters. Differentiable (implicit reparameterization: the quantile is held
+    fixed)."""
     return _sampled("gamma", sampling.standard_gamma, input, generator)
 
 

@@ -91,7 +91,9 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     dim = normalize_dim(dim, input.ndim)
     if index.ndim > 1 or (source.ndim and source.shape[dim] != index.numel()):
-        raise RuntimeError(f"index_reduce(): Number of indices ({index.numel()}) should be equal to source.size(dim) ({source.shape[dim] if source.ndim else 1})")
+        raise RuntimeError(
+            f"index_reduce(): Number of indices ({index.numel()}) should be equal to source.size(dim) ({source.shape[dim] if source.ndim else 1})"
+        )
     places = expand(reshape(index, [-1 if d == dim else 1 for d in range(input.ndim)]), source.shape)
     return scatter_reduce(input, dim, places, source, reduce, include_self=include_self)
 
@@ -100,7 +102,8 @@ _SEGMENTS = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "max": ("amax", float("-
 
 
 def segment_reduce(
-    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False,
+    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: int = 0,
+    unsafe: bool = False,
     initial: float | None = None,
 ) -> Tensor:
     """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of `lengths` (*batch, segments) along `axis`.
@@ -184,7 +187,9 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         raise RuntimeError(f"masked_scatter: expected self and source to have same dtypes but got {self.dtype} and {source.dtype}")
     places = _places_of(expand(mask, self.shape))
     if places.numel() > source.numel():
-        raise RuntimeError(f"masked_scatter: expected mask to have at most {source.numel()} true elements, the number of elements of source, but it has {places.numel()}")
+        raise RuntimeError(
+            f"masked_scatter: expected mask to have at most {source.numel()} true elements, the number of elements of source, but it has {places.numel()}"
+        )
     return _put(ix.index_copy, self, places, ravel(source)[: places.numel()])
 
 

@@ -50,7 +50,10 @@ def _check_search(edges: Tensor, values: Tensor, sorter: Tensor | None) -> None:
             f"but we got boundaries tensor {list(edges.shape)} and input value tensor {list(values.shape)}"
         )
     if sorter is not None and sorter.shape != edges.shape:
-        raise RuntimeError(f"numod.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(edges.shape)} and got sorter tensor {list(sorter.shape)}")
+        raise RuntimeError(
+            "numod.searchsorted(): boundary and sorter must have the same size, but got "
+            f"boundary tensor {list(edges.shape)} and got sorter tensor {list(sorter.shape)}"
+        )
     if sorter is not None and sorter.dtype is not dtypes.int64:
         raise RuntimeError(f"numod.searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter.dtype}")
 
@@ -88,7 +91,9 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if input.dtype.kind not in "iu":
         raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.short}'; convert first, for example with .long()")
     if input.ndim != 1 or (input.numel() and observed_total(r.amin, input) < 0):
-        raise RuntimeError(f"bincount only supports 1-d non-negative integral inputs, got {f'{input.ndim} dimensions' if input.ndim != 1 else input.min()._observe()}")
+        raise RuntimeError(
+            f"bincount only supports 1-d non-negative integral inputs, got {f'{input.ndim} dimensions' if input.ndim != 1 else input.min()._observe()}"
+        )
     if weights is not None and weights.shape != input.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     if not input.numel():
@@ -110,7 +115,8 @@ def _counted(places: Tensor, weights: Tensor | None, size: int, kind: dtypes.dty
 
 
 def _limits(name: str, input: Tensor, low: float, high: float, around: float, given: bool = False) -> tuple[float, float]:
-    """The range of a histogram: as given (equal ends, unless `given`, are none), else that of the data; widened by `around` on both sides where it is a single point."""
+    """The range of a histogram: as given (equal ends, unless `given`, are none), else that of the data; widened by `around` on both sides where it is a single
+    point."""
     if low == high and not given and input.numel():
         low, high = observed_total(r.amin, input), observed_total(r.amax, input)
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -143,7 +149,10 @@ def histogram(
     """(hist, bin_edges): counts, or sums of weights, between edges (given, or `bins` equal parts of `range`); as a `density` its integral is 1."""
     _check_bins("histogram", input, bins.numel() - 1 if isinstance(bins, Tensor) else bins)
     if weight is not None and weight.shape != input.shape:
-        raise RuntimeError(f"numod.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, got {list(weight.shape)}")
+        raise RuntimeError(
+            "numod.histogramdd: if weight tensor is provided it should have the same shape "
+            f"as the input tensor excluding its innermost dimension, got {list(weight.shape)}"
+        )
     points, weight = reshape(input.detach(), (-1, 1)), weight if weight is None else reshape(weight, -1)
     hist, (edges,) = _histogram(points, [bins], range, weight, density)
     return return_types.histogram((hist, edges.clone() if edges is bins else edges))
@@ -158,13 +167,18 @@ def histogramdd(
     count = input.shape[-1]
     bins = [bins] * count if isinstance(bins, int) else list(bins)
     if len(bins) != count:
-        raise RuntimeError(f"numod.histogramdd: expected {count} sequences of bin edges, or numbers of bins, for a {count}-dimensional histogram but got {len(bins)}")
+        raise RuntimeError(
+            f"numod.histogramdd: expected {count} sequences of bin edges, or numbers of bins, for a {count}-dimensional histogram but got {len(bins)}"
+        )
     for each in bins:
         _check_bins("histogramdd", input, each.numel() - 1 if isinstance(each, Tensor) else each)
     if range is not None and len(range) != 2 * count:
         raise RuntimeError(f"numod.histogramdd: for a {count}-dimensional histogram range should have {2 * count} elements, but got {len(range)}")
     if weight is not None and weight.shape != input.shape[:-1]:
-        raise RuntimeError(f"numod.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, got {list(weight.shape)}")
+        raise RuntimeError(
+            "numod.histogramdd: if weight tensor is provided it should have the same shape "
+            f"as the input tensor excluding its innermost dimension, got {list(weight.shape)}"
+        )
     points, weight = reshape(input.detach(), (-1, count)), weight if weight is None else reshape(weight, -1)
     hist, edges = _histogram(points, bins, range, weight, density)
     return return_types.histogramdd((hist, tuple(edges)))

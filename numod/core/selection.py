@@ -94,7 +94,10 @@ def _aligned(name: str, own: Layout, index: Layout, dim: int) -> tuple[int, int,
     dim, cuts = normalize_dim(dim, own.ndim), []
     for d, (n, m) in enumerate(zip(own.shape, index.shape)):
         if m > n and d != dim:
-            raise RuntimeError(f"{name}: Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than self {list(own.shape)} apart from dimension {dim}")
+            raise RuntimeError(
+                f"{name}: Size does not match at dimension {d} expected index {list(index.shape)} "
+                f"to be no larger than self {list(own.shape)} apart from dimension {dim}"
+            )
         if m < n and d != dim:
             cuts.append((d, m))
     return dim, own.shape[dim] if own.ndim else 1, tuple(cuts)
@@ -180,7 +183,9 @@ def _require_source(name: str, own: Layout, dim: int, index: Layout, source: Lay
             shapes = f"Got self.shape = {list(own.shape)} source.shape = {list(source.shape)}"
             raise RuntimeError(f"source tensor shape must match self tensor shape, excluding the specified dimension. {shapes}")
         slices_differ = source.ndim == own.ndim and (*source.shape[:dim], index.size, *source.shape[dim + 1 :]) != expected
-        raise (RuntimeError if slices_differ else IndexError)(f"{name}(): expected source of shape {expected} for self {tuple(own.shape)} and {index.size} indices at dim {dim}, got {tuple(source.shape)}")
+        raise (RuntimeError if slices_differ else IndexError)(
+            f"{name}(): expected source of shape {expected} for self {tuple(own.shape)} and {index.size} indices at dim {dim}, got {tuple(source.shape)}"
+        )
 
 
 def scatter_(self: Tensor, dim: int, index: Tensor, src: Tensor | float | None = None, *, value: float | None = None, reduce: str | None = None) -> Tensor:

@@ -61,12 +61,16 @@ def _sizes(own: Layout, *shape: int) -> tuple[tuple[int, ...], bool]:
         if sizes.count(-1) > 1:
             raise RuntimeError("only one dimension can be inferred")
         if known == 0 and own.size == 0:
-            raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified dimension size -1 can be any value and is ambiguous")
+            raise RuntimeError(
+                f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified dimension size -1 can be any value and is ambiguous"
+            )
         if known == 0:
             raise RuntimeError(f"shape '{list(sizes)}' is invalid for input of size {own.size}")
         sizes = tuple(own.size // known if n == -1 else n for n in sizes)
     if prod(sizes) != own.size or any(n < 0 for n in sizes):
-        raise RuntimeError(f"shape '{list(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else list(shape)}' is invalid for input of size {own.size}")
+        raise RuntimeError(
+            f"shape '{list(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else list(shape)}' is invalid for input of size {own.size}"
+        )
     return sizes, v.view_strides(own, sizes) is not None
 
 
@@ -116,7 +120,9 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     """Dimensions moved to other positions, the others in their order; a view."""
     given = [[each] if isinstance(each, int) else list(each) for each in (source, destination)]
     if len(given[0]) != len(given[1]):
-        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of dims as destination ({given[1]} dims)")
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({given[0]} dims) should contain the same number of dims as destination ({given[1]} dims)"
+        )
     source, destination = (tuple([normalize_dim(dim, input.ndim) for dim in each]) for each in given)
     for name, dims, each in zip(("source", "destination"), (source, destination), given):
         if len(set(dims)) != len(dims):
@@ -254,7 +260,10 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     reach = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if prod(size) else 0
     if min(stride, default=0) < 0 or offset < 0 or offset + reach > input._storage.nbytes() // input.itemsize:
-        raise RuntimeError(f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds for storage of {input._storage.data.size} elements")
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset "
+            f"{offset} are out of bounds for storage of {input._storage.data.size} elements"
+        )
     return apply(v.as_strided, (input,), (size, stride, offset - input._offset))
 
 
@@ -266,7 +275,9 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return apply(v.diagonal, (input,), (offset, dim1, dim2))
 
 
-def split(tensor: Tensor, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, *, split_size: int | Sequence[int] | None = None) -> tuple[Tensor, ...]:
+def split(
+    tensor: Tensor, split_size_or_sections: int | Sequence[int] | None = None, dim: int = 0, *, split_size: int | Sequence[int] | None = None
+) -> tuple[Tensor, ...]:
     """Parts of a given size (the last may be smaller), or of several sizes, along a dimension; views. (The method's argument is called `split_size`.)"""
     split_size_or_sections = split_size if split_size_or_sections is None else split_size_or_sections
     dim = normalize_dim(dim, tensor.ndim)
@@ -276,7 +287,9 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int] | None = N
             raise RuntimeError(f"split expects split_size be non-negative, but got split_size={sizes}")
         sizes = [min(sizes, n - start) for start in range(0, n, sizes)] if n else [0]
     elif sum(sizes) != n:
-        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got split_sizes={list(sizes)}")
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got split_sizes={list(sizes)}"
+        )
     if min(sizes, default=0) < 0:
         raise RuntimeError(f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(sizes)}")
     starts = [0]
@@ -351,7 +364,9 @@ def pad_constant(input: Tensor, pad: Sequence[int], value: float = 0.0) -> Tenso
     """Padded with `value`: pad = (left, right, top, bottom, ...) from the last dimension on; negative sizes crop."""
     pad = tuple(pad)
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
-        raise RuntimeError(f"Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got {len(pad)} for {input.ndim} dimensions")
+        raise RuntimeError(
+            f"Padding length must be divisible by 2 and at most twice the number of the dimension of the input, got {len(pad)} for {input.ndim} dimensions"
+        )
     before, after = ((*(0,) * (input.ndim - len(pad) // 2), *pad[-2 + k :: -2]) for k in (0, 1))
     for n, low, high in zip(input.shape, before, after):
         if n + low + high < 0 or n + min(low, 0) < 0 or n + min(high, 0) < 0:

@@ -25,7 +25,10 @@ def stft(
     `center` pads half a frame at both ends by `pad_mode`; `normalized` divides by the root of n_fft; `onesided` (default for real signals) keeps half.
     """
     if return_complex is None and not input.is_complex() and (window is None or not window.is_complex()):
-        raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further require that return_complex=True in a future PyTorch release.")
+        raise RuntimeError(
+            "stft requires the return_complex parameter be given for real inputs, and "
+            "will further require that return_complex=True in a future PyTorch release."
+        )
     hop, width = _sizes("stft", n_fft, hop_length, win_length, window)
     if input.ndim not in (1, 2):
         raise RuntimeError(f"stft(): expected a 1D or 2D tensor, but got a {input.ndim}D tensor of shape {list(input.shape)}")
@@ -64,7 +67,10 @@ def istft(
     end = total - start if length is None and center else total if length is None else start + length
     signal, envelope = signal[:, start : min(end, total)], envelope[:, start : min(end, total)]
     if envelope.numel() and envelope.detach().abs().min()._observe() < 1e-11:
-        raise RuntimeError("istft(): window overlap add min: 1; the windows leave samples out, so that no signal is determined there; choose a smaller hop_length or another window")
+        raise RuntimeError(
+            "istft(): window overlap add min: 1; the windows leave samples out, so that "
+            "no signal is determined there; choose a smaller hop_length or another window"
+        )
     signal = signal / envelope
     signal = pad_constant(signal, (0, length - signal.shape[-1])) if length is not None and signal.shape[-1] < length else signal
     return signal if input.ndim == 3 else signal.squeeze(0)
@@ -98,7 +104,9 @@ def _padded(signal: Tensor, by: int, mode: str) -> Tensor:
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}; expected 'constant', 'reflect', 'replicate' or 'circular'")
     if mode == "reflect" and by >= n:
-        raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding ({by}, {by}) at dimension 2 of input {list(signal.shape)}")
+        raise RuntimeError(
+            f"Padding size should be less than the corresponding input dimension, but got: padding ({by}, {by}) at dimension 2 of input {list(signal.shape)}"
+        )
     places = arange(-by, n + by, device=signal.device)
     if mode == "reflect":
         places = (n - 1) - (n - 1 - places.abs()).abs()

@@ -131,7 +131,9 @@ def _observation_weights(n: int, fweights: Tensor | None, aweights: Tensor | Non
         if each.ndim > 1:
             raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {each.ndim} dimensions")
         if (each.dtype.kind in "iu") is not integral:
-            raise RuntimeError(f"cov(): expected {name} to have {'integral' if integral else 'floating point'} dtype but got {name} with {each.dtype.short} dtype")
+            raise RuntimeError(
+                f"cov(): expected {name} to have {'integral' if integral else 'floating point'} dtype but got {name} with {each.dtype.short} dtype"
+            )
         if each.numel() != n:
             raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {each.numel()} != {n}")
         if n and each.min()._observe() < 0:

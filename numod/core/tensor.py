@@ -214,7 +214,8 @@ class Tensor:
         """The accumulated gradient of a leaf, or of a tensor with `retain_grad()`. For other tensors it is None, with a warning."""
         if self._grad is None and self._node is not None and not self._retains_grad:
             warnings.warn(
-                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). "
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being "
+                "accessed. Its .grad attribute won't be populated during autograd.backward(). "
                 "If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor.",
                 stacklevel=2,
             )
@@ -231,7 +232,9 @@ class Tensor:
                     "Please ensure that the gradient and the tensor are the same size"
                 )
             if value.dtype is not self.dtype or value.device is not self.device:
-                raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype}' on {value.device} to a tensor with dtype '{self.dtype}' on {self.device}")
+                raise RuntimeError(
+                    f"attempting to assign a gradient with dtype '{value.dtype}' on {value.device} to a tensor with dtype '{self.dtype}' on {self.device}"
+                )
         self._grad = value
 
     @grad.deleter
@@ -248,7 +251,8 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """A detached tensor over the same memory, whose writes autograd does not notice. Assigning replaces memory, shape and dtype but keeps the tensor's identity."""
+        """A detached tensor over the same memory, whose writes autograd does not notice. Assigning replaces memory, shape and dtype but keeps the tensor's
+        identity."""
         result = self._alias(Tensor)
         result._own = OwnCount(self._storage)
         return result

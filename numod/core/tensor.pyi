@@ -282,7 +282,7 @@ class Tensor:
         """In-place cumsum."""
     @property
     def data(self) -> Tensor:
-        """A detached tensor over the same memory, whose writes autograd does not notice. Assigning replaces memory, shape and dtype but keeps the tensor's identity."""
+        """A detached tensor over the same memory, whose writes autograd does not notice. Assigning replaces memory, shape and dtype but keeps the tensor's"""
     @data.setter
     def data(self, value: Tensor) -> None: ...
     def data_ptr(self) -> _int:
@@ -908,7 +908,7 @@ class Tensor:
     def reciprocal_(self) -> Tensor:
         """In-place reciprocal."""
     def record_stream(self, stream: object) -> None:
-        """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is done."""
+        """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is"""
     def register_hook(self, hook: Callable) -> Any:
         """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the gradient."""
     def register_post_accumulate_grad_hook(self, hook: Callable) -> Any:
@@ -941,7 +941,7 @@ class Tensor:
     def reshape_as(self, other: Tensor) -> Tensor:
         """Reshaped to the shape of `other`."""
     def resize_(self, *sizes: _int, size: Sequence[_int] | None = None, memory_format: object = None) -> Tensor:
-        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
+        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are"""
     def resize_as_(self, the_template: Tensor, *, memory_format: object = None) -> Tensor:
         """`resize_` to the shape of another tensor."""
     def resolve_conj(self) -> Tensor:

@@ -48,7 +48,8 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: DType | Non
 
 @factory
 def hamming_window(
-    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: DType | None = None, device: object = None, requires_grad: bool = False,
+    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: DType | None = None, device: object = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Hamming's window: alpha - beta cos(2 pi x)."""
     return _window("hamming_window", window_length, periodic, _cosines(alpha, -beta), dtype, device, requires_grad)
@@ -67,7 +68,9 @@ def bartlett_window(window_length: int, periodic: bool = True, *, dtype: DType |
 
 
 @factory
-def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DType | None = None, device: object = None, requires_grad: bool = False) -> Tensor:
+def kaiser_window(
+    window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: DType | None = None, device: object = None, requires_grad: bool = False
+) -> Tensor:
     """Kaiser's window: I0(beta sqrt(1 - (2 x - 1)^2)) / I0(beta)."""
 
     def shape(x: Tensor) -> Tensor:

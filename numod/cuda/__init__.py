@@ -52,7 +52,9 @@ def _checked(device: Any) -> Device:
     if found.type != "cuda":
         raise ValueError(f"Expected a cuda device, but got: {found}")
     if found.index:
-        raise RuntimeError(f"CUDA error: invalid device ordinal {found.index}; a process has one GPU here, cuda:0. Choose which by CUDA_VISIBLE_DEVICES before it starts")
+        raise RuntimeError(
+            f"CUDA error: invalid device ordinal {found.index}; a process has one GPU here, cuda:0. Choose which by CUDA_VISIBLE_DEVICES before it starts"
+        )
     return found
 
 

@@ -1,7 +1,7 @@
 """Tiles of a product of bytes in vector registers, with sums of 32 bits. Floats' tiles are `device.tiles`; packing and edges are loops in kernels.
 
-A word of 32 bits holds neighbours along the sum: four bytes where the processor multiplies and adds unsigned by signed bytes (VNNI), else two numbers of 16 bits,
-which every processor multiplies exactly. Each step loads a row of B's words and adds them times one word of each row of A.
+A word of 32 bits holds neighbours along the sum: four bytes where the processor multiplies and adds unsigned by signed bytes (VNNI), else two numbers of 16
+bits, which every processor multiplies exactly. Each step loads a row of B's words and adds them times one word of each row of A.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def group_of(names: list[str], width: int) -> int:
 
 @functools.cache
 def functions() -> dict[str, Callable]:
-    """byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth): c (rows, 3 vectors) = a (rows, depth) @ b (depth, 3 vectors); a and b are arrays of words."""
+    """byte_tile(a, a_at, a_row, b, b_at, b_step, c, c_at, c_row, depth): c (rows, 3 vectors) = a (rows, depth) @ b (depth, 3 vectors); a and b are arrays of
+    words."""
     emitter = functools.partial(emit, host().rows, group())
     return {"byte_tile": primitive("byte_tile", "a[a_at], a_row, b[b_at], b_step, c[c_at], c_row, depth", emitter)}
 

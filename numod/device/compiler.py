@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _SPARED = (  # skipped passes: array expressions, closures, `with`, literal_unroll, inlining by Numba
-    "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function", "inline_inlinables", "find_literally", "literal_unroll",
-    "inline_overloads", "nopython_rewrites",
+    "with_lifting", "inline_closure_likes", "rewrite_dynamic_raises", "make_function_op_code_to_jit_function", "inline_inlinables", "find_literally",
+    "literal_unroll", "inline_overloads", "nopython_rewrites",
 )  # fmt: skip
 _OWN = ("release_gil", "forceinline", "no_cfunc_wrapper", "no_cpython_wrapper")  # flags that a function's callees do not inherit
 _helpers: dict[tuple, Callable] = {}
@@ -147,13 +147,20 @@ def _when_registered(refresh: Callable, otherwise: Callable = lambda self: None)
 
 
 def _with_elements(find: Callable) -> Callable:
-    """`get_function`, which knows a short way to read or write an element of a flat array: Numba's makes an array's struct in memory and reads all its fields."""
+    """`get_function`, which knows a short way to read or write an element of a flat array: Numba's makes an array's struct in memory and reads all its
+    fields."""
     from numba import types
     from numba.core import base
     from numba.np import arrayobj
 
     def is_element(array: object, index: object, *value: object) -> bool:
-        return type(array) is types.Array and array.ndim == 1 and array.layout == "C" and isinstance(index, types.Integer) and isinstance(array.dtype, types.Number)
+        return (
+            type(array) is types.Array
+            and array.ndim == 1
+            and array.layout == "C"
+            and isinstance(index, types.Integer)
+            and isinstance(array.dtype, types.Number)
+        )
 
     def place(context: object, builder: object, kinds: tuple, array: object, index: object) -> object:
         position = context.data_model_manager[kinds[0]].get_field_position
@@ -330,7 +337,8 @@ def library_class() -> type:
 
 
 def parts(library: object) -> list:
-    """The libraries of shared functions that a library calls, callees first, and itself if it is one. It may also call what a user's own Numba function had compiled."""
+    """The libraries of shared functions that a library calls, callees first, and itself if it is one. It may also call what a user's own Numba function had
+    compiled."""
     called = [part for each in library._linking_libraries for part in parts(each)]
     return list(dict.fromkeys([*called, library] if getattr(library, "apart", False) else called))
 

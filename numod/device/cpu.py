@@ -131,7 +131,8 @@ def _rounded_product() -> Callable:
 
     @intrinsic
     def rounded_product(context: object, x: object, y: object) -> tuple:
-        return x(x, x), lambda context, builder, signature, values: builder.fmul(*values, flags=("arcp",))  # Numba adds the kernel's fast-math flags to every instruction without flags
+        # Numba adds the kernel's fast-math flags to every instruction without flags
+        return x(x, x), lambda context, builder, signature, values: builder.fmul(*values, flags=("arcp",))
 
     return rounded_product
 

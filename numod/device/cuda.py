@@ -53,7 +53,8 @@ def driver() -> cuda_driver.Driver | None:
         raise RuntimeError(f"{_NO_DRIVER} (the one that is there is too old: {error})") from None
     except cuda_driver.DriverError as error:
         raise RuntimeError(
-            f"no CUDA device: the NVIDIA driver is there, but says: {error}. See whether nvidia-smi lists a GPU that works and CUDA_VISIBLE_DEVICES hides none, "
+            f"no CUDA device: the NVIDIA driver is there, but says: {error}. See whether "
+            "nvidia-smi lists a GPU that works and CUDA_VISIBLE_DEVICES hides none, "
             "or set NUMBA_ENABLE_CUDASIM=1 before starting Python to run CUDA kernels in Numba's simulator."
         ) from None
 
@@ -254,7 +255,10 @@ def namespace() -> dict[str, object]:
     integers = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "uintp")
     numbers = ("float32", "float64", "complex64", "complex128")
     helper = cuda.jit(device=True)
-    common = {"cuda": cuda, "device_function": helper, "inlined_function": helper, "shared_function": helper, "rounded_product": _rounded_product(), **_bit_views(), **_fours()}
+    common = {
+        "cuda": cuda, "device_function": helper, "inlined_function": helper, "shared_function": helper, "rounded_product": _rounded_product(), **_bit_views(),
+        **_fours(),
+    }
     if config.cuda_simulator():
         types = {name: getattr(np, name) for name in (*integers, *numbers)}
         return {**types, "uintp": int, "boolean": bool, **common}
@@ -323,7 +327,8 @@ def _bitcast(cuda: object, view: Callable, kind: object) -> Callable:
 
 
 def compile(make: Callable[[], Callable], signature: str, parallel: bool, fastmath: frozenset[str], cache: object, alone: bool = False) -> object:
-    """The kernel that `make` returns as a function, for `launch_on`. Its PTX is kept in the cache; the driver makes machine code of it, and keeps that in a cache of its own."""
+    """The kernel that `make` returns as a function, for `launch_on`. Its PTX is kept in the cache; the driver makes machine code of it, and keeps that in a
+    cache of its own."""
     if config.cuda_simulator():
         from numba import cuda
 
@@ -347,7 +352,8 @@ def ptx(function: Callable, signature: str, capability: tuple[int, int]) -> str:
         raise RuntimeError(f"CUDA kernels cannot be compiled here: {error}. Install the compiler with `pip install 'numod[cuda]'`") from error
     finally:
         dispatcher.get_current_device = before
-    if bounds := function.__globals__.get("RESIDENT"):  # threads of a block, and blocks that a multiprocessor should have room for: no more registers than that leaves
+    # threads of a block, and blocks that a multiprocessor should have room for: no more registers than that leaves
+    if bounds := function.__globals__.get("RESIDENT"):
         text = re.sub(r"(\.entry\s+\w+\([^)]*\))", rf"\1\n.maxntid {bounds[0]}, 1, 1\n.minnctapersm {bounds[1]}", text, count=1)
     # a compiler newer than the driver writes a version that the driver refuses, though nothing in the text is new
     target = re.search(r"^\.target sm_(\d+)", text, flags=re.M)[1]

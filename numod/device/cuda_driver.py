@@ -136,7 +136,9 @@ class Driver:
         except DriverError as error:
             told = log.value.decode(errors="replace").strip()
             hint = "; install a driver for CUDA 11.8 or newer" if error.number == _UNKNOWN_VERSION else ""
-            raise DriverError(error.number, f"{error}; the driver is for CUDA {'.'.join(map(str, self.version()))}{hint}{f': {told}' if told else ''}") from None
+            raise DriverError(
+                error.number, f"{error}; the driver is for CUDA {'.'.join(map(str, self.version()))}{hint}{f': {told}' if told else ''}"
+            ) from None
         return self.read(c_void_p, "cuModuleGetFunction", module, name.encode())
 
     def refused(self, number: int, name: str) -> DriverError:
@@ -167,7 +169,8 @@ def _function(library: object, name: str, types: tuple) -> Callable:
 
 
 def untyped(function: object) -> Callable:
-    """The function with its arguments passed as they are: numbers that fit an int, and c_void_p. To convert eleven of them takes ctypes longer than all else in a launch."""
+    """The function with its arguments passed as they are: numbers that fit an int, and c_void_p. To convert eleven of them takes ctypes longer than all else in
+    a launch."""
     return ctypes.CFUNCTYPE(c_int)(ctypes.cast(function, c_void_p).value)
 
 

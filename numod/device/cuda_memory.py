@@ -104,7 +104,8 @@ class Pool:
             free, total = self.source.information()
             raise OutOfMemoryError(
                 f"CUDA out of memory. Tried to allocate {_said(size)}. GPU 0 has a total capacity of {_said(total)} of which {_said(free)} is free"
-                f"{'' if self.limit is None else f'; this process may reserve {_said(self.limit)}'}. Of the memory in use here {_said(self.numbers['allocated'])} "
+                f"{'' if self.limit is None else f'; this process may reserve {_said(self.limit)}'}. "
+                f"Of the memory in use here {_said(self.numbers['allocated'])} "
                 "is held by tensors; free some, or work on smaller batches"
             )
         self._count("reserved", size)
@@ -126,7 +127,8 @@ class Pool:
                 self._free[block.size, block.stream].append(block)
 
     def _marks(self, readers: list) -> list:
-        """Events at what the readers were told so far. None in a forked child or after a broken kernel: finalizers must not raise, and nothing runs any more."""
+        """Events at what the readers were told so far. None in a forked child or after a broken kernel: finalizers must not raise, and nothing runs any
+        more."""
         try:
             return [self.source.event(stream) for stream in readers]
         except RuntimeError:

@@ -20,8 +20,10 @@ _SHAPES = {"float16": ("m16n8k16", "f16"), "bfloat16": ("m16n8k16", "bf16"), "tf
 
 
 def intrinsics() -> dict[str, Callable]:
-    """The functions for kernels. `load_run(x, k)` gives 16 bytes from x[k] on as four words; `load_words(near, k)` and `store_words(near, k, ...)` access the k-th
-    16 bytes of an array whose elements are as long. `tf32_bits(bits)` gives those of the nearest tf32 to a float32, `rounded_float16(x)` and `rounded_bfloat16(x)` those of the nearest such number."""  # fmt: skip
+    """The functions for kernels. `load_run(x, k)` gives 16 bytes from x[k] on as four words; `load_words(near, k)` and `store_words(near, k, ...)` access the
+    k-th
+    16 bytes of an array whose elements are as long. `tf32_bits(bits)` gives those of the nearest tf32 to a float32, `rounded_float16(x)` and
+    `rounded_bfloat16(x)` those of the nearest such number."""  # fmt: skip
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
@@ -115,5 +117,8 @@ def intrinsics() -> dict[str, Callable]:
 
         return multiply
 
-    found = {"load_run": load_run, "load_words": load_words, "store_words": store_words, "tf32_bits": tf32_bits, "rounded_float16": rounding("f16"), "rounded_bfloat16": rounding("bf16")}
+    found = {
+        "load_run": load_run, "load_words": load_words, "store_words": store_words, "tf32_bits": tf32_bits, "rounded_float16": rounding("f16"),
+        "rounded_bfloat16": rounding("bf16"),
+    }
     return {**found, **{f"multiply_{name}": multiplication(*shape) for name, shape in _SHAPES.items()}}

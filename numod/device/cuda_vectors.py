@@ -1,4 +1,5 @@
-"""Four neighbouring elements at once, for kernels on a GPU: a warp's loads of 16 bytes a thread are a quarter of the instructions, and four times the bytes in flight.
+"""Four neighbouring elements at once, for kernels on a GPU: a warp's loads of 16 bytes a thread are a quarter of the instructions, and four times the bytes in
+flight.
 
 `load_four(x, k)` gives x[k : k + 4] as a tuple, and `store_four(x, k, a, b, c, d)` writes it. An array that begins where such accesses may not, as a view
 can, is read and written one element after the other.

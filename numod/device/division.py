@@ -1,4 +1,5 @@
-"""`divide`, of which kernels make their parallel loops: a function over a range of turns, called once, or by every thread of Numba's threading layer for its share."""
+"""`divide`, of which kernels make their parallel loops: a function over a range of turns, called once, or by every thread of Numba's threading layer for its
+share."""
 
 from __future__ import annotations
 

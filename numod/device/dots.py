@@ -23,8 +23,8 @@ def tile_rows() -> int:
 def functions() -> dict[str, Callable]:
     """dots(matrix, at, step, vector, vector_at, depth, out, out_at, count): out[out_at + j] = the sum of matrix[at + j * step + k] * vector[vector_at + k].
 
-    dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, held, wide): out[out_at + i * out_row + j] = the sum of a[a_at + i * a_row + k] * b[b_at + j * b_row + k],
-    for i < held (at most `tile_rows()`) and j < wide (at most COLUMNS).
+    dot_tile(a, a_at, a_row, b, b_at, b_row, depth, out, out_at, out_row, held, wide): out[out_at + i * out_row + j] = the sum of a[a_at + i * a_row + k] *
+    b[b_at + j * b_row + k], for i < held (at most `tile_rows()`) and j < wide (at most COLUMNS).
     """
     tile = "a[a_at], a_row, b[b_at], b_row, depth, out[out_at], out_row, held, wide"
     return {

@@ -28,8 +28,9 @@ def least_columns(itemsize: int) -> int:
 def functions() -> dict[str, Callable]:
     """greatest_in_row(x, at, n): which of x[at : at + n] is the greatest; n is at least `lanes`.
 
-    greatest_in_columns(x, at, step, rows, first, best, best_at, where, where_at, n): each of n columns of `rows` lines, `step` apart from x[at] on, against the n
-    elements of best and of where: these become the greatest and its line, counted from `first`. n is at least `least_columns`. And least_in_row, least_in_columns.
+    greatest_in_columns(x, at, step, rows, first, best, best_at, where, where_at, n): each of n columns of `rows` lines, `step` apart from x[at] on, against the
+    n elements of best and of where: these become the greatest and its line, counted from `first`. n is at least `least_columns`. And least_in_row,
+    least_in_columns.
     """
     found = {}
     for name, least in (("greatest", False), ("least", True)):

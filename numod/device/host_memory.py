@@ -35,8 +35,8 @@ class _Lease(weakref.ref):
 class Pool:
     """Parts of one arena: a range of addresses whose pages come into memory when they are first touched, and stay there for the next buffer.
 
-    A buffer gets the lowest place that has room, and free neighbours are merged, so that what the arena keeps in memory is little more than what was once in use
-    at a time. What does not fit into its `reach`, in bytes, is NumPy's.
+    A buffer gets the lowest place that has room, and free neighbours are merged, so that what the arena keeps in memory is little more than what was once in
+    use at a time. What does not fit into its `reach`, in bytes, is NumPy's.
     """
 
     def __init__(self, reach: int) -> None:

@@ -30,11 +30,11 @@ def reach(lanes: int, width: int, out: int, stride: int, kernel: int, step: int)
 def functions() -> dict[str, Callable]:
     """For each kind of fold, "sum", "greatest" (NaN wins) and "placed" (the greatest and its place; of equals the first, of NaNs the last):
 
-    down_KIND(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at): into[into_at + w] = the lines at x[x_at + first + d * slab_step +
-    h * line_step] folded over d < slabs and h < lines, for w < n; what is left of the last register becomes neutral. Places count from x_at; none is -1.
-    along_KIND_S(x, x_at, places, places_at, step, taps, out, out_at, indices, indices_at, n, sizes, sizes_at, factor): out[out_at + o] = x[x_at + o * stride + k * step] folded over k < taps, for
-    o < n. Sums are divided by sizes[sizes_at + o] * factor. S is the stride, or "any", which takes it as another argument behind `factor`.
-    Arrays that a kind does not need are given, and not looked at.
+    down_KIND(x, x_at, first, slabs, slab_step, lines, line_step, n, into, into_at, places, places_at): into[into_at + w] = the lines at x[x_at + first + d *
+    slab_step + h * line_step] folded over d < slabs and h < lines, for w < n; what is left of the last register becomes neutral. Places count from x_at; none
+    is -1. along_KIND_S(x, x_at, places, places_at, step, taps, out, out_at, indices, indices_at, n, sizes, sizes_at, factor): out[out_at + o] = x[x_at + o *
+    stride + k * step] folded over k < taps, for o < n. Sums are divided by sizes[sizes_at + o] * factor. S is the stride, or "any", which takes it as another
+    argument behind `factor`. Arrays that a kind does not need are given, and not looked at.
     """
     found = {}
     for kind in ("sum", "greatest", "placed"):
@@ -95,7 +95,8 @@ class _Fold:
         self.by_count(lines, alone, lambda known: w.loop(0, n, w.lanes, [], functools.partial(register, known)))
 
     def by_count(self, count: object, simple: object, write: Callable, known: tuple[int, ...] = (2, 3)) -> None:
-        """`write` a fold of `count` lines or taps: for the usual counts, where things are `simple`, without a loop over them, which takes as long as they do."""
+        """`write` a fold of `count` lines or taps: for the usual counts, where things are `simple`, without a loop over them, which takes as long as they
+        do."""
         if not known:
             write(None)
             return

@@ -51,7 +51,9 @@ def lengthened(buffer: Nothing, count: int) -> Nothing:
 
 def download(buffer: Nothing) -> np.ndarray:
     """Raises NotImplementedError: there is nothing to read."""
-    raise NotImplementedError("Cannot copy out of meta tensor; no data! Please use Module.to_empty() instead of Module.to() when moving a module from meta to a different device.")
+    raise NotImplementedError(
+        "Cannot copy out of meta tensor; no data! Please use Module.to_empty() instead of Module.to() when moving a module from meta to a different device."
+    )
 
 
 def launch(*buffers: object) -> None:

@@ -35,7 +35,8 @@ def set_num_threads(count: int) -> None:
 class Gated:
     """Launches a divided kernel (whose last argument is the number of threads) with all threads if the gate is free, else with one.
 
-    While `set_num_threads(1)` holds it launches the serial kernel, which small arrays use too, so that only one of the two is compiled. Both arguments build one.
+    While `set_num_threads(1)` holds it launches the serial kernel, which small arrays use too, so that only one of the two is compiled. Both arguments build
+    one.
     """
 
     def __init__(self, make_divided: Callable[[], Callable], make_serial: Callable[[], Callable]) -> None:
@@ -43,7 +44,8 @@ class Gated:
         _ = self.serial if _threads == 1 else self.divided  # built now, as other kernels are
 
     def __getattr__(self, name: str) -> Callable:
-        """`serial` and `divided`, built when they are first used. `cached_property` holds a lock in Python 3.11, for which a child forked meanwhile would wait for ever."""
+        """`serial` and `divided`, built when they are first used. `cached_property` holds a lock in Python 3.11, for which a child forked meanwhile would wait
+        for ever."""
         if name not in ("serial", "divided"):
             raise AttributeError(name)
         kernel = vars(self)[name] = vars(self)[f"make_{name}"]()
@@ -74,7 +76,8 @@ def most() -> int:
 
 
 def startable(count: int) -> int:
-    """How many of `count` threads, this one among them, the system allows. Where it refuses one, OpenMP would end the process, and Numba's workqueue wait for ever."""
+    """How many of `count` threads, this one among them, the system allows. Where it refuses one, OpenMP would end the process, and Numba's workqueue wait for
+    ever."""
     leave, others = threading.Event(), []
     with suppress(RuntimeError):
         for _ in range(count - 1):

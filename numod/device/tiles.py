@@ -29,11 +29,11 @@ def functions() -> dict[str, Callable]:
 
     tileRxN(a, a_at, a_row, b, b_at, c, c_at, c_row, depth), where all are arrays, is a tile of R rows, of a as it lies and of b in a panel of this width.
 
-    copy_line1(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_line2 and copy_line4 take x[x_at + 2 * j]
-    and x[x_at + 4 * j]. copy_rows(x, x_at, out, out_at) copies as many elements as a tile has rows.
+    copy_line1(x, x_at, first, last, out, out_at, n): out[out_at + j] = x[x_at + j] for j from first to last, 0 for the rest up to n. copy_line2 and copy_line4
+    take x[x_at + 2 * j] and x[x_at + 4 * j]. copy_rows(x, x_at, out, out_at) copies as many elements as a tile has rows.
 
-    turn_block(x, x_at, x_step, out, out_at, out_step): a transposed square of as many elements as a register holds, out (k, j) = x (j, k), its lines x_step apart.
-    turn_edge(..., out_step, held) reads only `held` lines, the last of them in the place of those that are missing.
+    turn_block(x, x_at, x_step, out, out_at, out_step): a transposed square of as many elements as a register holds, out (k, j) = x (j, k), its lines x_step
+    apart. turn_edge(..., out_step, held) reads only `held` lines, the last of them in the place of those that are missing.
     """
     rows, found = host().rows, {}
 

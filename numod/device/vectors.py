@@ -73,7 +73,11 @@ def primitive(name: str, arguments: str, emit: Callable, shared: bool = False, r
         typed = [kind or given[names.index(these[0])] for shape, these in kinds for kind, _ in zip(of[shape], these)]
 
         def generate(context: object, builder: object, signature: object, values: list) -> object:
-            writer, found, rest = Writer(builder, context.get_value_type(element), signed=getattr(element, "signed", True)), [], iter(zip(signature.args, values))
+            writer, found, rest = (
+                Writer(builder, context.get_value_type(element), signed=getattr(element, "signed", True)),
+                [],
+                iter(zip(signature.args, values)),
+            )
             for kind, these in kinds:
                 (form, value), *start = [next(rest) for _ in these]
                 if kind == "array":
@@ -85,7 +89,8 @@ def primitive(name: str, arguments: str, emit: Callable, shared: bool = False, r
         return (element if result == "real" else getattr(types, result))(*typed), generate
 
     define.__name__ = name
-    define.__signature__ = inspect.Signature([inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in ("context", *names)])  # Numba matches arguments by it
+    # Numba matches arguments by it
+    define.__signature__ = inspect.Signature([inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in ("context", *names)])
     return intrinsic(define)
 
 

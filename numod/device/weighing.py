@@ -15,8 +15,9 @@ MOST = 4  # results at a time: as many additions follow each other before one wa
 def functions() -> dict[str, Callable]:
     """weigh1 to weigh4, by the registers they make:
 
-    weighN(x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, rows, columns, out, out_at, out_next, keep): register o of out, at out_at + o * out_next, = or += (`keep`)
-    the sum over b < rows and k < columns of the registers x[x_at + o * x_next + b * x_row + k * x_column] times w[w_at + b * w_row + k * w_column].
+    weighN(x, x_at, x_row, x_column, x_next, w, w_at, w_row, w_column, rows, columns, out, out_at, out_next, keep): register o of out, at out_at + o * out_next,
+    = or += (`keep`) the sum over b < rows and k < columns of the registers x[x_at + o * x_next + b * x_row + k * x_column] times w[w_at + b * w_row + k *
+    w_column].
     """
     arguments = "x[x_at], x_row, x_column, x_next, w[w_at], w_row, w_column, rows, columns, out[out_at], out_next, keep"
     return {f"weigh{count}": primitive(f"weigh{count}", arguments, functools.partial(_emit, count)) for count in range(1, MOST + 1)}

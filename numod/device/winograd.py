@@ -1,7 +1,8 @@
-"""The transforms of Winograd's minimal filtering F(2x2, 3x3) in vector registers. Not the products between them, nor where tiles lie (`kernel.library.winograd`).
+"""The transforms of Winograd's minimal filtering F(2x2, 3x3) in vector registers. Not the products between them, nor where tiles lie
+(`kernel.library.winograd`).
 
-Of a tile of 4 x 4 elements d and a kernel g of 3 x 3, the 2 x 2 results are A' ((G g G') * (B' d B)) A, with 16 products in the place of 36: Lavin and Gray, Fast Algorithms for
-Convolutional Neural Networks, 2016. A lane of a vector is a tile, or a kernel.
+Of a tile of 4 x 4 elements d and a kernel g of 3 x 3, the 2 x 2 results are A' ((G g G') * (B' d B)) A, with 16 products in the place of 36: Lavin and Gray,
+Fast Algorithms for Convolutional Neural Networks, 2016. A lane of a vector is a tile, or a kernel.
 """
 
 from __future__ import annotations
@@ -21,20 +22,24 @@ def functions() -> dict[str, Callable]:
 
     transform_taps(weight, at, row_step, out, out_at, step) writes G g G' of kernels (row_step apart).
     transform_lines(x, at, line, out, out_at, step) writes B' d B of four lines' tiles (neighbours); lines are `line` apart.
-    combine_lines(products, at, step, out, out_at, line, columns, lines) writes A' m A of tiles (neighbours), two lines of at most two vectors: `columns` of each, and one line where
-    `lines` is 1. It gives whether any of what it wrote is not finite.
+    combine_lines(products, at, step, out, out_at, line, columns, lines) writes A' m A of tiles (neighbours), two lines of at most two vectors: `columns` of
+    each, and one line where `lines` is 1. It gives whether any of what it wrote is not finite.
 
-    For the gradient of a kernel, which is F(3x3, 2x2) of tiles and what came for their outputs, elements lie side by side for as many channels as a vector has lanes:
-    transform_pixels(x, at, line, out, out_at, out_step, step, n) writes B' d B of n neighbouring tiles (channels), out_step apart.
-    transform_outputs(...) is the same of the 2 x 2 elements of g (features).
-    combine_taps(products, at, step, out, out_at) writes nine taps of kernels (channels), one after the other, and gives whether any is not finite.
+    For the gradient of a kernel, which is F(3x3, 2x2) of tiles and what came for their outputs, elements lie side by side for as many channels as a vector has
+    lanes: transform_pixels(x, at, line, out, out_at, out_step, step, n) writes B' d B of n neighbouring tiles (channels), out_step apart.
+    transform_outputs(...) is the same of the 2 x 2 elements of g (features). combine_taps(products, at, step, out, out_at) writes nine taps of kernels
+    (channels), one after the other, and gives whether any is not finite.
     """
     return {
         "transform_taps": primitive("transform_taps", "weight[at], row_step, out[out_at], step", _emit_taps, shared=True),
         "transform_lines": primitive("transform_lines", "x[at], line, out[out_at], step", _emit_lines, shared=True),
         "combine_lines": primitive("combine_lines", "products[at], step, out[out_at], line, columns, lines", _emit_combined, shared=True, result="int64"),
-        "transform_pixels": primitive("transform_pixels", "x[at], line, out[out_at], out_step, step, n", functools.partial(_emit_pixels, 4, _of_elements), shared=True),
-        "transform_outputs": primitive("transform_outputs", "x[at], line, out[out_at], out_step, step, n", functools.partial(_emit_pixels, 2, _of_outputs), shared=True),
+        "transform_pixels": primitive(
+            "transform_pixels", "x[at], line, out[out_at], out_step, step, n", functools.partial(_emit_pixels, 4, _of_elements), shared=True
+        ),
+        "transform_outputs": primitive(
+            "transform_outputs", "x[at], line, out[out_at], out_step, step, n", functools.partial(_emit_pixels, 2, _of_outputs), shared=True
+        ),
         "combine_taps": primitive("combine_taps", "products[at], step, out[out_at]", _emit_combined_taps, shared=True, result="int64"),
     }
 

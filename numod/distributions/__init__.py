@@ -1,8 +1,9 @@
 """Probability distributions: PyTorch's `torch.distributions`, a file per distribution.
 
-`distribution` is the base class; `probs_or_logits`, `location_scale`, `half`, `covariance` and `exp_family` hold what some of them share. `constraints` say which
-parameters and values are allowed, `constraint_registry` how to reach them from unconstrained numbers. `transform` is the base of transforms (`transforms`,
-`vector_transforms`, `combined_transforms`), `transformed_distribution` a distribution after them, and `kl` and `kl_pairs` are the divergences by formula.
+`distribution` is the base class; `probs_or_logits`, `location_scale`, `half`, `covariance` and `exp_family` hold what some of them share. `constraints` say
+which parameters and values are allowed, `constraint_registry` how to reach them from unconstrained numbers. `transform` is the base of transforms
+(`transforms`, `vector_transforms`, `combined_transforms`), `transformed_distribution` a distribution after them, and `kl` and `kl_pairs` are the divergences by
+formula.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ class ContinuousBernoulli(Distribution):
     support, has_rsample = c.unit_interval, True
 
     def __init__(
-        self, probs: Tensor | float | None = None, logits: Tensor | float | None = None, lims: tuple[float, float] = (0.499, 0.501), validate_args: bool | None = None,
+        self, probs: Tensor | float | None = None, logits: Tensor | float | None = None, lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
     ) -> None:
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")

@@ -42,7 +42,8 @@ class Distribution:
                 value = getattr(self, name)
                 if isinstance(value, Tensor) and not constraint.check(value.detach()).all()._observe():
                     raise ValueError(
-                        f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution {self!r} to satisfy the constraint {constraint!r}, "
+                        f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) "
+                        f"of distribution {self!r} to satisfy the constraint {constraint!r}, "
                         f"but found invalid values:\n{value}"
                     )
 
@@ -148,7 +149,8 @@ class Distribution:
         support = self.support
         if support is not None and not support.check(value.detach()).all()._observe():
             raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
+                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within "
+                f"the support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )
 
     def __repr__(self) -> str:

@@ -15,7 +15,10 @@ class MixtureSameFamily(Distribution):
         if not isinstance(mixture_distribution, Categorical):
             raise ValueError(" The Mixture distribution needs to be an instance of torch.distributions.Categorical")
         if mixture_distribution.logits.shape[-1] != component_distribution.batch_shape[-1]:
-            raise ValueError(f"`mixture_distribution component` ({mixture_distribution.logits.shape[-1]}) does not equal `component_distribution.batch_shape[-1]` ({component_distribution.batch_shape[-1]})")
+            raise ValueError(
+                f"`mixture_distribution component` ({mixture_distribution.logits.shape[-1]}) does not "
+                f"equal `component_distribution.batch_shape[-1]` ({component_distribution.batch_shape[-1]})"
+            )
         if not isinstance(component_distribution, Distribution):
             raise ValueError("The Component distribution need to be an instance of torch.distributions.Distribution")
         self._mixture_distribution, self._component_distribution = mixture_distribution, component_distribution

@@ -91,7 +91,8 @@ class PositiveDefiniteTransform(PlainTransform):
 
 
 class CorrCholeskyTransform(PlainTransform):
-    """n (n - 1) / 2 real numbers to the Cholesky factor of an n × n correlation matrix: tanh gives partial correlations, by which each row's length is shared out."""
+    """n (n - 1) / 2 real numbers to the Cholesky factor of an n × n correlation matrix: tanh gives partial correlations, by which each row's length is shared
+    out."""
 
     domain, codomain, bijective = c.real_vector, c.corr_cholesky, True
 

@@ -38,9 +38,15 @@ def _batch_size(values: list[Any], dims: list[int | None]) -> int:
         if dim is None:
             continue
         if not isinstance(value, Tensor):
-            raise ValueError(f"vmap: Got in_dim={dim} for an input but the input is of type {type(value)}. We cannot vmap over non-Tensor arguments, please use None as the respective in_dim")
+            raise ValueError(
+                f"vmap: Got in_dim={dim} for an input but the input is of type {type(value)}. We "
+                "cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+            )
         if not -value.ndim <= dim < value.ndim:
-            raise ValueError(f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {value.ndim} so expected in_dim to satisfy -{value.ndim} <= in_dim < {value.ndim}.")
+            raise ValueError(
+                f"vmap: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality "
+                f"{value.ndim} so expected in_dim to satisfy -{value.ndim} <= in_dim < {value.ndim}."
+            )
         sizes.add(value.shape[dim])
     if not sizes:
         raise ValueError("vmap: at least one input must have a dimension to map over, got in_dims=None for all")
@@ -72,7 +78,8 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
 
     A dimension is a number, None for what is passed whole, or the structure of the arguments (or results) with one for each tensor. Keyword
     arguments are passed whole. `randomness`: "error" refuses random ops, "different" and "same" say what the examples draw.
-    `chunk_size`: for how many examples at most the function is called at once. Raises ValueError for dimensions that do not fit, RuntimeError for random ops that are refused.
+    `chunk_size`: for how many examples at most the function is called at once. Raises ValueError for dimensions that do not fit, RuntimeError for random ops
+    that are refused.
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")

@@ -115,7 +115,8 @@ def _no_answer() -> BaseException:
 
 
 class _Examples(Storage):
-    """The numbers of all examples, (size, n), or where not `each`, (n,), the same for all until one is written to. `apart`: they are a copy of what the caller holds."""
+    """The numbers of all examples, (size, n), or where not `each`, (n,), the same for all until one is written to. `apart`: they are a copy of what the caller
+    holds."""
 
     __slots__ = ("numbers", "each", "apart")
 

@@ -31,7 +31,9 @@ def _called(name: str, func: Callable, primals: tuple, has_aux: bool) -> _Call:
 def _checked(name: str, call: _Call, tangents: Any) -> list[Tensor]:
     given, wanted = leaves(tangents), leaves(call.inputs)
     if len(given) != len(wanted):
-        raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, tangents also must be.")
+        raise RuntimeError(
+            f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, tangents also must be."
+        )
     for each, like in zip(given, wanted):
         if each.shape != like.shape:
             raise RuntimeError(f"{name}: Expected primals and tangents to have the same shapes, got {tuple(like.shape)} and {tuple(each.shape)}")
@@ -71,7 +73,9 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     """(`func(*primals)`, its derivative along `tangents`), both of the structure of the output; with `has_aux` aux as well."""
     name = "jvp(f, primals, tangents)"
     if isinstance(primals, tuple) and _skeleton(primals) != _skeleton(tangents):
-        raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, tangents also must be.")
+        raise RuntimeError(
+            f"{name}: Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, tangents also must be."
+        )
     call = _called(name, func, primals, has_aux)
     if strict and not all(each.requires_grad for each in leaves(call.output)):
         raise RuntimeError(f"{name}: an output of f is independent of the inputs, which strict=True forbids")

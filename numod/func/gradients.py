@@ -203,7 +203,8 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None, _preallocate_and_copy: bool = False) -> Callable:
     """The function of the same arguments that gives the derivatives of each output by each argument, (*output, *argument).
 
-    One backward pass for `chunk_size` elements of the outputs, by default for all (ValueError below 1). `argnums`, trees and `has_aux` as in `grad`; the outputs may be a tree too.
+    One backward pass for `chunk_size` elements of the outputs, by default for all (ValueError below 1). `argnums`, trees and `has_aux` as in `grad`; the
+    outputs may be a tree too.
     """
 
     if chunk_size is not None and chunk_size <= 0:

@@ -41,7 +41,8 @@ def caller(
 ) -> Callable:
     """The fast path for arguments like these. If any guard fails it calls `slow`.
 
-    The inputs numbered `without` must have no gradient; those in `shared` must be that memory; those `reached` by a backward pass have no hooks, and are leaves if so told.
+    The inputs numbered `without` must have no gradient; those in `shared` must be that memory; those `reached` by a backward pass have no hooks, and are leaves
+    if so told.
     """
     writer = Writer if executable.section.linked else InTurn
     return writer(executable, picture, arguments, named, slow, without, shared, reached).function()
@@ -51,7 +52,8 @@ class Writer:
     """Generates the function for a section that is one native function."""
 
     def __init__(
-        self, executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage],
+        self, executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int],
+        shared: dict[int, Storage],
         reached: dict[int, bool],
     ) -> None:
         self.shared, self.reached = shared, reached

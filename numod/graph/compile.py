@@ -38,7 +38,8 @@ SIZES = 64  # programs for sizes of calls that are compiled for all sizes
 
 def compile(
     model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: str | Callable | None = None, mode: str | None = None,
-    options: dict | None = None, name: str | None = None, disable: bool = False, recompile_limit: int | None = None, isolate_recompiles: bool = False, explain: bool = False,
+    options: dict | None = None, name: str | None = None, disable: bool = False, recompile_limit: int | None = None, isolate_recompiles: bool = False,
+    explain: bool = False,
 ) -> Any:
     """Compile `model` (a function or a Module) to native code; also a decorator. A compiled Module is a Module with the same parameters, state_dict and type.
 
@@ -66,7 +67,9 @@ def compile(
     if isinstance(backend, str) and backend not in BACKENDS:
         raise RuntimeError(f"Invalid backend: {backend!r}, see `numod._dynamo.list_backends()` for available backends.")
     if model is None:
-        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, options=options, name=name, disable=disable, recompile_limit=recompile_limit, explain=explain)
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, options=options, name=name, disable=disable, recompile_limit=recompile_limit, explain=explain
+        )
     if not callable(model):
         raise TypeError(f"compile expects a function or a Module, got {type(model).__name__}")
     if disable:
@@ -108,7 +111,8 @@ class Compiled:
     __slots__ = ("__call__", "__dict__", "__weakref__")
 
     def __init__(
-        self, function: Callable, dynamic: bool | None = None, verbose: bool = False, options: dict | None = None, name: str | None = None, limit: int | None = None,
+        self, function: Callable, dynamic: bool | None = None, verbose: bool = False, options: dict | None = None, name: str | None = None,
+        limit: int | None = None,
         fullgraph: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
@@ -127,7 +131,8 @@ class Compiled:
         self.rounds = 0  # how often places were added: a structure that grows without end is refused
         self.within = False  # whether this is another's `inner`
         self._without: frozenset = frozenset()  # places whose tensors this function gets as arguments
-        self.numbers: dict[Any, set[int | float]] | None = {}  # up to three values of each number, by position or name of an argument, or by place; None if programs cannot take them as they come
+        # up to three values of each number, by position or name of an argument, or by place; None if programs cannot take them as they come
+        self.numbers: dict[Any, set[int | float]] | None = {}
         self.steering: set = set()  # those of them that the function looks at
         self.spots: dict[tuple[int, Any], guards.Place] = {}  # all places of numbers
         self.which: list[int | str] = []  # positions and names of the arguments that `free` takes as tensors
@@ -163,7 +168,9 @@ class Compiled:
         kind, form = family(key), self._form(key, tensors)
         counts = not (form.dynamic and kind in self.families and reason is None)
         if counts and self.counted >= (config.limit() if self.limit is None else self.limit):
-            return self._run_eagerly(arguments, named, kind in self.families, reason or (difference(key, next(reversed(self.versions))) if self.versions else "its limit"))
+            return self._run_eagerly(
+                arguments, named, kind in self.families, reason or (difference(key, next(reversed(self.versions))) if self.versions else "its limit")
+            )
         if not counts and self.families[kind] >= VERSIONS:
             if len(self.versions) >= SIZES:
                 return self._run_eagerly(arguments, named, False, difference(key, next(reversed(self.versions))))
@@ -181,7 +188,8 @@ class Compiled:
         return True
 
     def _loosen(self, arguments: tuple, named: dict) -> bool:
-        """Whether, from the third value of a number on (an argument, or what the function reads of modules, objects and globals), programs are given it as a tensor."""
+        """Whether, from the third value of a number on (an argument, or what the function reads of modules, objects and globals), programs are given it as a
+        tensor."""
         if self.numbers is None or self.patient:
             return False
         for version in [each for versions in self.versions.values() for each in versions]:
@@ -269,7 +277,8 @@ class Compiled:
             warnings.warn(f"compile: {self.name} runs eagerly from here{others}: {why.partition(': ')[2]} (fullgraph=True makes this an error)", stacklevel=4)
 
     def _settle(self, key: tuple, change: str, places: list[guards.Place]) -> str:
-        """Handle a call that changed Python state. If such calls always do, changed tensors are kept between calls; other changes are told, as what cannot be repeated."""
+        """Handle a call that changed Python state. If such calls always do, changed tensors are kept between calls; other changes are told, as what cannot be
+        repeated."""
         before = subject(change) in self.subjects
         again = (before and key in self.changes) or len(self.changes) >= VERSIONS
         self.changes.add(key)

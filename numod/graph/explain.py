@@ -131,7 +131,9 @@ def _bytes(program: Program, step: Step) -> int:
 
 def frozen(values: list[Frozen]) -> str:
     """The values that are computed once, each with the steps that compute it."""
-    lines = [f"Frozen: {len(values)} values, {sum(each.tensor.nbytes for each in values):,} bytes, computed once, and again after a write to what they depend on"]
+    lines = [
+        f"Frozen: {len(values)} values, {sum(each.tensor.nbytes for each in values):,} bytes, computed once, and again after a write to what they depend on"
+    ]
     return "\n".join(lines + [line for each in values for step in each.program.steps for line in _step(step, each.program, False)])
 
 

@@ -1,8 +1,8 @@
 """Freezing: what a program computes of nothing but tensors that it holds and does not write (weights, running statistics) is computed once, before it runs.
 
-It is computed again when one of those tensors was written to: tensors count their writes. Products take weights packed as their tiles read them, and convolutions by
-Winograd's method take theirs transformed; others read them as they lie, which is as fast. What is frozen is held by the program like any tensor that existed before: its
-machine code has no weights in it.
+It is computed again when one of those tensors was written to: tensors count their writes. Products take weights packed as their tiles read them, and
+convolutions by Winograd's method take theirs transformed; others read them as they lie, which is as fast. What is frozen is held by the program like any tensor
+that existed before: its machine code has no weights in it.
 """
 
 from __future__ import annotations

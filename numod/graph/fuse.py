@@ -36,7 +36,9 @@ class Fused(Op):
 
     widens, differentiable = False, False
 
-    def __init__(self, rows: tuple, inputs: tuple[writer.Input, ...], results: tuple[int, ...], layouts: tuple[Layout, ...], dtype: DType, shape: tuple) -> None:
+    def __init__(
+        self, rows: tuple, inputs: tuple[writer.Input, ...], results: tuple[int, ...], layouts: tuple[Layout, ...], dtype: DType, shape: tuple
+    ) -> None:
         names = list(dict.fromkeys(op.name for op, *_ in rows))
         super().__init__("_".join(names[:4]) + (f"_and_{len(names) - 4}" if len(names) > 4 else ""))
         self.rows, self.inputs, self.layouts, self.shape = rows, tuple(each.name for each in inputs), layouts, shape
@@ -126,7 +128,9 @@ def _loops(program: Program) -> int:
 
 def makes_product(step: Step | Check, layouts: dict[Value, Layout]) -> bool:
     """Whether a loop may be fused into a step. Products of small matrices use kernels without an epilogue; convolutions always support one."""
-    return pure(step) and (step.op in (convolution, spread_convolution) or step.op in (matmul, linear, packed_matmul, packed_linear) and layouts[step.results[0]].size >= LARGE)
+    return pure(step) and (
+        step.op in (convolution, spread_convolution) or step.op in (matmul, linear, packed_matmul, packed_linear) and layouts[step.results[0]].size >= LARGE
+    )
 
 
 class _Fusion:
@@ -244,7 +248,12 @@ class _Fusion:
         """Whether fusing pays: for several steps, or for one that avoids a constant tensor or may be fused with a reduction or a product."""
         first = members[0]
         given = {self.effects.root[each] for each in first.inputs if isinstance(each, Value)}
-        return len(members) > 1 or any(isinstance(each, Value) and each in self.constants for each in first.inputs) or self._reduced(first.results[0]) or bool(given & self.products)
+        return (
+            len(members) > 1
+            or any(isinstance(each, Value) and each in self.constants for each in first.inputs)
+            or self._reduced(first.results[0])
+            or bool(given & self.products)
+        )
 
     def _reduced(self, value: Value) -> bool:
         """Whether a reduction is the only use of a large value."""

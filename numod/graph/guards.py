@@ -83,7 +83,9 @@ def broken(guards: Iterable[Guard]) -> str | None:
 
 def moved(before: list[Guard], after: list[Guard]) -> str | None:
     """What a call changed that its guards show: those of before no longer hold, or there are others now. What lies in containers they show by itself."""
-    found = broken(each for each in before if not (each.text.startswith("{0}.") or each.text.startswith("{0}[")) or not isinstance(each.objects[-1], _CONTAINERS))
+    found = broken(
+        each for each in before if not (each.text.startswith("{0}.") or each.text.startswith("{0}[")) or not isinstance(each.objects[-1], _CONTAINERS)
+    )
     others = (one or two for one, two in zip_longest(before, after) if one is None or two is None or (one.name, one.text) != (two.name, two.text))
     return f"{found} changes" if found else next((f"{each.name} appeared or went" for each in others), None)
 
@@ -135,7 +137,8 @@ def only_tensors(value: Any) -> bool:
 class Look:
     """One look at all that a function reaches by name, and at the objects it is given (`roots`), but for the places `without`, whose tensors it is given.
 
-    `entries` tell how it is. `places` are (holder, key, what is there) of numbers, tensors, structures of them, None, and tensors' memory, in whose stead others can be put.
+    `entries` tell how it is. `places` are (holder, key, what is there) of numbers, tensors, structures of them, None, and tensors' memory, in whose stead
+    others can be put.
     """
 
     def __init__(self, function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> None:

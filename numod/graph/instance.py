@@ -1,6 +1,8 @@
-"""Plain objects that hold tensors, made anew by every call and kept in an attribute: `self.last = Output(loss, logits)`, `self.distribution = Normal(mean, scale)`.
+"""Plain objects that hold tensors, made anew by every call and kept in an attribute: `self.last = Output(loss, logits)`, `self.distribution = Normal(mean,
+scale)`.
 
-A program takes and returns them in parts, as `Instance`s. What is put back after a run has the same class and the same attributes; the class's code does not run.
+A program takes and returns them in parts, as `Instance`s. What is put back after a run has the same class and the same attributes; the class's code does not
+run.
 """
 
 from __future__ import annotations
@@ -169,7 +171,8 @@ def same(one: Any, two: Any) -> bool:
 
 
 def known_elsewhere(found: list) -> bool:
-    """Whether any of these, which are let go of, has more than one owner, who would see that it is another after a run. An object of one owner shows how one is counted."""
+    """Whether any of these, which are let go of, has more than one owner, who would see that it is another after a run. An object of one owner shows how one is
+    counted."""
     owner = [object()]
     objects = [owner[0], *found]
     found.clear()

@@ -75,7 +75,13 @@ def attributes_of(tensor: Tensor) -> list[tuple[str, Any]]:
 def is_plain(tensor: Tensor, leaf: bool) -> bool:
     """Whether a backward pass that reaches the tensor calls no hooks of it, and, if it is to be a `leaf`, ends there."""
     node = tensor.grad_fn
-    hooks = (tensor._hooks, tensor._after_hooks) if node is None else () if node.hooks is None else (*node.hooks.tensor.values(), node.hooks.retain, node.hooks.before, node.hooks.after)
+    hooks = (
+        (tensor._hooks, tensor._after_hooks)
+        if node is None
+        else ()
+        if node.hooks is None
+        else (*node.hooks.tensor.values(), node.hooks.retain, node.hooks.before, node.hooks.after)
+    )
     return (node is None or not leaf) and not any(hooks)
 
 

@@ -66,7 +66,8 @@ def compute(operation: str, operands: Iterable) -> Any:
 
 
 class Later:
-    """Stands for a reading while the function runs. `look` is called by whatever looks at it, and raises. `made` collects all that are alive, with their looks."""
+    """Stands for a reading while the function runs. `look` is called by whatever looks at it, and raises. `made` collects all that are alive, with their
+    looks."""
 
     __slots__ = ("__weakref__", "_early", "_look", "_made", "_reading")
 
@@ -152,7 +153,8 @@ def _among(self: Later, dtype: dtypes.dtype) -> Tensor | None:
 
 
 def _exact(reading: Any) -> Tensor | float | int | None:
-    """A float as a tensor of float64, an integer as one of int64, if the reading is one. Converted to a tensor's dtype, it does to that what the number does."""
+    """A float as a tensor of float64, an integer as one of int64, if the reading is one. Converted to a tensor's dtype, it does to that what the number
+    does."""
     if type(reading) in (int, float):
         return reading if type(reading) is float or abs(reading) < _LARGEST else None
     if type(reading) is not Reading:

@@ -51,7 +51,9 @@ class _Overwriting:
             return None
         roots = [self._root(each) for each in tensors]
         fitting = (each for each in tensors if self.program.layouts[each] is layout and layout.dense and self._root(each) in self.made)
-        return next((each for each in fitting if self.effects.private(each) and self.last[self._root(each)] == position and roots.count(self._root(each)) == 1), None)
+        return next(
+            (each for each in fitting if self.effects.private(each) and self.last[self._root(each)] == position and roots.count(self._root(each)) == 1), None
+        )
 
     def _root(self, value: Value) -> Any:
         root = self.effects.root[value]

@@ -1,4 +1,5 @@
-"""A program: what a function did, as steps over numbered values. It is recorded by `trace`, made smaller by `passes`, and run here op by op, which is its meaning.
+"""A program: what a function did, as steps over numbered values. It is recorded by `trace`, made smaller by `passes`, and run here op by op, which is its
+meaning.
 
 Tensors that existed before (parameters, buffers, optimizer state) are held as themselves, so a run updates them as the function would. Random draws are
 drawn anew, hyper-parameters read anew. A run with other shapes, or a check with another outcome, is an error: never a silently different answer.

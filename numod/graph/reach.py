@@ -27,7 +27,10 @@ import numpy as np
 
 from ..core import changes
 from ..core.tensor import Tensor
-from .kinds import LIBRARIES, PACKAGE, SIMPLE, attributes_of, fields, is_compiled, is_module, is_optimizer, is_schedule, of_library, package_of, parameters_of, size, step_hooks, worded
+from .kinds import (
+    LIBRARIES, PACKAGE, SIMPLE, attributes_of, fields, is_compiled, is_module, is_optimizer, is_schedule, of_library, package_of, parameters_of, size,
+    step_hooks, worded,
+)
 from .lines import CannotRepeat
 from .names import asked_for, asks_types, global_names, imports_in, names_of, strings_in, written
 
@@ -35,13 +38,17 @@ _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _NOTED = "_non_persistent_buffers_set"  # changes with the buffers only
 _SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of their own
-_METHODS = (types.FunctionType, staticmethod, classmethod, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)  # each use binds anew
+# each use binds anew
+_METHODS = (types.FunctionType, staticmethod, classmethod, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 _OF_ONE_CALL = {"is_leaf", "grad_fn", "_base", "_version", "storage_offset"}  # of tensors, which nothing compares from call to call
 _CATCHES = {"AttributeError", "Exception", "BaseException"}
 _LIBRARY_CONTAINERS = (UserDict, UserList, ChainMap, types.MappingProxyType)
 _MAKING = ("__new__", "__init__", "__post_init__")
-_COPYING = ("__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__init_subclass__", "__class_getitem__")
+_COPYING = (
+    "__repr__", "__str__", "__del__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__init_subclass__",
+    "__class_getitem__",
+)
 
 
 @dataclass(eq=False)
@@ -70,7 +77,10 @@ class Settings(Guard):
     @property
     def plain(self) -> bool:
         """Whether the settings are values that cannot change in themselves."""
-        return all(key == "params" or isinstance(each, SIMPLE) or (isinstance(each, tuple) and all(isinstance(part, SIMPLE) for part in each)) for key, each in self.group.items())
+        return all(
+            key == "params" or isinstance(each, SIMPLE) or (isinstance(each, tuple) and all(isinstance(part, SIMPLE) for part in each))
+            for key, each in self.group.items()
+        )
 
 
 def quick(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> tuple[list[Guard], bool]:
@@ -145,7 +155,9 @@ class _Walk:
         names, asked = global_names(code), asked_for(code)
         for each in names:
             if each in _OF_ONE_CALL:
-                raise CannotRepeat(f"compile: {code.co_name} asks for {each}, which may be another for the tensors of the next call; ask outside the compiled function")
+                raise CannotRepeat(
+                    f"compile: {code.co_name} asks for {each}, which may be another for the tensors of the next call; ask outside the compiled function"
+                )
         self.mentioned.update(names, asked or ())
         self.optional.update(names if not _CATCHES.isdisjoint(names) else (), asked or ())
         self.strings.update(strings_in(code))
@@ -270,7 +282,8 @@ class _Walk:
         self.attributes(name, value, type(value))
 
     def library(self, name: str, value: Any) -> None:
-        """The numbers and tensors of an object of this library that methods use which the code mentions (a loss scale, say), and containers that it mentions itself."""
+        """The numbers and tensors of an object of this library that methods use which the code mentions (a loss scale, say), and containers that it mentions
+        itself."""
         used, waiting = set(), list(self.mentioned)
         while waiting:
             key = waiting.pop()
@@ -297,7 +310,8 @@ class _Walk:
                 self.attribute(name, value, kind, key)
 
     def own(self, name: str, value: Any) -> None:
-        """What a plain object has in its dictionary: all of it where code computes names, of a library's object what code names; and that it has nothing more which code would take."""
+        """What a plain object has in its dictionary: all of it where code computes names, of a library's object what code names; and that it has nothing more
+        which code would take."""
         inside = getattr(value, "__dict__", None)
         if inside is None or package_of(type(value)) == PACKAGE or is_optimizer(value):
             return
@@ -365,7 +379,8 @@ class _Walk:
             self._numbers(f"{name}.param_groups", "param_groups", optimizer, group)
 
     def schedule(self, name: str, schedule: Any) -> None:
-        """What the code reads of a schedule of rates: attributes, or whatever it has where a method other than `step` is mentioned. Every run steps it in Python."""
+        """What the code reads of a schedule of rates: attributes, or whatever it has where a method other than `step` is mentioned. Every run steps it in
+        Python."""
         reads = any(callable(getattr(type(schedule), key, None)) for key in self.mentioned - {"step"})
         for key, each in fields(schedule):
             if (reads or key in self.mentioned) and isinstance(each, (*SIMPLE, list)):
@@ -387,7 +402,8 @@ def _another(name: str) -> CannotRepeat:
 
 
 def _unnamed(kind: type | types.ModuleType, makes: bool) -> list[str]:
-    """The methods that code calls without their names: `a[k]`, `with a`, and those that make an object, where it has the class (`makes`). Modules are made outside."""
+    """The methods that code calls without their names: `a[k]`, `with a`, and those that make an object, where it has the class (`makes`). Modules are made
+    outside."""
     if isinstance(kind, types.ModuleType):
         return []
     own = [key for each in kind.__mro__ if not of_library(each) for key in vars(each) if key.startswith("__") and isinstance(vars(each)[key], _METHODS)]

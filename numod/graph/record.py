@@ -69,7 +69,8 @@ class Version:
 
 @dataclass
 class Recording:
-    """What came of a call: its `outputs`, and the `version` for later calls. Without one, the `change` it made in Python, and the `places` that hold new tensors."""
+    """What came of a call: its `outputs`, and the `version` for later calls. Without one, the `change` it made in Python, and the `places` that hold new
+    tensors."""
 
     outputs: Any
     version: Version | None = None
@@ -78,7 +79,9 @@ class Recording:
     refused: str = ""  # what it did that no program can repeat
 
 
-def record(function: Callable, arguments: tuple, named: dict, name: str, form: Form, failed: bool, without: frozenset, fullgraph: bool, patient: bool) -> Recording:
+def record(
+    function: Callable, arguments: tuple, named: dict, name: str, form: Form, failed: bool, without: frozenset, fullgraph: bool, patient: bool
+) -> Recording:
     """Run a call for real while recording it.
 
     What lies at the places `without` is among the arguments. Where a check has `failed` the function is likely to raise, and to put values into its message.
@@ -143,7 +146,8 @@ class _Witness:
         self.reached: dict[int, bool] = {}  # arguments whose gradients a backward pass inside computes, and whether they are leaves
 
     def run(self) -> Any:
-        """The call's result. Where numbers that are not known yet are kept out of sight, as in a generator, what stands for them stays: it is the number to whatever uses it."""
+        """The call's result. Where numbers that are not known yet are kept out of sight, as in a generator, what stands for them stays: it is the number to
+        whatever uses it."""
         try:
             with self._recording(), self._reaching():
                 outputs = replace(self.function(*self.arguments, **self.named), self._returned)
@@ -166,9 +170,14 @@ class _Witness:
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
-        """Note which arguments a backward pass inside reaches. That it calls their hooks, or goes on, cannot be repeated: other calls' hooks and histories are others."""
+        """Note which arguments a backward pass inside reaches. That it calls their hooks, or goes on, cannot be repeated: other calls' hooks and histories are
+        others."""
         handles, beyond, hooked = [], set(), set()
-        own = [(number, each) for number, each in enumerate(self.tensors) if each.requires_grad and id(each) not in self.recorder.outside and (id(each), "data") not in self.without]
+        own = [
+            (number, each)
+            for number, each in enumerate(self.tensors)
+            if each.requires_grad and id(each) not in self.recorder.outside and (id(each), "data") not in self.without
+        ]
         for number, each in own:
             if not is_plain(each, False):
                 hooked.add(number)
@@ -182,7 +191,9 @@ class _Witness:
                 each.remove()
         for number in sorted(beyond | hooked & self.reached.keys()):
             what = f"goes on into what argument {number} was computed of" if number in beyond else f"calls the hooks of argument {number}"
-            self.recorder.give_up(f"compile: a backward pass inside {what}, which the next call's may not have; give it detached, or call backward outside the compiled function")
+            self.recorder.give_up(
+                f"compile: a backward pass inside {what}, which the next call's may not have; give it detached, or call backward outside the compiled function"
+            )
 
     def _returned(self, each: Any) -> Any:
         """What stands for a result. Views of tensors that existed before are made after the run, so that the tape knows them as views."""
@@ -291,7 +302,8 @@ def _shared(entries: list[guards.Entry], tensors: tuple[Tensor, ...], without: f
 
 
 def _settings(entries: list[guards.Entry]) -> list[dict]:
-    """The numbers, and the identity of tensors, in the groups of all optimizers that the function reaches. Programs read them anew at every run, but do not write them."""
+    """The numbers, and the identity of tensors, in the groups of all optimizers that the function reaches. Programs read them anew at every run, but do not
+    write them."""
     optimizers = [thing for _, kind, thing in entries if kind == "is" and is_optimizer(thing)]
     numbers = lambda group: {key: each for key, each in group.items() if isinstance(each, (bool, int, float, tuple))}  # noqa: E731
     tensors = lambda group: {f"{key}, a tensor": id(each) for key, each in group.items() if isinstance(each, Tensor)}  # noqa: E731

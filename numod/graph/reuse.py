@@ -22,7 +22,8 @@ from .section import Section
 
 LARGEST = 1 << 16  # maximum size in bytes of a result that is reused: for larger ones allocation is cheap compared with the work
 _probe = [object()]
-_UNSHARED = 2 if c_ssize_t.from_address(id(_probe[0])).value == 1 else -1  # reference count of an object with one owner besides this module; -1 if the interpreter has no usable counts
+# reference count of an object with one owner besides this module; -1 if the interpreter has no usable counts
+_UNSHARED = 2 if c_ssize_t.from_address(id(_probe[0])).value == 1 else -1
 Formers = Sequence[tuple[Tensor, "Tensor | None"]]
 
 

@@ -1,4 +1,5 @@
-"""Tensors and numbers that Python keeps from call to call: `self.hidden = cell(x, self.hidden)`, `p.data = p.data.clamp(0, 1)`, `self.steps += 1`. Not tensors written in place.
+"""Tensors and numbers that Python keeps from call to call: `self.hidden = cell(x, self.hidden)`, `p.data = p.data.clamp(0, 1)`, `self.steps += 1`. Not tensors
+written in place.
 
 A compiled function takes them as arguments and returns the next ones as results; they are read from and stored to their places around each call.
 Plain objects that hold some go in and out in parts (`instance`).
@@ -169,7 +170,8 @@ def _in_parts(places: list[Place], before: list[tuple], held: list, result: Any)
     triples.clear()  # it refers to what is counted next
     if written_to or known_elsewhere(found):
         recording().give_up(
-            "compile: an object that the function keeps is also known elsewhere, or is written to later, which a compiled function cannot repeat; keep its tensors instead"
+            "compile: an object that the function keeps is also known elsewhere, or is "
+            "written to later, which a compiled function cannot repeat; keep its tensors instead"
         )
         return [Unchanged() if holds_parts(each) else each for each in new]
     return new
@@ -192,7 +194,8 @@ def is_gradient(holder: Any, key: Any) -> bool:
 
 def _refuse(recorder: Recorder, key: Any) -> None:
     recorder.give_up(
-        f"compile: {key} changes whenever the function runs, and {line()} depends on its value, which a compiled function cannot repeat; keep it outside, or make it a tensor"
+        f"compile: {key} changes whenever the function runs, and {line()} depends on its "
+        "value, which a compiled function cannot repeat; keep it outside, or make it a tensor"
     )
 
 
@@ -201,7 +204,9 @@ def put(places: list[Place], new: list, outputs: Any, pictures: Iterable[Any]) -
     for (holder, key), value in zip([each for each in places if not is_gradient(*each)], new):
         former = read(holder, key)
         value = former if type(value) is Unchanged else contents(outputs)[value.number][0] if type(value) is Returned else made(value)
-        if former is not value and not (isinstance(holder, Tensor) and former._storage is value._storage and former._layout is value._layout and former._offset == value._offset):
+        if former is not value and not (
+            isinstance(holder, Tensor) and former._storage is value._storage and former._layout is value._layout and former._offset == value._offset
+        ):
             before = changes.count
             lay(holder, key, value)
             for each in pictures:

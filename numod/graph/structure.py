@@ -15,7 +15,9 @@ from .later import Later, Reading
 
 def is_data(each: Any) -> bool:
     """Whether it is an instance of a user's dataclass."""
-    return dataclasses.is_dataclass(each) and not isinstance(each, (type, *SIMPLE)) and not callable(each) and not type(each).__module__.startswith(PACKAGE + ".")
+    return (
+        dataclasses.is_dataclass(each) and not isinstance(each, (type, *SIMPLE)) and not callable(each) and not type(each).__module__.startswith(PACKAGE + ".")
+    )
 
 
 def fields_of(each: Any) -> list[str]:

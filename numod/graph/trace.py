@@ -73,7 +73,8 @@ class Recorder:
         self.postponing, self.postponed = False, []  # whether values that are only returned are read after the run; what stands for them
         self.confused = False  # whether a tensor known to have existed before is the memory of an input: the next run's input may be another
         self.lines: dict[str, str] = {}  # where attributes of modules were assigned
-        self.copies: list[tuple[Tensor, Tensor, Callable, Callable, Callable]] = []  # copies that stand for views: of which tensors, their values anew, how they are written back, the views
+        # copies that stand for views: of which tensors, their values anew, how they are written back, the views
+        self.copies: list[tuple[Tensor, Tensor, Callable, Callable, Callable]] = []
         self.following = False  # whether copies, or what they are views of, are written after a write to the other
         self.moving: set[int] = set()  # ids of inputs that may get other memory, which is among the results
         self.actors: list[object] = []  # schedules that were stepped
@@ -141,7 +142,8 @@ class Recorder:
                     _become(self.alive[step.results[0].number], partial(waist.apply, step.op, (before,), step.parameters), before)
 
     def _follow(self, written: set[int]) -> None:
-        """After a write to a copy that stands for a view, what it is a view of is written, and after that, or a write by others, all other copies. By their storages."""
+        """After a write to a copy that stands for a view, what it is a view of is written, and after that, or a write by others, all other copies. By their
+        storages."""
         current = set()
         for copy, source, _, back, _ in reversed(self.copies):
             if id(copy._storage) in written:
@@ -178,7 +180,10 @@ class Recorder:
             self.actors.append(owner)
             made = [where for tensor, where in self.asked if id(tensor._storage) in self.made_here]
             if made:
-                self.give_up(f"trace: {made[0]} gives {type(owner).__name__} a metric that the function computes, which a recorded program cannot repeat; step it outside")
+                self.give_up(
+                    f"trace: {made[0]} gives {type(owner).__name__} a metric that the "
+                    "function computes, which a recorded program cannot repeat; step it outside"
+                )
 
     def read(self, tensor: Tensor, method: str) -> Later | None:
         """A method of a tensor gives Python its values: what takes their place, if they can be read after the run."""
@@ -211,7 +216,11 @@ class Recorder:
         wanted = {result}
         for step in reversed(self.program.steps):
             if isinstance(step, Step) and not wanted.isdisjoint(step.results):
-                if len(steps) == 10 or not (step.op.is_view or isinstance(step.op, (Pointwise, Reduction))) or any(isinstance(each, Draw) for each in step.inputs):
+                if (
+                    len(steps) == 10
+                    or not (step.op.is_view or isinstance(step.op, (Pointwise, Reduction)))
+                    or any(isinstance(each, Draw) for each in step.inputs)
+                ):
                     return None
                 steps.insert(0, step)
                 wanted.update(each for each in step.inputs if isinstance(each, Value))
@@ -323,7 +332,10 @@ class Recorder:
                 "use the form that gives a new tensor"
             )
         if each._storage in self.elsewhere:
-            self.give_up(f"trace: what another thread computed is used at {line()}, which a recorded program cannot repeat; compute it in this thread, or before the call")
+            self.give_up(
+                f"trace: what another thread computed is used at {line()}, which a recorded "
+                "program cannot repeat; compute it in this thread, or before the call"
+            )
         found = self._new(each)
         self.program.held[found] = each
         self.found[id(each)] = each, each._grad
@@ -350,17 +362,24 @@ class Recorder:
         written = {id(self.alive[each.number]._storage) for step in self.program.steps if isinstance(step, Step) and step.in_place for each in step.results}
         for tensor, where in self.asked:
             if id(tensor._storage) in written | self.made_here:
-                raise CannotRepeat(f"trace: {where} takes a step with a rate or metric that the function computes, which a recorded program cannot repeat; set it outside")
+                raise CannotRepeat(
+                    f"trace: {where} takes a step with a rate or metric that the function computes, which a recorded program cannot repeat; set it outside"
+                )
 
     def _leaving(self, each: Any) -> Any:
         """A result. One that is the same memory as another value, but another tensor (detached, say), is a view of it."""
         if not isinstance(each, (Tensor, *SIMPLE)) and not callable(each):
             kind = type(each).__name__
-            raise CannotRepeat(f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes")
+            raise CannotRepeat(
+                f"trace: the function returns a {kind}, which may hold values of this run; return tensors in tuples, lists, dicts or data classes"
+            )
         if not isinstance(each, Tensor) or id(each) in self.outside:
             return each
         if self._known(each) not in self.program.inputs and attributes_of(each):
-            raise CannotRepeat(f"trace: the function returns a tensor with an attribute, {attributes_of(each)[0][0]}, which a recorded program does not give its own; set it outside")
+            raise CannotRepeat(
+                f"trace: the function returns a tensor with an attribute, {attributes_of(each)[0][0]}, "
+                "which a recorded program does not give its own; set it outside"
+            )
         found = self._known(each)
         if self.alive[found.number] is each:
             return found
@@ -394,6 +413,8 @@ def recording() -> Recorder | None:
 def line() -> str:
     """The innermost line outside this package and Python's own: "file.py:12"."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, *_STANDARD)) and "-packages" not in frame.f_code.co_filename.removeprefix(_PACKAGE):
+    while (
+        frame is not None and frame.f_code.co_filename.startswith((_PACKAGE, *_STANDARD)) and "-packages" not in frame.f_code.co_filename.removeprefix(_PACKAGE)
+    ):
         frame = frame.f_back
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else ""

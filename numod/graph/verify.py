@@ -14,7 +14,8 @@ from .structure import replace
 
 
 def verify(program: Program) -> Program:
-    """Return the program. Raises ValueError, naming the step, if a value is used before its definition, defined twice, or has another layout than its op plans."""
+    """Return the program. Raises ValueError, naming the step, if a value is used before its definition, defined twice, or has another layout than its op
+    plans."""
     known = {*program.inputs, *program.held}
     for value, tensor in program.held.items():
         _expect(program.layouts.get(value) is tensor._layout, f"the held tensor {name(value)} has another layout than the program says")

@@ -127,7 +127,9 @@ def source_of(function: Callable, name: str = "kernel") -> str:
 def _complete(backend: object, source: str, real: DType, parallel: bool) -> str:
     """Imports, the helpers the source uses, and the source with this target's loops."""
     source = divided(source) if parallel else source
-    text = _helpers(source, {*_vectorised(backend), *backend.further_math()}) + re.sub(r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: backend.LOOP.format(found[1]), source)
+    text = _helpers(source, {*_vectorised(backend), *backend.further_math()}) + re.sub(
+        r"parallel_range\(((?:[^()]|\([^()]*\))*)\)", lambda found: backend.LOOP.format(found[1]), source
+    )
     if "shared_array(" in text:
         text = text.replace("shared_array(", "cuda.shared.array(").replace(", SHARED)", backend.shared_end())
     return headed(f"real = {_real(real)}\n{text}", backend)
@@ -173,7 +175,8 @@ def _real(dtype: DType) -> str:
 
 
 def _helpers(source: str, without: Container[str]) -> str:
-    """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first; not of those in `without`, which the target provides."""
+    """Texts of the functions of `kernel.scalar` that `source` calls, directly or indirectly, callees first; not of those in `without`, which the target
+    provides."""
     found: dict[str, str] = {}
 
     def collect(text: str) -> None:

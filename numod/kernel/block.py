@@ -154,7 +154,8 @@ def tiles(tile: Tile, batches: int, rows: int, columns: int) -> int:
 
 
 def choose(rows: int, columns: int, batches: int, itemsize: int, simulated: bool) -> Tile:
-    """The tile for a product: that of the two great ones which hangs over less, where there is enough work for it. Of float64 they would need more registers than a thread has."""
+    """The tile for a product: that of the two great ones which hangs over less, where there is enough work for it. Of float64 they would need more registers
+    than a thread has."""
     if simulated:
         return TINY
     least = min((LARGE, BROAD), key=lambda tile: tiles(tile, 1, rows, columns) * tile.height * tile.width)
@@ -221,7 +222,11 @@ class Side:
     def declare(self) -> list[str]:
         """Registers for the next slice and for what is kept."""
         kept = [f"{self.name}_{each} = cuda.local.array({self.kept}, int32)" for each in self.operand.outer]
-        return [f"{self.name}_held = cuda.local.array({self.slots}, {self.number})", f"{self.name}_at = cuda.local.array({self.kept}, {self.operand.places})", *kept]
+        return [
+            f"{self.name}_held = cuda.local.array({self.slots}, {self.number})",
+            f"{self.name}_at = cuda.local.array({self.kept}, {self.operand.places})",
+            *kept,
+        ]
 
     def prepare(self) -> list[str]:
         """What does not change along the inner dimension."""
@@ -335,7 +340,9 @@ def convolution(sizes: dict[str, int]) -> Product:
     left = Operand("inner", "weight", "(batch * features + o) * inner", jumps=("inner", "1"))
     at = f"(image * groups + group) * channels * places + {of.input('at', of.spans)}"
     if of.moves:
-        right = Operand("outer", "x", at, f"channel * places + {of.input('tap', of.moves)}", outer=of.patch("o"), inner=of.tap("k", "channel"), inside=of.within())
+        right = Operand(
+            "outer", "x", at, f"channel * places + {of.input('tap', of.moves)}", outer=of.patch("o"), inner=of.tap("k", "channel"), inside=of.within()
+        )
     else:
         right = Operand("outer", "x", at, jumps=("", "places"), outer=of.patch("o"))
     column = {"image": "quotient32(o, positions)", "target": "(image * groups + group) * features * positions + o - image * positions"}
@@ -368,6 +375,9 @@ def convolution_weight(sizes: dict[str, int]) -> Product:
     left = Operand("inner", "g", "o * positions", "(image * groups + group) * features * positions + position", ("positions", ""), inner=spot, inside=valid)
     shift = f"(image * groups + group) * channels * places + {of.input('at', of.spans)}"
     inside = " & ".join(each for each in (valid, of.within()) if each)
-    right = Operand("inner", "x", f"channel * places + {of.input('tap', of.moves)}", shift, outer=of.tap("o", "channel"), inner={"here": f"int32({here})", **of.patch("here")}, inside=inside)
+    right = Operand(
+        "inner", "x", f"channel * places + {of.input('tap', of.moves)}", shift, outer=of.tap("o", "channel"),
+        inner={"here": f"int32({here})", **of.patch("here")}, inside=inside,
+    )
     lines = (*of.lines, "by_positions = reciprocal32(positions)")
     return Product(("g", "x", "out", *of.names), left, right, _IN_ORDER, {}, ("part, group = batch // groups, batch % groups",), lines)

@@ -35,13 +35,17 @@ def branching(*widths: int) -> Callable:
 
 
 def _of_number(module: ir.Module, formula: Callable, element: ir.Type, count: int) -> ir.Function:
-    """The scalar function, with an attribute that names its vector variants: of a whole register and of half of one (for float32 in loops that also hold float64)."""
+    """The scalar function, with an attribute that names its vector variants: of a whole register and of half of one (for float32 in loops that also hold
+    float64)."""
     lanes = vectors.host().lanes(8 if isinstance(element, ir.DoubleType) else 4)
     name = f"numod_{formula.__name__}_{lanes}_{element}"
     found = module.globals.get(name)
     if found is None:
         whole = _of_register(module, f"{name}_whole", formula, ir.VectorType(element, lanes), count)
-        found, *halves = [_of_fewer(module, f"{name}_{few}" if few > 1 else name, whole, few) for few in ((1,) if lanes == 2 or isinstance(element, ir.DoubleType) else (1, lanes // 2))]
+        found, *halves = [
+            _of_fewer(module, f"{name}_{few}" if few > 1 else name, whole, few)
+            for few in ((1,) if lanes == 2 or isinstance(element, ir.DoubleType) else (1, lanes // 2))
+        ]
         known = [f"_ZGV_LLVM_N{function.args[0].type.count}{'v' * count}_{name}({function.name})" for function in (whole, *halves)]
         set.add(found.attributes, f'"vector-function-abi-variant"="{",".join(known)}"')
     return found

@@ -19,7 +19,8 @@ from ..device.division import MARK
 
 @cache
 def divided(source: str) -> str:
-    """The text of the outlined loops and of the kernel, whose last argument is now the number of threads. Lines are moved, not generated anew, which takes longer."""
+    """The text of the outlined loops and of the kernel, whose last argument is now the number of threads. Lines are moved, not generated anew, which takes
+    longer."""
     lines, kernel = source.splitlines(), ast.parse(source).body[-1]
     nodes = list(ast.walk(kernel))
     names = [each for each in nodes if isinstance(each, ast.Name)]
@@ -50,6 +51,9 @@ def _given(loop: ast.For, names: list[ast.Name], sums: list[ast.Name], variables
     """
     summed = {each.id for each in sums} - {each.id for each in names if isinstance(each.ctx, ast.Store) and each not in sums}
     if summed:
-        raise ValueError(f"iterations of a parallel loop must be independent, but these accumulate into {', '.join(sorted(summed))}; let each write an element of its own, and sum those")
+        raise ValueError(
+            "iterations of a parallel loop must be independent, but these accumulate into "
+            f"{', '.join(sorted(summed))}; let each write an element of its own, and sum those"
+        )
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     return sorted({each.id for each in names if isinstance(each.ctx, ast.Load) and each.lineno >= loop.body[0].lineno} & variables - stored)

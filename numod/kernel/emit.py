@@ -38,7 +38,8 @@ def classes_of(steps: Sequence[Sequence[int]]) -> str:
 
 
 def crossing(sizes: list[int], steps: list[list[int]]) -> tuple[list[int], list[list[int]]] | None:
-    """Sizes and strides with that dimension before the inner one along which a tensor runs that strides along the inner one; None where it is too short for tiles."""
+    """Sizes and strides with that dimension before the inner one along which a tensor runs that strides along the inner one; None where it is too short for
+    tiles."""
     strided = [step for step in steps if step[-1] not in (0, 1)]
     across = next((d for d in range(len(sizes) - 1) if any(step[d] == 1 for step in strided)), None)
     if across is None or sizes[across] < TILE or sizes[-1] < TILE:
@@ -82,19 +83,22 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
 
 
 def _is_fixed(line: str, places: dict[str, str]) -> bool:
-    """Whether a line reads what stays the same along the inner loop. LLVM would read it in a branch that alone uses it, and vectorises no loop with such a branch."""
+    """Whether a line reads what stays the same along the inner loop. LLVM would read it in a branch that alone uses it, and vectorises no loop with such a
+    branch."""
     read = re.fullmatch(r"t\d+ = .*?\b(\w+)\[.*", line)
     return read is not None and places.get(read[1]) == "0"
 
 
-_COSTLY = {  # lines that are worth gathering elements into vectors, where these are strided, and where rows are cut into tiles, too short for vectors of remainders
+# lines that are worth gathering elements into vectors, where these are strided, and where rows are cut into tiles, too short for vectors of remainders
+_COSTLY = {
     "s": re.compile(r"= \w+\((?!(?:fabs|floor|from_\w+|max|min)\()\w+\(| / |(?:whole_quotient|truncated)\("),
     "t": re.compile(r"= \w+\((?!(?:fabs|float_remainder|floor|from_\w+|max|min|modulus)\()\w+\(|(?:whole_quotient|truncated)\("),
 }
 
 
 def _is_costly(turn: list[str], kind: str) -> bool:
-    """Whether a loop's body takes so long that it is to be vectorised along a stride. For one that may be 1, LLVM makes vectors of that case alone: it is told otherwise."""
+    """Whether a loop's body takes so long that it is to be vectorised along a stride. For one that may be 1, LLVM makes vectors of that case alone: it is told
+    otherwise."""
     return any(map(_COSTLY[kind].search, turn))
 
 
@@ -165,7 +169,8 @@ def at_once(line: str, k: int) -> str:
     return re.sub(r"\b(\w+)\[uintp\(index\)\]", rf"\1_{k}", line)
 
 
-_LOCAL = frozenset("end first index inner k low max min n place quarter range row rows run share start step".split())  # what the loops below call their own, or call
+# what the loops below call their own, or call
+_LOCAL = frozenset("end first index inner k low max min n place quarter range row rows run share start step".split())
 
 
 def argument_name(name: str) -> str:
@@ -177,7 +182,8 @@ TILE = 8  # rows, and elements of them, that are worked on together where a tens
 
 
 def _tile_head(rank: int) -> list[str]:
-    """The head of a loop of GPU threads in tiles, TILE along the inner dimension and 32 along the one before: a block of 256 threads uses whole sectors of 32 bytes in both.
+    """The head of a loop of GPU threads in tiles, TILE along the inner dimension and 32 along the one before: a block of 256 threads uses whole sectors of 32
+    bytes in both.
 
     Neighbouring blocks are neighbours along the inner dimension. A warp uses half a sector of a turned tensor at least; the rest waits in the L1 cache.
     """
@@ -193,7 +199,8 @@ def _tile_head(rank: int) -> list[str]:
 
 
 def _carried(outer: int) -> tuple[list[str], list[str]]:
-    """The head of a loop of GPU threads over rows of n elements, and what ends its turn: indices go on by those of the distance between a thread's turns, with carries.
+    """The head of a loop of GPU threads over rows of n elements, and what ends its turn: indices go on by those of the distance between a thread's turns, with
+    carries.
 
     Only a thread's first indices are divided for. A division of 64 bits is some forty instructions, more than all else of a turn.
     """
@@ -205,7 +212,12 @@ def _carried(outer: int) -> tuple[list[str], list[str]]:
     lines += ["    inner, step_n = first - first_row * n, step - step_row * n", "    for place in parallel_range(rows * n):"]
     carries = []
     for index, size, further in [("inner", "n", f"i{outer - 1}"), *((f"i{k}", f"size{k}", f"i{k - 1}") for k in range(outer - 1, 0, -1))]:
-        carries += [f"        {index} += step{'_n' if index == 'inner' else index[1:]}", f"        if {index} >= {size}:", f"            {index} -= {size}", f"            {further} += 1"]
+        carries += [
+            f"        {index} += step{'_n' if index == 'inner' else index[1:]}",
+            f"        if {index} >= {size}:",
+            f"            {index} -= {size}",
+            f"            {further} += 1",
+        ]
     return lines, [*carries, "        i0 += step0"]
 
 
@@ -228,13 +240,21 @@ def _strided_head(arrays: list[str], classes: str, rank: int, flat: bool) -> tup
         indent, along, tail = 12, "", []
     else:
         last = outer - 1
-        lines = [f"    share = {TILE if turned else 'min(64, rows // 64 + 1)'}", "    for place in parallel_range((rows + share - 1) // share):", "        start = int64(place) * share"]
+        lines = [
+            f"    share = {TILE if turned else 'min(64, rows // 64 + 1)'}",
+            "    for place in parallel_range((rows + share - 1) // share):",
+            "        start = int64(place) * share",
+        ]
         lines += ["        end = min(start + share, rows)", *unravel("start", "i", "size", outer, " " * 8), "        while start < end:"]
         lines.append(f"            run = {f'min(size{last} - i{last}, end - start)' if last else 'end - start'}")
         lines += [f"            {array}_base = {dot('i', f'{array}_', outer)}" for array in arrays]
         lines += [f"            for low in range(0, n, {TILE}):"] * turned
         indent = 16 + 4 * turned
-        lines += [f"{' ' * (indent - 4)}for k in range(run):", f"{' ' * indent}row = start + k", f"{' ' * indent}for inner in range({f'low, min(low + {TILE}, n)' if turned else 'n'}):"]
+        lines += [
+            f"{' ' * (indent - 4)}for k in range(run):",
+            f"{' ' * indent}row = start + k",
+            f"{' ' * indent}for inner in range({f'low, min(low + {TILE}, n)' if turned else 'n'}):",
+        ]
         tail, along, indent = ["            start += run", f"            i{last} = 0"], f" + k * {{}}_{last}", indent + 4
         for depth, k in enumerate(range(last - 1, -1, -1)):
             step = "            " + "    " * depth

@@ -113,9 +113,10 @@ class Call(Expression):
 class Formula:
     """A scalar function by name. `derivatives` maps an input's name to `lambda g, <inputs or out>: gradient` over formulas.
 
-    `result`: "same" (dtype of the inputs), "float" (integers become the default float), "real" or "complex" (a complex number's part, or the reverse) or "bool".
-    `conditions`: inputs that are truth values. `integers`: inputs that stay int64. `integer`: the body for integer dtypes, where it differs.
-    `complex`: the body for complex dtypes, or True where it is the same. Without `derivatives` a lambda is differentiated symbolically; a text without them has no gradient.
+    `result`: "same" (dtype of the inputs), "float" (integers become the default float), "real" or "complex" (a complex number's part, or the reverse) or
+    "bool". `conditions`: inputs that are truth values. `integers`: inputs that stay int64. `integer`: the body for integer dtypes, where it differs. `complex`:
+    the body for complex dtypes, or True where it is the same. Without `derivatives` a lambda is differentiated symbolically; a text without them has no
+    gradient.
     """
 
     def __init__(

@@ -76,7 +76,11 @@ def team(fold: Fold, kept: int, reduced: int, threads: int) -> tuple[str, str]:
     until one is left. The order depends on `threads` alone, so the result is the same in every run. Arguments are those of `rows`.
     """
     names = _geometry_names(kept, reduced)
-    lines = [f"def kernel(x, out, {', '.join(names)}):", f"    shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)", "    thread = int64(cuda.threadIdx.x)"]
+    lines = [
+        f"def kernel(x, out, {', '.join(names)}):",
+        f"    shared = shared_array({threads}, {fold.wide.storage.name}, SHARED)",
+        "    thread = int64(cuda.threadIdx.x)",
+    ]
     lines += ["    for task in range(int64(cuda.blockIdx.x), outs * chunks, int64(cuda.gridDim.x)):", "        start = (task % chunks) * chunk"]
     lines += ["        stop = min(start + chunk, n)", "        output = task // chunks"]
     lines += _walk(fold, kept, reduced)
@@ -100,7 +104,8 @@ def _walk(fold: Fold, kept: int, reduced: int) -> list[str]:
 
 
 def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> list[str]:
-    """Lines in which a block's threads combine the elements from `start` to `stop` into their totals: eight each a turn, read by fours, and what is left one each."""
+    """Lines in which a block's threads combine the elements from `start` to `stop` into their totals: eight each a turn, read by fours, and what is left one
+    each."""
     tensors = [each.name for each in inputs if each.tensor]
     turn, single = _folded(fold, "uintp(index)", "part", fold.dtype, inputs), _folded(fold, f"uintp({base}inner)", "total", fold.wide, inputs)
     runs = range(0 if len(turn) > FEW else 2 if len(turn) < 8 else 1)
@@ -118,7 +123,8 @@ def _shared(fold: Fold, inputs: tuple[Input, ...], base: str, threads: int) -> l
 
 
 def _joined(fold: Fold, threads: int) -> list[str]:
-    """Lines in which a block's threads join their totals in shared memory, in two rounds as in `kernel.library.teams`, after which one thread writes `out[task]`."""
+    """Lines in which a block's threads join their totals in shared memory, in two rounds as in `kernel.library.teams`, after which one thread writes
+    `out[task]`."""
     count = joining(threads)
     store = f"shared[thread] = {stored('total', fold.wide, fold.wide)}"
     lines = [f"        {store}", "        cuda.syncthreads()", f"        if thread < {count}:", f"            for k in range(1, {threads // count}):"]
@@ -137,19 +143,37 @@ def columns(fold: Fold, kept: int, inner: str) -> tuple[str, str]:
     """
     names = ["rows", "n", "length", "walk", "tile", "tiles", "count", *[f"size{k}" for k in range(1, kept)], *[f"step{k}" for k in range(kept)]]
     names, step = ([*names, "x_n"], "inner * x_n") if inner == "s" else (names, "inner")
-    lines = [f"def kernel(x, scratch, out, {', '.join(names)}):", *_apart(inner), "    for place in parallel_range(rows * tiles):", "        task = int64(place)"]
+    lines = [
+        f"def kernel(x, scratch, out, {', '.join(names)}):",
+        *_apart(inner),
+        "    for place in parallel_range(rows * tiles):",
+        "        task = int64(place)",
+    ]
     lines += ["        start = (task % tiles) * tile", "        stop = min(start + tile, n)", "        output = task // tiles"]
     lines += unravel("output", "i", "size", kept, " " * 8)
     lines += [f"        origin = {dot('i', 'step', kept)}", "        for inner in range(start, stop):"]
     lines += [f"            scratch[uintp(output * n + inner)] = {stored(cast(fold.wide, literal(fold.identity)), fold.wide, fold.wide)}"]
     total = [f"                total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
     store = [f"                scratch[uintp(output * n + inner)] = {stored('total', fold.wide, fold.wide)}"]
-    lines += [f"        for row in range(0, length - {STREAMS - 1}, {STREAMS}):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
+    lines += [
+        f"        for row in range(0, length - {STREAMS - 1}, {STREAMS}):",
+        "            base = origin + row * walk",
+        "            for inner in range(start, stop):",
+    ]
     lines += [f"                part = {cast(fold.dtype, literal(fold.identity))}"]
     lines += [" " * 16 + line for stream in range(STREAMS) for line in _folded(fold, f"uintp(base + {stream} * walk + {step})", "part", fold.dtype)]
     lines += [*total, *[" " * 16 + line for line in _combined(fold, "total", "part", fold.wide)], *store]
-    lines += [f"        for row in range(length - length % {STREAMS}, length):", "            base = origin + row * walk", "            for inner in range(start, stop):"]
-    lines += [*total, *[" " * 16 + line for line in _folded(fold, f"uintp(base + {step})", "total", fold.wide)], *store, "        for inner in range(start, stop):"]
+    lines += [
+        f"        for row in range(length - length % {STREAMS}, length):",
+        "            base = origin + row * walk",
+        "            for inner in range(start, stop):",
+    ]
+    lines += [
+        *total,
+        *[" " * 16 + line for line in _folded(fold, f"uintp(base + {step})", "total", fold.wide)],
+        *store,
+        "        for inner in range(start, stop):",
+    ]
     lines += [f"            total = {_read('scratch[uintp(output * n + inner)]', fold.wide)}"]
     lines += [" " * 12 + line for line in _finished(fold, "total", "out[uintp(output * n + inner)]")]
     types = [f"{each.storage.name}[]" for each in (fold.source, fold.wide, fold.result)] + ["int64"] * len(names)
@@ -173,7 +197,10 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0) -> tuple[str, 
         lines += [" " * 8 + line for line in _shared(fold, inputs, "", threads)] + _joined(fold, threads)
     else:
         lines += ["    for place in parallel_range(chunks):", "        task = int64(place)", start]
-        lines += [f"        for low in range(task * chunk, min((task + 1) * chunk, n), {fold.block}):", f"            part = {cast(fold.dtype, literal(fold.identity))}"]
+        lines += [
+            f"        for low in range(task * chunk, min((task + 1) * chunk, n), {fold.block}):",
+            f"            part = {cast(fold.dtype, literal(fold.identity))}",
+        ]
         lines += [f"            for inner in range(low, min(low + {fold.block}, (task + 1) * chunk, n)):"]
         lines += [" " * 16 + line for line in _folded(fold, "uintp(inner)", "part", fold.dtype, inputs)]
         lines += [" " * 12 + line for line in _combined(fold, "total", "part", fold.wide)]

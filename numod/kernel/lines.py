@@ -31,10 +31,11 @@ SUM = Joined(lambda x, y: x + y, 0.0)
 
 @dataclass(frozen=True)
 class Lines:
-    """A vector formula: how many lines of each argument it `reads` and `writes`, how many scalar `numbers` follow, and how its last result is reduced (`joined`).
+    """A vector formula: how many lines of each argument it `reads` and `writes`, how many scalar `numbers` follow, and how its last result is reduced
+    (`joined`).
 
-    `together`: vectors per loop iteration (unrolling, for cheap formulas). `ahead`: prefetch the next line, for formulas that read consecutive lines and compute
-    for long enough to hide the load.
+    `together`: vectors per loop iteration (unrolling, for cheap formulas). `ahead`: prefetch the next line, for formulas that read consecutive lines and
+    compute for long enough to hide the load.
     """
 
     formula: Callable
@@ -164,7 +165,8 @@ def log_sums(highs: Number, totals: Number) -> tuple:
 
 
 def emit(each: Lines, w: Writer, *given: ir.Value) -> ir.Value | None:
-    """Emit the loops over n elements. Given are the lines' first elements, those read before those written, n and the numbers. Returns the reduced value, if any."""
+    """Emit the loops over n elements. Given are the lines' first elements, those read before those written, n and the numbers. Returns the reduced value, if
+    any."""
     counts = [*each.reads.values(), *each.writes.values()]
     n, *numbers = given[len(counts) :]
     numbers = [Number(w.builder, w.splat(number)) for number in numbers]
@@ -172,7 +174,9 @@ def emit(each: Lines, w: Writer, *given: ir.Value) -> ir.Value | None:
 
     def registers(count: int, certain: bool) -> Callable:
         def step(k: ir.Value, totals: list) -> list:
-            made = [_register(each, w, places, w.offset(k, number * w.lanes), n, numbers, totals[number] if totals else None, certain) for number in range(count)]
+            made = [
+                _register(each, w, places, w.offset(k, number * w.lanes), n, numbers, totals[number] if totals else None, certain) for number in range(count)
+            ]
             return made if totals else []
 
         return step

@@ -1,4 +1,5 @@
-"""Functions that kernels call besides those of `math`: the registry of those in `library`, and of ops' own. Their text is copied into each kernel that calls them.
+"""Functions that kernels call besides those of `math`: the registry of those in `library`, and of ops' own. Their text is copied into each kernel that calls
+them.
 
 Written for every target: plain arithmetic on numbers, or on a part of a flat array; no exceptions. Float literals take the kernel's `real` type.
 """

@@ -80,7 +80,8 @@ def pack(archive: str, folder: str | None = None) -> int:
 
 
 def unpack(archive: str, folder: str | None = None) -> int:
-    """Put an archive's entries into the folder and return their number. Raises ValueError for a file that is no such archive, or has entries outside the folder.
+    """Put an archive's entries into the folder and return their number. Raises ValueError for a file that is no such archive, or has entries outside the
+    folder.
 
     Entries are native code: unpack only archives you trust.
     """

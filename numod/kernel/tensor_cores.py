@@ -75,7 +75,10 @@ class WarpTile(Tile):
         lines = [f"left_from = uintp((turn - 1 & 1) * {4 * self.height} + near_left)", f"right_from = uintp((turn - 1 & 1) * {4 * self.width} + near_right)"]
         for pair in range(0, down, 2):  # two at a time: more would take registers that are not there
             for i in range(2):
-                lines += [f"a{i} = load_words(left, left_from + uintp({64 * (pair + i)}))", f"c{i} = load_words(left, left_from + uintp({64 * (pair + i) + 32}))"]
+                lines += [
+                    f"a{i} = load_words(left, left_from + uintp({64 * (pair + i)}))",
+                    f"c{i} = load_words(left, left_from + uintp({64 * (pair + i) + 32}))",
+                ]
             for j in range(across):
                 lines.append(f"b = load_words(right, right_from + uintp({32 * j}))")
                 for k, i in ((0, 0), (0, 1), (2, 0), (2, 1)):
@@ -147,5 +150,6 @@ def choose(numbers: Layout, rows: int, columns: int, batches: int, exact: bool =
     rounded = dtype is float32 and not exact and precision != "highest" and backend.tensor_cores()
     if dtype.compute is dtype and not rounded:
         return block.choose(rows, columns, batches, numbers.storage.itemsize, backend.SIMULATED)
-    great, small = (WarpTile(*sizes, _LINE // numbers.storage.itemsize, "tf32" if rounded else dtype.name) for sizes in ((2, 4, 64, 32), (2, 2, 32, 32)))  # 128 x 128 by 256 threads, 64 x 64 by 128
+    # 128 x 128 by 256 threads, 64 x 64 by 128
+    great, small = (WarpTile(*sizes, _LINE // numbers.storage.itemsize, "tf32" if rounded else dtype.name) for sizes in ((2, 4, 64, 32), (2, 2, 32, 32)))
     return great if block.tiles(great, batches, rows, columns) >= _MANY else small

@@ -1,4 +1,5 @@
-"""What stands inside a loop, as lines of text: elements read, a line for each call of a formula, results stored. The loops around it are `emit`'s and `folds`'."""
+"""What stands inside a loop, as lines of text: elements read, a line for each call of a formula, results stored. The loops around it are `emit`'s and
+`folds`'."""
 
 from __future__ import annotations
 

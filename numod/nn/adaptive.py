@@ -32,7 +32,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         if not cutoffs:
             raise ValueError("cutoffs should be a sequence of length larger than 0")
         if cutoffs != sorted(set(cutoffs)) or min(cutoffs) <= 0 or max(cutoffs) > n_classes - 1 or any(int(c) != c for c in cutoffs):
-            raise ValueError("cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is between 1 and n_classes-1")
+            raise ValueError(
+                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each value is between 1 and n_classes-1"
+            )
         self.in_features, self.n_classes, self.cutoffs, self.div_value, self.head_bias = in_features, n_classes, [*cutoffs, n_classes], div_value, head_bias
         self.shortlist_size, self.n_clusters = cutoffs[0], len(cutoffs)
         self.head_size = self.shortlist_size + self.n_clusters
@@ -41,7 +43,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         for k in range(self.n_clusters):
             hidden = int(in_features // (div_value ** (k + 1)))
             size = self.cutoffs[k + 1] - self.cutoffs[k]
-            self.tail.append(Sequential(Linear(in_features, hidden, bias=False, device=device, dtype=dtype), Linear(hidden, size, bias=False, device=device, dtype=dtype)))
+            self.tail.append(
+                Sequential(Linear(in_features, hidden, bias=False, device=device, dtype=dtype), Linear(hidden, size, bias=False, device=device, dtype=dtype))
+            )
 
     def reset_parameters(self) -> None:
         """Draw new values."""
@@ -57,7 +61,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         x, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if single else (input_, target_)
         every = self._full_log_prob(x, self.head(x))
         if ((target < 0) | (target >= self.n_classes)).any()._observe():
-            raise RuntimeError(f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, {target.max().item()}] were found. ")
+            raise RuntimeError(
+                f"Target values should be in [0, {self.n_classes - 1}], but values in range [{target.min().item()}, {target.max().item()}] were found. "
+            )
         output = every.gather(1, target.to(dtypes.int64).unsqueeze(1)).squeeze(1)
         return _ASMoutput(output.squeeze(0) if single else output, (-output).mean())
 

@@ -128,10 +128,14 @@ class _ConvTranspose(_Convolution):
             wanted = wanted[-self.ndim :]
         if len(wanted) != self.ndim:
             raise ValueError(f"ConvTranspose{self.ndim}D: for {x.ndim}D input, output_size must have {self.ndim} or {x.ndim} elements (got {len(wanted)})")
-        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in zip(x.shape[-self.ndim :], self.stride, self.padding, self.dilation, self.kernel_size)]
+        least = [
+            (n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in zip(x.shape[-self.ndim :], self.stride, self.padding, self.dilation, self.kernel_size)
+        ]
         most = [low + s - 1 for low, s in zip(least, self.stride)]
         if any(not low <= n <= high for n, low, high in zip(wanted, least, most)):
-            raise ValueError(f"requested an output size of {wanted}, but valid sizes range from {least} to {most} (for an input of {list(x.shape[-self.ndim :])})")
+            raise ValueError(
+                f"requested an output size of {wanted}, but valid sizes range from {least} to {most} (for an input of {list(x.shape[-self.ndim :])})"
+            )
         return [n - low for n, low in zip(wanted, least)]
 
 
@@ -184,7 +188,9 @@ class _LazyConvolution(LazyLayer):
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Take `in_channels` from the input."""
         if input.ndim not in (self.ndim + 1, self.ndim + 2):
-            raise RuntimeError(f"Expected {self.ndim + 1}D (unbatched) or {self.ndim + 2}D (batched) input to {type(self).__name__}, but got input of size: {input.shape}")
+            raise RuntimeError(
+                f"Expected {self.ndim + 1}D (unbatched) or {self.ndim + 2}D (batched) input to {type(self).__name__}, but got input of size: {input.shape}"
+            )
         self.in_channels = input.shape[-self.ndim - 1]
         if self.in_channels % self.groups:
             raise ValueError(f"in_channels must be divisible by groups, got {self.in_channels} and {self.groups}")
@@ -209,11 +215,13 @@ class _LazyConvTranspose(_LazyConvolution):
     """A lazy transposed convolution: its arguments without `in_channels`."""
 
     def __init__(
-        self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: int = 1, bias: bool = True, dilation: int = 1,
-        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: int = 1, bias: bool = True,
+        dilation: int = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__(0, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)
 
 
 LazyConv1d, LazyConv2d, LazyConv3d = (lazy_form(each, _LazyConv) for each in (Conv1d, Conv2d, Conv3d))
-LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (lazy_form(each, _LazyConvTranspose) for each in (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d))
+LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (
+    lazy_form(each, _LazyConvTranspose) for each in (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
+)

@@ -39,6 +39,11 @@ class LinearCrossEntropyLoss(Module):
         )
 
     def extra_repr(self) -> str:
-        shown = {"in_features": self.linear.in_features, "num_classes": self.num_classes, "out_features": self.out_features, "bias": self.linear.bias is not None}
+        shown = {
+            "in_features": self.linear.in_features,
+            "num_classes": self.num_classes,
+            "out_features": self.out_features,
+            "bias": self.linear.bias is not None,
+        }
         shown |= {name: getattr(self, name) for name in ("reduction", "ignore_index", "label_smoothing", "options")}
         return ", ".join(f"{name}={value}" for name, value in shown.items())

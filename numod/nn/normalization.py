@@ -15,8 +15,9 @@ from .module import Module
 from .parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
 __all__ = [
-    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossMapLRN2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "LazyBatchNorm1d", "LazyBatchNorm2d",
-    "LazyBatchNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LocalResponseNorm", "RMSNorm", "SyncBatchNorm",
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CrossMapLRN2d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm",
+    "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LocalResponseNorm", "RMSNorm",
+    "SyncBatchNorm",
 ]  # fmt: skip
 
 
@@ -37,7 +38,9 @@ class _Norm(_Affine):
     _version = 2  # of the state dict: since 2 it contains num_batches_tracked
     dims: tuple[int, ...] = ()
 
-    def __init__(self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool, device: Any, dtype: Any, bias: bool) -> None:
+    def __init__(
+        self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool, device: Any, dtype: Any, bias: bool
+    ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum, self.affine, self.track_running_stats = num_features, eps, momentum, affine, track_running_stats
         self._make(device, dtype, bias)
@@ -82,7 +85,8 @@ class _BatchNorm(_Norm):
     """Channels normalised by the batch's statistics in training, by running ones in evaluation. `momentum=None`: cumulative average over all batches."""
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None, *,
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None,
+        dtype: Any = None, *,
         bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
@@ -129,8 +133,8 @@ class SyncBatchNorm(_BatchNorm):
     """Batch normalisation of any (N, C, ...). numod runs in a single process, so it is the same as BatchNorm."""
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True, process_group: Any = None,
-        device: Any = None, dtype: Any = None, *, bias: bool = True,
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
+        process_group: Any = None, device: Any = None, dtype: Any = None, *, bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
@@ -144,7 +148,9 @@ class SyncBatchNorm(_BatchNorm):
         """The module with its batch norms replaced by SyncBatchNorm, with the same parameters and statistics."""
         result = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
-            result = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group, bias=module.bias is not None)
+            result = cls(
+                module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group, bias=module.bias is not None
+            )
             result._parameters.update(module._parameters)
             result._buffers.update(module._buffers)
             result.training = module.training
@@ -157,7 +163,8 @@ class _InstanceNorm(_Norm):
     """Each channel of each sample normalised separately; by running statistics in evaluation if they are tracked."""
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Any = None, dtype: Any = None, *,
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False, track_running_stats: bool = False, device: Any = None,
+        dtype: Any = None, *,
         bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
@@ -200,7 +207,8 @@ class LayerNorm(_Affine):
     """The last dimensions, of sizes `normalized_shape`, normalised to mean 0 and variance 1, then scaled and shifted. Ba, Kiros and Hinton, 2016."""
 
     def __init__(
-        self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True, device: Any = None, dtype: Any = None
+        self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True, device: Any = None,
+        dtype: Any = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -220,7 +228,9 @@ class LayerNorm(_Affine):
 class RMSNorm(Module):
     """The last dimensions divided by their root mean square, then scaled. Zhang and Sennrich, 2019."""
 
-    def __init__(self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
@@ -242,7 +252,9 @@ class RMSNorm(Module):
 class GroupNorm(_Affine):
     """Groups of channels normalised, then scaled and shifted by channel. Wu and He, 2018."""
 
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True) -> None:
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True
+    ) -> None:
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
@@ -291,7 +303,8 @@ class _LazyNorm(LazyLayer):
     inferred = "num_features"
 
     def __init__(
-        self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True
+        self, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None, *,
+        bias: bool = True,
     ) -> None:
         super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 

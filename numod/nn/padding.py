@@ -44,7 +44,12 @@ class _ConstantPad(_Pad):
 
 
 def _of(name: str, ndim: int, base: type = _Pad, mode: str = "constant") -> type:
-    borders = {"constant": "constant borders", "reflect": "borders that mirror the input", "replicate": "borders that repeat the edge", "circular": "borders from the other side"}
+    borders = {
+        "constant": "constant borders",
+        "reflect": "borders that mirror the input",
+        "replicate": "borders that repeat the edge",
+        "circular": "borders from the other side",
+    }
     text = f"Adds {borders[mode]} to the last {ndim} dimension{'s' if ndim > 1 else ''}."
     return type(f"{name}{ndim}d", (base,), {"ndim": ndim, "mode": mode, "__module__": __name__, "__doc__": text})
 

@@ -25,7 +25,9 @@ class _MaxPool(_Pool):
 
     _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
-    def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, return_indices: bool = False, ceil_mode: bool = False) -> None:
+    def __init__(
+        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, return_indices: bool = False, ceil_mode: bool = False
+    ) -> None:
         super().__init__()
         self.kernel_size, self.stride = kernel_size, stride if stride is not None else kernel_size
         self.padding, self.dilation, self.return_indices, self.ceil_mode = padding, dilation, return_indices, ceil_mode
@@ -55,7 +57,8 @@ class _AvgPool(_Pool):
     _shown = ("kernel_size", "stride", "padding")
 
     def __init__(
-        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None
+        self, kernel_size: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+        divisor_override: int | None = None,
     ) -> None:
         super().__init__()
         sizes = (kernel_size, stride if stride is not None else kernel_size, padding)
@@ -125,7 +128,9 @@ class _FractionalMaxPool(_Pool):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def forward(self, input: Tensor) -> Any:
-        return getattr(F, f"fractional_max_pool{self.ndim}d")(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
+        return getattr(F, f"fractional_max_pool{self.ndim}d")(
+            input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
+        )
 
 
 class AvgPool1d(_AvgPool):

@@ -57,7 +57,8 @@ class RNNBase(Module):
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
         if dropout > 0 and num_layers == 1:
             warnings.warn(
-                f"dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
+                "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
+                f"expects num_layers greater than 1, but got dropout={dropout} and num_layers={num_layers}",
                 stacklevel=3,
             )
         for name, value, kind in (("bias", bias, bool), ("batch_first", batch_first, bool), ("input_size", input_size, int), ("hidden_size", hidden_size, int)):
@@ -143,7 +144,9 @@ class RNNBase(Module):
             raise TypeError(f"{self._get_name()}(): argument 'input' (position 1) must be Tensor, not {type(x).__name__}")
         wanted = self.weight_ih_l0.dtype
         if x.dtype is not wanted and not modes.autocast:
-            raise ValueError(f"RNN input dtype ({x.dtype}) does not match weight dtype ({wanted}). Convert input: input.to({wanted}), or convert model: model.to({x.dtype})")
+            raise ValueError(
+                f"RNN input dtype ({x.dtype}) does not match weight dtype ({wanted}). Convert input: input.to({wanted}), or convert model: model.to({x.dtype})"
+            )
 
     def _packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
         sizes = numbers(packed.batch_sizes)
@@ -168,7 +171,9 @@ class RNNBase(Module):
         given = list(hx) if self.mode == "LSTM" else [hx]
         for name, each, size in zip(("hx", "cx") if self.mode == "LSTM" else ("hidden",), given, sizes):
             if each.ndim != (3 if batched else 2):
-                raise RuntimeError(f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, {name} should also be {3 if batched else 2}-D but got {each.ndim}-D tensor")
+                raise RuntimeError(
+                    f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, {name} should also be {3 if batched else 2}-D but got {each.ndim}-D tensor"
+                )
             wanted = (count, batch, size) if batched else (count, size)
             if tuple(each.shape) != wanted:
                 raise RuntimeError(f"Expected {'hidden[0]' if name == 'hx' else 'hidden[1]' if name == 'cx' else name} size {wanted}, got {list(each.shape)}")
@@ -258,8 +263,8 @@ class RNN(RNNBase):
     """h = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu. Elman, 1990."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False, device: Any = None, dtype: Any = None, proj_size: int = 0,
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, device: Any = None, dtype: Any = None, proj_size: int = 0,
     ) -> None:
         _refuse_projection(proj_size)
         if nonlinearity not in ("tanh", "relu"):
@@ -272,8 +277,8 @@ class LSTM(RNNBase):
     """Long short-term memory; `proj_size` projects h. Hochreiter and Schmidhuber, 1997; Sak et al., 2014. States (h, c)."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-        proj_size: int = 0, device: Any = None, dtype: Any = None,
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
     ) -> None:
         super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype)
 
@@ -282,8 +287,8 @@ class GRU(RNNBase):
     """Gated recurrent unit. Cho et al., 2014, with the reset gate after the product."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-        device: Any = None, dtype: Any = None, proj_size: int = 0,
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False, device: Any = None, dtype: Any = None, proj_size: int = 0,
     ) -> None:
         _refuse_projection(proj_size)
         super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype)

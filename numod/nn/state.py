@@ -214,7 +214,8 @@ def _fill_one(module: Module, name: str, tensor: Tensor, key: str, value: Any, m
             if tensor.is_meta and not value.is_meta:
                 warnings.warn(
                     f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a no-op. "
-                    "(Did you mean to pass `assign=True` to assign items in the state dictionary to their corresponding key in the module instead of copying in place?)",
+                    "(Did you mean to pass `assign=True` to assign items in the state dictionary "
+                    "to their corresponding key in the module instead of copying in place?)",
                     stacklevel=2,
                 )
             with no_grad():

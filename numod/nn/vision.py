@@ -80,7 +80,9 @@ class ChannelShuffle(Described):
 class Upsample(Module):
     """Resizing to `size`, or by `scale_factor`; see `nn.functional.interpolate`."""
 
-    def __init__(self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None) -> None:
+    def __init__(
+        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None
+    ) -> None:
         super().__init__()
         self.name = type(self).__name__
         self.size, self.mode, self.align_corners, self.recompute_scale_factor = size, mode, align_corners, recompute_scale_factor

@@ -1,10 +1,11 @@
 """The ops: one file for each, with its shape rule, kernels and gradient. Ops know no tensors: they plan with layouts and run on buffers.
 
-`op` is the base class. Three kinds are tables of rows: pointwise ops (`table` and `special`, planned by `pointwise`), reductions (`reduction`) and optimizer steps
-(`update`). The others have kernels of their own. Where these fill several files, the first one says what the op is and which kernel runs when:
+`op` is the base class. Three kinds are tables of rows: pointwise ops (`table` and `special`, planned by `pointwise`), reductions (`reduction`) and optimizer
+steps (`update`). The others have kernels of their own. Where these fill several files, the first one says what the op is and which kernel runs when:
 
 - `matmul`: `product_tiles`, `product_vectors`, `byte_product`, `linear_gradient`. `convolution`: `convolution_` with `direct`, `grid`, `planes`, `blocks`.
 - `attention`: `attention_kernels`. `recurrent_layer`: `recurrent`, a single step. `normalization`: `group_norm`, `channel_norm_team`. `softmax`: `nll`.
 - `sort` and `select`: `keys`; `runs` and `search` work on sorted rows. `scan`: `scan_team`. `factorization`: `factorization_gradients`.
-- `teams` and `rows_team` are kernels in which blocks of GPU threads share rows, `finish` pointwise work at the end of a product, `cost` what an op's call takes.
+- `teams` and `rows_team` are kernels in which blocks of GPU threads share rows, `finish` pointwise work at the end of a product, `cost` what an op's call
+takes.
 """

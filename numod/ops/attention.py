@@ -45,7 +45,8 @@ def chances(query: object, key: object, mask: object, scale: float, causal: bool
 
 
 def _gradients(
-    grads: list, query: object, key: object, value: object, mask: object, seed: int, offset: int, out: object, logsumexp: object, scale: float, causal: bool, dropped: float,
+    grads: list, query: object, key: object, value: object, mask: object, seed: int, offset: int, out: object, logsumexp: object, scale: float, causal: bool,
+    dropped: float,
     recording: bool,
 ) -> tuple:
     g = grads[0]
@@ -60,7 +61,8 @@ def _gradients(
 
 
 class _Blocked(Op):
-    """Base: query (…, L, E), key (…, S, E), value (…, S, Ev), any steps but one shape in front, a bool or added mask (…, L, S) or None, seed and offset of dropout."""
+    """Base: query (…, L, E), key (…, S, E), value (…, S, Ev), any steps but one shape in front, a bool or added mask (…, L, S) or None, seed and offset of
+    dropout."""
 
     parameters = ("scale", "causal", "dropped")
 
@@ -76,7 +78,9 @@ class _Blocked(Op):
         steps = [step for each in (query, key, value, mask) for step in _steps(each)]
         scale, causal, dropped = parameters
         needed = tuple((workers * each, storage) for each in parts(block, *panels))
-        numbers = (prod(lead), *lead[1:], length, count, depth, width, *steps, masked, int(causal), block, *panels[0], *(panels[1] if mask_at > 3 else ()), workers)
+        numbers = (
+            prod(lead), *lead[1:], length, count, depth, width, *steps, masked, int(causal), block, *panels[0], *(panels[1] if mask_at > 3 else ()), workers,
+        )
         arrays = [storage] * (len(inputs) + len(results) - 1 + len(needed))
         arrays[mask_at] = dtypes.bool_
         signature = bind.signature(*arrays, numbers=2 + len(numbers), others=["float64", "float64"])

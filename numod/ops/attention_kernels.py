@@ -1,7 +1,8 @@
 """Kernels of attention: blocks of scores in scratch memory, with the products by register tiles. Steps, sizes and gradients are `ops.attention`'s.
 
 Of every worker's scratch memory: keys (depth, block) and values (block, padded) are packed in panels; padded is the width up to whole panels.
-A head is a place (first, second, third) of up to three leading dimensions; query, key, value and mask have a step for each, and for row and column. The mask is `allowed` or `added`.
+A head is a place (first, second, third) of up to three leading dimensions; query, key, value and mask have a step for each, and for row and column. The mask is
+`allowed` or `added`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ def attention_kernel(
     query, key, value, allowed, added, out, logsumexp, keys, values, scores, state, seed, offset, heads, second, third, length, count, depth, width,
     STEPS, masked, causal, block, panel, padded, workers, scale, dropped,
 ):  # fmt: skip
-    """out (heads, length, width) and logsumexp (heads, length), by chunks of queries and blocks of keys; state (3, CHUNK) is each row's greatest score and sum, and its next greatest score."""
+    """out (heads, length, width) and logsumexp (heads, length), by chunks of queries and blocks of keys; state (3, CHUNK) is each row's greatest score and sum,
+    and its next greatest score."""
     chunks, factor = (length + CHUNK - 1) // CHUNK, real(scale) if masked == 0 else 1.0
     alone = count <= block  # no rescaling, and rows are divided while the first-level cache holds them
     as_it_lies = value_column == 1 and value_row == width and width <= panel and width % LANES == 0
@@ -38,10 +40,15 @@ def attention_kernel(
                     pack_columns(value, value_at + low * value_row, value_row, value_column, held, width, values, own_values, panel, LANES)
                 for start in range(max(top, low // ROWS * ROWS) if causal != 0 else top, bottom, ROWS):
                     rows = min(ROWS, bottom - start)
-                    multiply_rows(query, query_at + start * query_row, query_row, query_column, rows, depth, keys, own_keys, held, PANEL, scores, own_scores, block, 0, TILE_ROWS, LANES, SIZE)
+                    multiply_rows(
+                        query, query_at + start * query_row, query_row, query_column, rows, depth, keys, own_keys, held, PANEL, scores, own_scores, block, 0,
+                        TILE_ROWS, LANES, SIZE,
+                    )
                     for row in range(rows):  # all before the first is needed: a row's greatest score is waited for by nothing
                         line, seen = own_scores + row * block, max(0, min(held, start + row + 1 - low)) if causal != 0 else held
-                        mask_scores(scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale))
+                        mask_scores(
+                            scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale)
+                        )
                         at = own_state + start - top + row
                         state[uintp(at + 2 * CHUNK)] = max(state[uintp(at)], greatest_score(scores, line, seen, factor))
                     for row in range(rows):
@@ -61,9 +68,15 @@ def attention_kernel(
                             scores[uintp(line + c)] = 0
                     target = (head * length + start) * width
                     if as_it_lies:
-                        multiply_rows(scores, own_scores, block, 1, rows, held, value, value_at + low * width, width, width, out, target, width, int64(low > 0), TILE_ROWS, LANES, SIZE)
+                        multiply_rows(
+                            scores, own_scores, block, 1, rows, held, value, value_at + low * width, width, width, out, target, width, int64(low > 0),
+                            TILE_ROWS, LANES, SIZE,
+                        )
                     else:
-                        multiply_rows(scores, own_scores, block, 1, rows, held, values, own_values, width, panel, out, target, width, int64(low > 0), TILE_ROWS, LANES, SIZE)
+                        multiply_rows(
+                            scores, own_scores, block, 1, rows, held, values, own_values, width, panel, out, target, width, int64(low > 0), TILE_ROWS, LANES,
+                            SIZE,
+                        )
                     if alone:
                         divide_rows(out, target, width, state, own_state + CHUNK + start - top, rows)
             log_sums(state, own_state, state, own_state + CHUNK, logsumexp, head * length + top, bottom - top)
@@ -120,21 +133,35 @@ def attention_gradient_kernel(
                     rows, g = min(ROWS, length - start), (head * length + start) * width
                     pack_columns(query, query_at + start * query_row, query_row, query_column, rows, depth, queries, own_queries, depth_panel, LANES)
                     pack_columns(given, g, width, 1, rows, width, gifts, own_gifts, panel, LANES)
-                    multiply_rows(query, query_at + start * query_row, query_row, query_column, rows, depth, keys, own_keys, held, PANEL, scores, own_scores, block, 0, TILE_ROWS, LANES, SIZE)
+                    multiply_rows(
+                        query, query_at + start * query_row, query_row, query_column, rows, depth, keys, own_keys, held, PANEL, scores, own_scores, block, 0,
+                        TILE_ROWS, LANES, SIZE,
+                    )
                     multiply_rows(given, g, width, 1, rows, width, values, own_values, held, PANEL, slopes, own_scores, block, 0, TILE_ROWS, LANES, SIZE)
                     for row in range(rows):
                         line = own_scores + row * block
                         seen = max(0, min(held, start + row + 1 - low)) if causal != 0 else held
-                        mask_scores(scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale))
+                        mask_scores(
+                            scores, line, seen, allowed, added, mask_at + (start + row) * mask_row + low * mask_column, mask_column, masked, real(scale)
+                        )
                         level, shift = levels[uintp(own_level + start + row)], logsumexp[uintp(head * length + start + row)]
                         chances_of(scores, line, scores, line, seen, factor, shift)
                         weigh_slopes(scores, slopes, line, seen, level, real(scale), seed, offset, (head * length + start + row) * count + low, real(dropped))
                         for c in range(seen, held):
                             scores[uintp(line + c)] = 0
                             slopes[uintp(line + c)] = 0
-                    multiply_rows(scores, own_scores, 1, block, held, rows, gifts, own_gifts, width, panel, d_value, (head * count + low) * width, width, 1, TILE_ROWS, LANES, SIZE)
-                    multiply_rows(slopes, own_scores, 1, block, held, rows, queries, own_queries, depth, depth_panel, d_key, (head * count + low) * depth, depth, 1, TILE_ROWS, LANES, SIZE)
-                    multiply_rows(slopes, own_scores, block, 1, rows, held, key_rows, own_rows, depth, depth_panel, d_query, (head * length + start) * depth, depth, 1, TILE_ROWS, LANES, SIZE)
+                    multiply_rows(
+                        scores, own_scores, 1, block, held, rows, gifts, own_gifts, width, panel, d_value, (head * count + low) * width, width, 1, TILE_ROWS,
+                        LANES, SIZE,
+                    )
+                    multiply_rows(
+                        slopes, own_scores, 1, block, held, rows, queries, own_queries, depth, depth_panel, d_key, (head * count + low) * depth, depth, 1,
+                        TILE_ROWS, LANES, SIZE,
+                    )
+                    multiply_rows(
+                        slopes, own_scores, block, 1, rows, held, key_rows, own_rows, depth, depth_panel, d_query, (head * length + start) * depth, depth, 1,
+                        TILE_ROWS, LANES, SIZE,
+                    )
 
 
 @scalar

@@ -78,7 +78,9 @@ class ByteProduct(Op):
             return Plan(out, lambda *_: None)
         if a.device.type != "cpu" or out.size * a.shape[1] <= _SMALL:
             signature = bind.signature(a, "int8", "int32", numbers=len(sizes))
-            return Plan(out, bind.launcher(a.device, "plain_bytes", bind.source_of(plain_product), signature, dtypes.float32, out.size * a.shape[1] // 4), sizes)
+            return Plan(
+                out, bind.launcher(a.device, "plain_bytes", bind.source_of(plain_product), signature, dtypes.float32, out.size * a.shape[1] // 4), sizes
+            )
         return Plan(out, _tiled(a, out, sizes))
 
 

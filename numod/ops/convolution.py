@@ -1,7 +1,8 @@
 """Convolution over one to three spatial dimensions, and its two gradients. All three are linear in both inputs and each other's gradients.
 
 Shapes: x (N, C, *spatial), weight (O, C / groups, *kernel), g (N, O, *out). Here stands which kernel does which convolution; the kernels
-themselves are in `convolution_direct`, `convolution_grid`, `convolution_fold`, `convolution_planes`, `convolution_product`, `convolution_winograd` and, for GPUs, `convolution_blocks`.
+themselves are in `convolution_direct`, `convolution_grid`, `convolution_fold`, `convolution_planes`, `convolution_product`, `convolution_winograd` and, for
+GPUs, `convolution_blocks`.
 """
 
 from __future__ import annotations
@@ -84,9 +85,11 @@ class Convolution(Op):
         return grid_launcher(self.name, out, numbers, weight, parameters[:4], work, finish), ()
 
     def _by_winograd(self, out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple) -> bool:
-        """Whether 16 products for each four elements of the result, and transforms, take a tenth less time than 36. In vectors of products for a pair of channel and feature.
+        """Whether 16 products for each four elements of the result, and transforms, take a tenth less time than 36. In vectors of products for a pair of
+        channel and feature.
 
-        Measured: a weight's transform takes as long as 9, that of a vector of tiles as 60 of one pair. For the weight's gradient it pays wherever there are tiles.
+        Measured: a weight's transform takes as long as 9, that of a vector of tiles as 60 of one pair. For the weight's gradient it pays wherever there are
+        tiles.
         """
         if not fits_winograd(x, weight, out, parameters):
             return False

@@ -45,8 +45,8 @@ def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
         for channel in parallel_range(channels):
             c = int64(channel)
             spread_images(
-                x, c * depth * height * width, channels * depth * height * width, grid, c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w, images, 1, depth, height, width,
-                stride_d, stride_h, stride_w, low_d, low_h, columns, variants, GRID, KERNEL,
+                x, c * depth * height * width, channels * depth * height * width, grid, c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w,
+                images, 1, depth, height, width, stride_d, stride_h, stride_w, low_d, low_h, columns, variants, GRID, KERNEL,
             )
     for turn in parallel_range(workers):
         own, own_tile = int64(turn) * size if shares == 1 else 0, int64(turn) * TILE_SIZE
@@ -56,16 +56,22 @@ def forward_grid(x, weight, out, padded, grid, tile, table, columns, PLACES):
             count, lines = min(stack, images - image), min(rows, out_h - first)
             if shares == 1:
                 spread_images(
-                    x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels, depth, height, width,
-                    stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
+                    x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels,
+                    depth, height, width, stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
                 )
             top = share * own_rows // TILE_ROWS // shares * TILE_ROWS
             held = min(features, (share + 1) * own_rows // TILE_ROWS // shares * TILE_ROWS) - top
             target = (((image * groups + group) * features + top) * out_d * out_h + first) * out_w
             if padded.size > 0:
-                multiply_grid(padded, (group * own_rows + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile, own_tile, TILE_ROWS, LANES)
+                multiply_grid(
+                    padded, (group * own_rows + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile,
+                    own_tile, TILE_ROWS, LANES,
+                )
             else:
-                multiply_grid(weight, (group * features + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile, own_tile, TILE_ROWS, LANES)
+                multiply_grid(
+                    weight, (group * features + top) * taps, held, taps, grid, own, table, 0, out, target, STEPS, count, out_d, lines, out_w, GRID, tile,
+                    own_tile, TILE_ROWS, LANES,
+                )
             low, high = first * out_w, (first + out_d * lines) * out_w  # of a plane
             for plane in range(count * held):
                 batch, row = image + plane // held, group * features + top + plane % held
@@ -100,12 +106,17 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
             v_d = (r_d + pad_d - tap // (kernel_h * kernel_w) * step_d) // stride_d - low_d
             v_h = (r_h + pad_h - tap // kernel_w % kernel_h * step_h) // stride_h - low_h
             for o in range(features):
-                table[uintp(features * begin + o * (found - begin) + j - begin)] = o * variants * plane + (v_d * grid_h + v_h) * stack * grid_w + columns[tap % kernel_w]
+                table[uintp(features * begin + o * (found - begin) + j - begin)] = (
+                    o * variants * plane + (v_d * grid_h + v_h) * stack * grid_w + columns[tap % kernel_w]
+                )
     order[taps + phases] = found
     if shares == 1:
         for part in parallel_range(groups * own_rows // TILE_ROWS):
             group, top = int64(part) * TILE_ROWS // own_rows, int64(part) * TILE_ROWS % own_rows
-            pack_taps(weight, (group * features * channels + top) * taps, features, channels, taps, panels, int64(part) * TILE_ROWS * features * taps, TILE_ROWS, channels - top, order, phases)
+            pack_taps(
+                weight, (group * features * channels + top) * taps, features, channels, taps, panels, int64(part) * TILE_ROWS * features * taps, TILE_ROWS,
+                channels - top, order, phases,
+            )
     if shares > 1:  # as in forward_grid
         for feature in parallel_range(features):
             o = int64(feature)
@@ -121,8 +132,8 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
             count = min(stack, images - image)
             if shares == 1:
                 spread_images(
-                    g, (image * groups + group) * features * out_d * out_h * out_w, groups * features * out_d * out_h * out_w, grid, own, count, features, out_d, out_h, out_w,
-                    1, 1, 1, low_d, low_h + first, columns, variants, GRID, KERNEL,
+                    g, (image * groups + group) * features * out_d * out_h * out_w, groups * features * out_d * out_h * out_w, grid, own, count, features,
+                    out_d, out_h, out_w, 1, 1, 1, low_d, low_h + first, columns, variants, GRID, KERNEL,
                 )
             top = share * own_rows // TILE_ROWS // shares * TILE_ROWS
             held = min(channels, (share + 1) * own_rows // TILE_ROWS // shares * TILE_ROWS) - top
@@ -139,9 +150,9 @@ def input_grid(g, weight, out, panels, grid, tile, table, columns, order, PLACES
                     target = ((((image * groups + group) * channels + row) * depth + r_d) * height + r_h + first * stride_h) * width + r_w
                     if lines > 0 and slabs > 0 and width_here > 0:
                         multiply_grid(
-                            panels, panel + TILE_ROWS * features * begin, min(TILE_ROWS, top + held - row), features * reached, grid, own, table, features * begin, out, target,
-                            groups * channels * depth * height * width, depth * height * width, stride_d * height * width, stride_h * width, stride_w,
-                            count, slabs, lines, width_here, GRID, tile, own_tile, TILE_ROWS, LANES,
+                            panels, panel + TILE_ROWS * features * begin, min(TILE_ROWS, top + held - row), features * reached, grid, own, table,
+                            features * begin, out, target, groups * channels * depth * height * width, depth * height * width, stride_d * height * width,
+                            stride_h * width, stride_w, count, slabs, lines, width_here, GRID, tile, own_tile, TILE_ROWS, LANES,
                         )
     for plane in parallel_range(images * groups * channels):  # as in forward_grid; every phase has taps of its own
         whole = True
@@ -175,12 +186,12 @@ def weight_grid(g, x, out, turned, sums, grid, table, columns, PLACES):
             lines = min(rows, out_h - first)
             end = grid_reach(count, grid_h, stack, grid_w, out_d, lines, out_w)
             spread_images(
-                x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels, depth, height, width,
-                stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
+                x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels, depth,
+                height, width, stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
             )
             turn_outputs(
-                g, (image * groups + group) * features * out_d * out_h * out_w, groups * features * out_d * out_h * out_w, out_d * out_h * out_w, features, turned, panels,
-                first, count, out_d, lines, out_h, out_w, grid_h, stack, grid_w, end, panel, LANES,
+                g, (image * groups + group) * features * out_d * out_h * out_w, groups * features * out_d * out_h * out_w, out_d * out_h * out_w, features,
+                turned, panels, first, count, out_d, lines, out_h, out_w, grid_h, stack, grid_w, end, panel, LANES,
             )
             for feature in range(0, own_features, panel):
                 held = min(panel, own_features - feature)
@@ -217,8 +228,8 @@ def weight_whole(g, x, out, turned, sums, grid, table, columns, PLACES):
     for channel in parallel_range(channels):
         c = int64(channel)
         spread_images(
-            x, c * depth * height * width, channels * depth * height * width, grid, c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w, images, 1, depth, height, width,
-            stride_d, stride_h, stride_w, low_d, low_h, columns, variants, GRID, KERNEL,
+            x, c * depth * height * width, channels * depth * height * width, grid, c * stride_d * stride_h * variants * grid_d * grid_h * stack * grid_w,
+            images, 1, depth, height, width, stride_d, stride_h, stride_w, low_d, low_h, columns, variants, GRID, KERNEL,
         )
     for part in parallel_range((features + panel - 1) // panel):
         feature = int64(part) * panel
@@ -269,12 +280,14 @@ def weight_lines(g, x, out, given, grid, table, columns, PLACES):
                 lines = min(rows, out_h - first)
                 end = grid_reach(count, grid_h, stack, grid_w, out_d, lines, out_w)
                 spread_images(
-                    x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels, depth, height, width,
-                    stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
+                    x, (image * groups + group) * channels * depth * height * width, groups * channels * depth * height * width, grid, own, count, channels,
+                    depth, height, width, stride_d, stride_h, stride_w, low_d, low_h + first, columns, variants, GRID, KERNEL,
                 )
                 for feature in range(features):
                     base = ((image * groups + group) * features + feature) * out_d * out_h * out_w
-                    spread_outputs(g, base, groups * features * out_d * out_h * out_w, given, mine, first, count, out_d, lines, out_h, out_w, grid_h, stack, grid_w, end)
+                    spread_outputs(
+                        g, base, groups * features * out_d * out_h * out_w, given, mine, first, count, out_d, lines, out_h, out_w, grid_h, stack, grid_w, end
+                    )
                     for tap in range(0, taps, 3):  # three at a time, so that g is read once for them
                         second, third = min(tap + 1, taps - 1), min(tap + 2, taps - 1)
                         s0, s1, s2 = own + table[tap], own + table[second], own + table[third]
@@ -304,7 +317,8 @@ def turn_weight(weight, turned, groups, features, channels, taps):
 
 
 def turned_launcher(out: Layout, x: tuple, weight: tuple, result: tuple, parameters: tuple, work: int) -> Callable:
-    """The input's gradient, of stride 1, by the forward kernel: one text to compile. It convolves g with the weight turned, where borders are as wide as taps reach over."""
+    """The input's gradient, of stride 1, by the forward kernel: one text to compile. It convolves g with the weight turned, where borders are as wide as taps
+    reach over."""
     stride, padding, dilation, groups = parameters
     shape = (x[1], weight[0] // groups, *weight[2:])
     borders = tuple(step * (taps - 1) - pad for taps, pad, step in zip(weight[2:], padding, dilation))
@@ -333,7 +347,9 @@ def grid_launcher(op: str, out: Layout, numbers: tuple, weight: tuple, parameter
     return launch
 
 
-def _grid_kernel(op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None) -> tuple[Callable, tuple, tuple]:
+def _grid_kernel(
+    op: str, out: Layout, numbers: tuple, weight: tuple, parameters: tuple, work: int, finish: Finish | None = None
+) -> tuple[Callable, tuple, tuple]:
     """The launcher of op's kernel, the scratch memory it is given after its three tensors, for each worker, and the constants after that."""
     backward, on_weight, storage, index = op == "convolution_input", op == "convolution_weight", out.storage, np.dtype("int64")
     groups, channels, features, lanes = parameters[3], weight[1], weight[0] // parameters[3], tiles.host().lanes(out.storage.itemsize)

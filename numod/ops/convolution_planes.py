@@ -21,7 +21,8 @@ _WORKERS = 8  # as in `convolution_grid`
 
 
 def weigh_planes(x, weight, out, board, result, weights, reach, workers, blocks, rows, size, result_size, back, tap_h, tap_w, lead_h, lead_w):
-    """out = x convolved, or, where `back`, the gradient that leads back. Taps that meet an element are tap_h and tap_w apart, and lead lead_h and lead_w further."""
+    """out = x convolved, or, where `back`, the gradient that leads back. Taps that meet an element are tap_h and tap_w apart, and lead lead_h and lead_w
+    further."""
     taps, planes = kernel_h * kernel_w, images * groups
     tasks = (planes + LANES - 1) // LANES * blocks
     apart = stride_w if back else 1
@@ -70,8 +71,8 @@ def correlate_planes(g, x, out, board, given, sums, workers, blocks, rows, size,
                     turn_in(x, (plane * height + top) * width, height * width, held, (bottom - top) * width, board, own, LANES)
                     turn_in(g, (plane * out_h + first) * out_w, out_h * out_w, held, lines * out_w, given, own_given, LANES)
                     correlate_lines(
-                        given, own_given, board, own, first, sums, mine, lines, out_w, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, step_h, step_w,
-                        out_h, top, LANES,
+                        given, own_given, board, own, first, sums, mine, lines, out_w, height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w,
+                        step_h, step_w, out_h, top, LANES,
                     )
             for lane in range(held):
                 for tap in range(taps):

@@ -1,5 +1,5 @@
-"""Convolution by a kernel of one element, without strides, borders or groups: an image's result is the product of the weight and the image as it lies, and the gradient of
-the input that of the turned weight. Nothing is copied to a grid.
+"""Convolution by a kernel of one element, without strides, borders or groups: an image's result is the product of the weight and the image as it lies, and the
+gradient of the input that of the turned weight. Nothing is copied to a grid.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Convolution of float32 by 3 x 3 on the CPU by Winograd's F(2x2, 3x3), the gradient of its input, and that of its weight, which is F(3x3, 2x2).
 
-The method is in `kernel.library.winograd`, when it is taken in `convolution`. Errors are as small as those of the sums that it replaces (F(4x4, 3x3) has a third fewer products still,
-and errors ten times as large), but they go with the largest of the 16 elements of a tile, not with the largest of the nine that an output sees.
+The method is in `kernel.library.winograd`, when it is taken in `convolution`. Errors are as small as those of the sums that it replaces (F(4x4, 3x3) has a
+third fewer products still, and errors ten times as large), but they go with the largest of the 16 elements of a tile, not with the largest of the nine that an
+output sees.
 """
 
 from __future__ import annotations
@@ -22,9 +23,13 @@ _LARGE = 1 << 15  # channels times features from which they are, if they may
 _FEATURES = 16  # features done at a time, so that a task's tiles are read half as often
 _DEPTH = 32  # products summed up before they are added to the others: short sums have small errors
 _SUMMED = 96  # tiles summed up at a time for a weight, about
-_TOGETHER = 1 << 20  # elements of the transformed tiles that several threads prepare before they multiply them: to start threads more often costs more than the cache saves
+# elements of the transformed tiles that several threads prepare before they multiply them: to start threads more often costs more than the cache saves
+_TOGETHER = 1 << 20
 _WORKERS = 8  # as in `convolution_grid`
-_PLACES = "workers", "tasks", "shares", "rows", "high", "wide", "columns", "board_line", "board_size", "row_step", "depth_step", "turned", "given", "taps_step", "tiles_step", "step"
+_PLACES = (
+    "workers", "tasks", "shares", "rows", "high", "wide", "columns", "board_line", "board_size", "row_step", "depth_step", "turned", "given", "taps_step",
+    "tiles_step", "step",
+)
 _CHUNKS = "workers", "chunks", "together", "rows", "high", "wide", "columns", "board_size", "taps_step", "tiles_step", "step"
 
 
@@ -33,13 +38,15 @@ def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
     apart = (shares > 1) & (given == 0)  # each worker transforms the kernels that it needs next
     if (shares == 1) & (given == 0):
         for part in parallel_range(features // FEATURES):
-            spread_taps(weight, int64(part) * FEATURES * row_step, row_step, depth_step, channels, taps, int64(part) * 16 * taps_step, taps_step, FEATURES, LANES)
+            spread_taps(
+                weight, int64(part) * FEATURES * row_step, row_step, depth_step, channels, taps, int64(part) * 16 * taps_step, taps_step, FEATURES, LANES
+            )
     if shares > 1:  # all tiles are one task, and the features are shared out
         for turn in parallel_range(workers):
             for c in range(turn * channels // workers, (turn + 1) * channels // workers):
                 spread_tiles(
-                    x, c * height * width, channels * height * width, 0, rows, high, wide, height, width, pad_h, pad_w, board, int64(turn) * board_size, board_line,
-                    tiles, c * columns, tiles_step, LANES,
+                    x, c * height * width, channels * height * width, 0, rows, high, wide, height, width, pad_h, pad_w, board, int64(turn) * board_size,
+                    board_line, tiles, c * columns, tiles_step, LANES,
                 )
     for turn in parallel_range(workers):
         own, products_at = int64(turn) * 16 * tiles_step if shares == 1 else 0, int64(turn) * 16 * step
@@ -49,8 +56,8 @@ def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
             if shares == 1:
                 for c in range(channels):
                     spread_tiles(
-                        x, c * height * width, channels * height * width, first, held, high, wide, height, width, pad_h, pad_w, board, int64(turn) * board_size, board_line,
-                        tiles, own + c * columns, tiles_step, LANES,
+                        x, c * height * width, channels * height * width, first, held, high, wide, height, width, pad_h, pad_w, board, int64(turn) * board_size,
+                        board_line, tiles, own + c * columns, tiles_step, LANES,
                     )
             for block in range(share * (features // FEATURES) // shares, (share + 1) * (features // FEATURES) // shares):
                 feature = block * FEATURES
@@ -58,7 +65,8 @@ def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
                 if apart:
                     spread_taps(weight, feature * row_step, row_step, depth_step, channels, taps, panel, taps_step, FEATURES, LANES)
                 multiply_places(
-                    taps, panel, taps_step, turned, tiles, own, tiles_step, columns, products, products_at, step, FEATURES, channels, 0, DEPTH, held * wide, TILE_ROWS, LANES, SIZE
+                    taps, panel, taps_step, turned, tiles, own, tiles_step, columns, products, products_at, step, FEATURES, channels, 0, DEPTH, held * wide,
+                    TILE_ROWS, LANES, SIZE,
                 )
                 for plane in range(FEATURES * ((first + held - 1) // high - first // high + 1)):
                     image, f = first // high + plane // FEATURES, feature + plane % FEATURES
@@ -66,15 +74,16 @@ def by_winograd(x, weight, out, taps, tiles, products, board, PLACES):
                     count = min(high, first + held - image * high) - top
                     line_at = (image * features + f) * out_h * out_w
                     combine_tiles(
-                        products, products_at + plane % FEATURES * columns + (image * high + top - first) * wide, step, out, line_at, top, count, wide, out_h, out_w,
-                        x, image * channels * height * width, weight, f * row_step, depth_step, turned, channels, height, width, pad_h, pad_w, LANES,
+                        products, products_at + plane % FEATURES * columns + (image * high + top - first) * wide, step, out, line_at, top, count, wide, out_h,
+                        out_w, x, image * channels * height * width, weight, f * row_step, depth_step, turned, channels, height, width, pad_h, pad_w, LANES,
                     )
                     low, end = 2 * top * out_w, min(out_h, 2 * (top + count)) * out_w
                     FINISH(image, f, line_at, low, end)
 
 
 def weight_by_winograd(g, x, out, taps, tiles, products, board, PLACES):
-    """out, the weight's gradient, = the 16 products of transformed tiles of g (2 x 2) and x, summed up over some rows of tiles, a chunk, at a time, transformed back (3 x 3).
+    """out, the weight's gradient, = the 16 products of transformed tiles of g (2 x 2) and x, summed up over some rows of tiles, a chunk, at a time, transformed
+    back (3 x 3).
 
     Some chunks are transformed, then multiplied, `together`: threads are started twice for them.
     """
@@ -104,7 +113,8 @@ def weight_by_winograd(g, x, out, taps, tiles, products, board, PLACES):
                 for block in range(turn * (features // FEATURES) // workers, (turn + 1) * (features // FEATURES) // workers):
                     own, panel = (block if chunks > 1 else int64(turn)) * 16 * step, ((chunk - start) * (features // FEATURES) + block) * 16 * taps_step
                     multiply_places(
-                        taps, panel, taps_step, 0, tiles, (chunk - start) * 16 * tiles_step, tiles_step, columns, products, own, step, FEATURES, held * wide, chunk, DEPTH, channels, TILE_ROWS, LANES, SIZE
+                        taps, panel, taps_step, 0, tiles, (chunk - start) * 16 * tiles_step, tiles_step, columns, products, own, step, FEATURES, held * wide,
+                        chunk, DEPTH, channels, TILE_ROWS, LANES, SIZE,
                     )
                     for row in range(FEATURES if chunk == chunks - 1 else 0):
                         for channel in range(0, channels, LANES):
@@ -120,7 +130,9 @@ def fits(x: tuple, weight: tuple, out: Layout, parameters: tuple) -> bool:
     stride, padding, dilation, groups = parameters
     plain = len(x) == 4 and tuple(weight[2:]) == (3, 3) and stride == dilation == (1, 1) and groups == 1 and max(padding) <= 2 and out.storage.name == "float32"
     features, channels = weight[:2]
-    return plain and features % _FEATURES == channels % _FEATURES == 0 and features * channels <= _WHOLE // 2 and 16 * max(features, channels) * x[3] <= 2 * _WHOLE
+    return (
+        plain and features % _FEATURES == channels % _FEATURES == 0 and features * channels <= _WHOLE // 2 and 16 * max(features, channels) * x[3] <= 2 * _WHOLE
+    )
 
 
 def spread_weight(weight, taps, blocks, channels, taps_step):
@@ -143,7 +155,9 @@ def winograd_launcher(
 ) -> Callable:  # fmt: skip
     """A launch of op's kernel that makes the scratch memory it needs; where transformed taps are `given` they are its third input."""
     on_weight, storage = op == "convolution_weight", out.storage
-    sizes, places, numbers = _of_weight(x, weight, result, parameters) if on_weight else _of_result(op == "convolution_input", given, x, weight, result, parameters)
+    sizes, places, numbers = (
+        _of_weight(x, weight, result, parameters) if on_weight else _of_result(op == "convolution_input", given, x, weight, result, parameters)
+    )
     kernel, names = (weight_by_winograd, _CHUNKS) if on_weight else (by_winograd, _PLACES)
     words = {"PLACES": ", ".join(names), "TILE_ROWS": tiles.host().rows, "LANES": _lanes(), "FEATURES": _FEATURES, "DEPTH": _DEPTH, "SIZE": storage.itemsize}
     run = launcher("convolution", kernel, out, (storage.name,) * 7, len(names), work, tuple(words.items()), finish, build.FAST_POINTWISE)
@@ -160,7 +174,8 @@ def winograd_launcher(
 
 
 def _of_result(back: bool, given: bool, x: tuple, weight: tuple, result: tuple, parameters: tuple) -> tuple[tuple, tuple, tuple]:
-    """Sizes of scratch memory, the numbers of `_PLACES`, the geometry. The input's gradient convolves g with the kernels turned, where borders are as wide as taps reach over."""
+    """Sizes of scratch memory, the numbers of `_PLACES`, the geometry. The input's gradient convolves g with the kernels turned, where borders are as wide as
+    taps reach over."""
     stride, padding, dilation, groups = parameters
     features, channels = weight[:2]
     steps, lanes = (TAPS * channels, TAPS), _lanes()

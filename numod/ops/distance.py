@@ -51,7 +51,8 @@ def cdist_kernel(x, y, out, tasks, run, n, m, width, p, pairs):
 
 
 def cdist_gradient_kernel(g, x, y, distance, out, total, run, n, m, width, p):
-    """out (batch, n, width) = the gradient for x: sum over m of g * d distance / dx; 0 where the rows agree. g, distance (batch, n, m); y (batch, width, m), to be read along m."""
+    """out (batch, n, width) = the gradient for x: sum over m of g * d distance / dx; 0 where the rows agree. g, distance (batch, n, m); y (batch, width, m), to
+    be read along m."""
     for task in parallel_range(total):
         place = int64(task) * run
         row = place // width

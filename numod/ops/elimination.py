@@ -14,9 +14,11 @@ from ..kernel import bind
 
 
 def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
-    """x (matrices, m, n) becomes L below the diagonal and U. pivots (matrices, min(m, n)) and info (matrices) count from 1; order (matrices, m): which rows came where.
+    """x (matrices, m, n) becomes L below the diagonal and U. pivots (matrices, min(m, n)) and info (matrices) count from 1; order (matrices, m): which rows
+    came where.
 
-    Panels of 32 columns are eliminated one column at a time. The columns to the right of a panel follow at once, four of its rows at a time, which reads them less often.
+    Panels of 32 columns are eliminated one column at a time. The columns to the right of a panel follow at once, four of its rows at a time, which reads them
+    less often.
     """
     for task in parallel_range(matrices):
         matrix, k_end = int64(task), min(m, n)
@@ -56,7 +58,9 @@ def lu_kernel(x, pivots, info, order, matrices, m, n, pivoted):
                     row = base + k * n
                     f0, f1, f2, f3 = x[uintp(target + k)], x[uintp(target + k + 1)], x[uintp(target + k + 2)], x[uintp(target + k + 3)]
                     for j in range(end, n):
-                        x[uintp(target + j)] -= f0 * x[uintp(row + j)] + f1 * x[uintp(row + n + j)] + f2 * x[uintp(row + 2 * n + j)] + f3 * x[uintp(row + 3 * n + j)]
+                        x[uintp(target + j)] -= (
+                            f0 * x[uintp(row + j)] + f1 * x[uintp(row + n + j)] + f2 * x[uintp(row + 2 * n + j)] + f3 * x[uintp(row + 3 * n + j)]
+                        )
                 for k in range(whole, known):
                     factor = x[uintp(target + k)]
                     for j in range(end, n):

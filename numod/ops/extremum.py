@@ -78,7 +78,8 @@ def columns_kernel(x, values, indices, where, outer, inner, outer_step, n, step,
 
 
 def team_kernel(x, told, values, indices, outer, inner, outer_step, inner_step, n, chunks, chunk, telling):
-    """`rows_kernel` by blocks of GPU threads: each finds the greatest of `chunk` elements of a row. If `telling`, the place of an element is what `told` has for it."""
+    """`rows_kernel` by blocks of GPU threads: each finds the greatest of `chunk` elements of a row. If `telling`, the place of an element is what `told` has
+    for it."""
     shared = shared_array(TEAM, NUMBER, SHARED)
     places = shared_array(TEAM, int64, SHARED)
     thread = int64(cuda.threadIdx.x)

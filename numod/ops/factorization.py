@@ -183,7 +183,8 @@ _GROWTH = (1 + 17**0.5) / 8  # bounds element growth; Bunch and Kaufman, 1977
 
 
 def _ldl(a: np.ndarray) -> tuple:
-    """(L below blocks of D, rows exchanged counted from 1 and negative in pairs for blocks of 2, the first zero in D or 0), of the lower triangles. LAPACK's sytf2."""
+    """(L below blocks of D, rows exchanged counted from 1 and negative in pairs for blocks of 2, the first zero in D or 0), of the lower triangles. LAPACK's
+    sytf2."""
     ld, pivots, info = np.tril(a), np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
     for place in np.ndindex(*a.shape[:-2]):
         info[place] = _ldl_one(ld[place], pivots[place])
@@ -267,7 +268,10 @@ def _inv_or_infinite(a: np.ndarray) -> np.ndarray:
 
 
 def _converging(values: str) -> tuple[str, Callable]:
-    return f"The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated {values} (error code: {{0}}).", lambda a: a.shape[-1]
+    return (
+        f"The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated {values} (error code: {{0}}).",
+        lambda a: a.shape[-1],
+    )
 
 
 inv = Factorization("inv", "a", "", "", np.linalg.inv, lambda a: a,
@@ -286,9 +290,12 @@ svd = Factorization("svd", "a", "u s vh", "full", lambda a, full: np.linalg.svd(
                     lambda a, full: ((*a[:-1], a[-2] if full else _least(a)), (*a[:-2], _least(a)), (*a[:-2], a[-1] if full else _least(a), a[-1])),
                     _converging("singular values"))
 svdvals = Factorization("svdvals", "a", "", "", lambda a: np.linalg.svd(a, compute_uv=False), lambda a: (*a[:-2], _least(a)), _converging("singular values"))
-eigh = Factorization("eigh", "a", "values vectors", "lower", lambda a, lower: np.linalg.eigh(a, "L" if lower else "U"), lambda a, lower: (a[:-1], a),
-                     _converging("eigenvalues"))
-eigvalsh = Factorization("eigvalsh", "a", "", "lower", lambda a, lower: np.linalg.eigvalsh(a, "L" if lower else "U"), lambda a, lower: a[:-1], _converging("eigenvalues"))
+eigh = Factorization(
+    "eigh", "a", "values vectors", "lower", lambda a, lower: np.linalg.eigh(a, "L" if lower else "U"), lambda a, lower: (a[:-1], a), _converging("eigenvalues")
+)
+eigvalsh = Factorization(
+    "eigvalsh", "a", "", "lower", lambda a, lower: np.linalg.eigvalsh(a, "L" if lower else "U"), lambda a, lower: a[:-1], _converging("eigenvalues")
+)
 eig = Factorization("eig", "a", "values vectors", "", _eig, lambda a: (a[:-1], a), _converging("eigenvalues"))
 pinv = Factorization("pinv", "a", "", "atol rtol hermitian", _pinv, lambda a, *_: (*a[:-2], a[-1], a[-2]), _converging("singular values"))
 lstsq = Factorization("lstsq", "a b", "solution rank", "rtol", _lstsq, lambda a, b, rtol: ((*a[:-2], a[-1], b[-1]), a[:-2]), _converging("singular values"))

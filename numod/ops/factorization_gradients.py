@@ -75,7 +75,8 @@ def _qr_gradient(grads: list, a: object, q: object, r: object, mode: str) -> obj
     """Walter and Lehmann, Algorithmic differentiation of linear algebra functions, 2010. A wide matrix is a square one beside Q times the rest of R."""
     if mode == "r":
         raise RuntimeError(
-            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(..., mode='reduced') if you are going to require gradients."
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. "
+            "Please use linalg.qr(..., mode='reduced') if you are going to require gradients."
         )
     rows, columns = q.shape[-2], r.shape[-1]
     if mode == "complete" and rows > columns:
@@ -181,8 +182,11 @@ def _beside(first: object, second: object, dim: int) -> object:
     return cat.apply((first, second), (first.ndim + dim,)) if second.shape[dim] else first
 
 
-for _op, _gradient in ((inv, _inv_gradient), (inv_or_infinite, _inv_gradient), (cholesky, _cholesky_gradient), (det, _det_gradient), (slogdet, _slogdet_gradient),
-                       (qr, _qr_gradient), (svd, _svd_gradient), (svdvals, _svdvals_gradient), (eigh, _eigh_gradient), (eigvalsh, _eigvalsh_gradient), (eig, _eig_gradient), (pinv, _pinv_gradient), (lu, _lu_gradient)):
+for _op, _gradient in (
+    (inv, _inv_gradient), (inv_or_infinite, _inv_gradient), (cholesky, _cholesky_gradient), (det, _det_gradient), (slogdet, _slogdet_gradient),
+    (qr, _qr_gradient), (svd, _svd_gradient), (svdvals, _svdvals_gradient), (eigh, _eigh_gradient), (eigvalsh, _eigvalsh_gradient), (eig, _eig_gradient),
+    (pinv, _pinv_gradient), (lu, _lu_gradient),
+):
     _op.gradients = {"a": _gradient}
 for _op, _gradient in ((solve, _solve_gradient), (solve_triangular, _triangular_gradient), (lstsq, _lstsq_gradient)):
     _op.gradients = {("a", "b"): _gradient}

@@ -10,7 +10,8 @@ from ..kernel import writer
 
 @dataclass(frozen=True)
 class Finish:
-    """`loop` computes from inputs of which that named `product` is the element that was made, and may write one result over "out", where that is left otherwise.
+    """`loop` computes from inputs of which that named `product` is the element that was made, and may write one result over "out", where that is left
+    otherwise.
 
     `steps`: from batch to batch, row to row and column to column, of each other tensor it reads. A kernel says FINISH(batch, row, line, low, high) where
     elements `low` to `high` of a row of a batch are made; the row begins at out[line].
@@ -33,7 +34,8 @@ class Finish:
         return tuple(each for steps in self.steps for each in (steps if steps[2] > 1 else steps[:2]))
 
     def joined(self, source: str, bias: str = "") -> str:
-        """A kernel's text with this in it. Further arguments: the tensors and results, the steps, the numbers. `bias` is text that follows the product's element."""
+        """A kernel's text with this in it. Further arguments: the tensors and results, the steps, the numbers. `bias` is text that follows the product's
+        element."""
         steps = dict(zip(self.tensors(), self.steps))
         names = [_array(*each) for each in steps.items()] + self.loop.written()
         names += [f"{each.name}_{step}" for each, ends in steps.items() for step in ("batch", "row", "column")[: 3 if ends[2] > 1 else 2]]

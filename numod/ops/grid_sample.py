@@ -1,10 +1,11 @@
 """Images sampled at the places that a grid names: nearest, (tri)linear or cubic, with what lies outside 0, the border, or reflected at it; and the gradients.
 
 Dense x (images, channels, *sizes) and grid (images, *places, axes), the last axis of x first, in [-1, 1]; a kernel sees three sizes, of which an image in two
-dimensions has depth 1. A sample is a sum over taps, a few along each axis, and a tap's weight the product of its shares in each axis. `orders` counts for each axis
-how often the shares are differentiated by the grid, so that derivatives of any order are samples again. The gradient by x adds samples in order, whatever the
-number of threads. A coordinate that is NaN is the first of its axis where there is a border or reflection; else, and in cubic samples, the sample is NaN, as on PyTorch's CPU.
-Jaderberg et al., Spatial Transformer Networks, 2015; Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981, with a = -0.75.
+dimensions has depth 1. A sample is a sum over taps, a few along each axis, and a tap's weight the product of its shares in each axis. `orders` counts for each
+axis how often the shares are differentiated by the grid, so that derivatives of any order are samples again. The gradient by x adds samples in order, whatever
+the number of threads. A coordinate that is NaN is the first of its axis where there is a border or reflection; else, and in cubic samples, the sample is NaN,
+as on PyTorch's CPU. Jaderberg et al., Spatial Transformer Networks, 2015; Keys, Cubic Convolution Interpolation for Digital Image Processing, 1981, with a =
+-0.75.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def grid_share(t, k, taps, order):
 
 @inlined_scalar
 def fill_grid_taps(grid, at, count, place, weight, own, first, depth, height, width, corners, axes, taps, taps_d, padding, order_d, order_h, order_w):
-    """place from `own` on, weight from `first` on, (count, taps_d * taps * taps) = the taps of `count` samples, whose grid begins at `at`: elements of a plane, or -1 outside."""
+    """place from `own` on, weight from `first` on, (count, taps_d * taps * taps) = the taps of `count` samples, whose grid begins at `at`: elements of a plane,
+    or -1 outside."""
     for j in range(count):
         w, t_w, scale_w = grid_place(grid[uintp(at + j * axes)], width, taps, padding, corners)
         h, t_h, scale_h = grid_place(grid[uintp(at + j * axes + 1)], height, taps, padding, corners)
@@ -104,13 +106,16 @@ def fill_grid_taps(grid, at, count, place, weight, own, first, depth, height, wi
 
 
 def sample_kernel(x, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers):
-    """out (images, channels, samples) = x (images, channels, depth, height, width) at grid (images, samples, axes). A unit of a worker's is RUN samples of an image."""
+    """out (images, channels, samples) = x (images, channels, depth, height, width) at grid (images, samples, axes). A unit of a worker's is RUN samples of an
+    image."""
     for worker in parallel_range(workers):
         own, runs, plane = int64(worker) * RUN * COUNT, units // images, depth * height * width
         for unit in range(int64(worker) * units // workers, (int64(worker) + 1) * units // workers):
             image, first = unit // runs, unit % runs * RUN
             count = min(RUN, samples - first)
-            fill_grid_taps(grid, (image * samples + first) * AXES, count, place, weight, own, own, depth, height, width, corners, SHAPE, ORDER_D, ORDER_H, ORDER_W)
+            fill_grid_taps(
+                grid, (image * samples + first) * AXES, count, place, weight, own, own, depth, height, width, corners, SHAPE, ORDER_D, ORDER_H, ORDER_W
+            )
             for c in range(image * channels, (image + 1) * channels):
                 for j in range(count):
                     total = real(0)
@@ -121,7 +126,8 @@ def sample_kernel(x, grid, out, place, weight, images, channels, samples, depth,
 
 
 def spread_kernel(g, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers):
-    """out (images, channels, depth, height, width) = g (images, channels, samples), each given back to the elements it was sampled from. A unit of a worker's is a run of an image's channels."""
+    """out (images, channels, depth, height, width) = g (images, channels, samples), each given back to the elements it was sampled from. A unit of a worker's
+    is a run of an image's channels."""
     for worker in parallel_range(workers):
         own, parts, plane = int64(worker) * RUN * COUNT, units // images, depth * height * width
         for unit in range(int64(worker) * units // workers, (int64(worker) + 1) * units // workers):
@@ -131,7 +137,9 @@ def spread_kernel(g, grid, out, place, weight, images, channels, samples, depth,
                 out[uintp(k)] = 0
             for first in range(0, samples, RUN):
                 count = min(RUN, samples - first)
-                fill_grid_taps(grid, (image * samples + first) * AXES, count, place, weight, own, own, depth, height, width, corners, SHAPE, ORDER_D, ORDER_H, ORDER_W)
+                fill_grid_taps(
+                    grid, (image * samples + first) * AXES, count, place, weight, own, own, depth, height, width, corners, SHAPE, ORDER_D, ORDER_H, ORDER_W
+                )
                 for c in range(begin, end):
                     for j in range(count):
                         value = g[uintp(c * samples + first + j)]
@@ -142,14 +150,18 @@ def spread_kernel(g, grid, out, place, weight, images, channels, samples, depth,
 
 
 def slope_kernel(g, x, grid, out, place, weight, images, channels, samples, depth, height, width, corners, units, workers):
-    """out (images, samples, axes) = the gradient of grid for g (images, channels, samples). A unit of a worker's is RUN samples of an image; weight has a table for each axis."""
+    """out (images, samples, axes) = the gradient of grid for g (images, channels, samples). A unit of a worker's is RUN samples of an image; weight has a table
+    for each axis."""
     for worker in parallel_range(workers):
         own, runs, plane = int64(worker) * RUN * COUNT, units // images, depth * height * width
         for unit in range(int64(worker) * units // workers, (int64(worker) + 1) * units // workers):
             image, first = unit // runs, unit % runs * RUN
             count, at = min(RUN, samples - first), (image * samples + first) * AXES
             for axis in range(AXES):
-                fill_grid_taps(grid, at, count, place, weight, own, own * AXES + axis * RUN * COUNT, depth, height, width, corners, SHAPE, int64(axis == 2), int64(axis == 1), int64(axis == 0))
+                fill_grid_taps(
+                    grid, at, count, place, weight, own, own * AXES + axis * RUN * COUNT, depth, height, width, corners, SHAPE, int64(axis == 2),
+                    int64(axis == 1), int64(axis == 0),
+                )
             for k in range(at, at + count * AXES):
                 out[uintp(k)] = 0
             for c in range(image * channels, (image + 1) * channels):
@@ -170,13 +182,17 @@ def slope_kernel(g, x, grid, out, place, weight, images, channels, samples, dept
 
 
 class GridSample(Op):
-    """Samples (images, channels, *places) of a dense x at a dense grid. Parameters: mode, padding and align_corners as in `nn.functional.grid_sample`, and orders, one for each size of x."""
+    """Samples (images, channels, *places) of a dense x at a dense grid. Parameters: mode, padding and align_corners as in `nn.functional.grid_sample`, and
+    orders, one for each size of x."""
 
     inputs, parameters = ("x", "grid"), ("mode", "padding", "corners", "orders")
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, grid = arguments
-        return _plan(self.name, sample_kernel, arguments, layout((*x.shape[:2], *grid.shape[1:-1]), x.dtype, single_device(self.name, [x, grid])), x.shape, grid, parameters)
+        return _plan(
+            self.name, sample_kernel, arguments, layout((*x.shape[:2], *grid.shape[1:-1]), x.dtype, single_device(self.name, [x, grid])), x.shape, grid,
+            parameters,
+        )
 
 
 class GridSpread(Op):
@@ -190,7 +206,8 @@ class GridSpread(Op):
 
 
 class GridSlope(Op):
-    """The gradient by grid of samples whose gradient is `given`, dense. It is not differentiated: where that is wanted, the gradient is made of samples of a higher order."""
+    """The gradient by grid of samples whose gradient is `given`, dense. It is not differentiated: where that is wanted, the gradient is made of samples of a
+    higher order."""
 
     inputs, parameters, differentiable = ("given", "x", "grid"), GridSample.parameters[:3], False
 

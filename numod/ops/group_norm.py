@@ -123,7 +123,9 @@ class GroupNormGradient(Norm):
         (groups,) = parameters
         rows, channels, n = x.shape[0] * groups, x.shape[1] // groups, x.shape[2]
         results = layout(x.shape, x.dtype, x.device), layout((x.shape[0], 2, x.shape[1]), x.dtype, x.device)
-        return self._launch(group_norm_gradient_kernel, x, arguments, results, (rows, channels, n, groups, int(isinstance(weight, Layout))), None, rows, channels * n)
+        return self._launch(
+            group_norm_gradient_kernel, x, arguments, results, (rows, channels, n, groups, int(isinstance(weight, Layout))), None, rows, channels * n
+        )
 
 
 def _gradients(grads: list, x: object, weight: object, mean: object, rstd: object, groups: int, eps: float, wanted: tuple, recording: bool) -> tuple:

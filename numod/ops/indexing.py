@@ -114,7 +114,8 @@ def scatter_add_elements(x, index, source, outer, n, inner, m):
 
 
 def bag_kernel(x, index, bounds, share, out, bags, inner, mean):
-    """out (bags, inner) = for each bag the sum of the rows of x (n, inner) at index, from bounds[bag] up to bounds[bag + 1], times their shares; or their mean."""
+    """out (bags, inner) = for each bag the sum of the rows of x (n, inner) at index, from bounds[bag] up to bounds[bag + 1], times their shares; or their
+    mean."""
     for task in parallel_range(bags):
         bag = int64(task)
         for j in range(inner):
@@ -152,7 +153,8 @@ def nonzero_run_kernel(mask, out, total, n):
 
 
 def bounded_kernel(index, report, out, total, low, size, ignored, place):
-    """out = index (total), negative ones counted from the end. What lies outside [low, size) and is not `ignored` becomes 0, and is written to report[place]."""
+    """out = index (total), negative ones counted from the end. What lies outside [low, size) and is not `ignored` becomes 0, and is written to
+    report[place]."""
     for task in parallel_range(total):
         element = int64(task)
         k = index[uintp(element)]
@@ -220,7 +222,10 @@ class Write(Op):
         _check_index(self.name, index, x, source)
         single_device(self.name, [x, index, source])
         if x.dtype is not source.dtype:
-            raise RuntimeError(f"{self.name}(): Expected self.dtype to be equal to src.dtype: self and source expected to have the same dtype, but got (self) {x.dtype} and (source) {source.dtype}")
+            raise RuntimeError(
+                f"{self.name}(): Expected self.dtype to be equal to src.dtype: self and source "
+                f"expected to have the same dtype, but got (self) {x.dtype} and (source) {source.dtype}"
+            )
         if source.size == 0 or index.size == 0:
             return Plan(into[0], lambda *_: None)
         outer, n, inner = split(x.shape, dim)
@@ -266,11 +271,14 @@ class Write(Op):
 
 
 class Bag(Op):
-    """Sums (parameter `mean`: means) of rows of a dense x (n, width) by bag: bag b has those at index[bounds[b]:bounds[b + 1]], times their `share` where there are shares."""
+    """Sums (parameter `mean`: means) of rows of a dense x (n, width) by bag: bag b has those at index[bounds[b]:bounds[b + 1]], times their `share` where there
+    are shares."""
 
     inputs, parameters = ("x", "index", "bounds", "share"), ("mean",)
     gradients = {
-        "x": lambda g, layout, index, bounds, share, mean: g.new_zeros(layout.shape).index_add_(0, index, _of_members(g, index, bounds, mean) * (1 if share is None else share.unsqueeze(1))),
+        "x": lambda g, layout, index, bounds, share, mean: g.new_zeros(layout.shape).index_add_(
+            0, index, _of_members(g, index, bounds, mean) * (1 if share is None else share.unsqueeze(1))
+        ),
         "share": lambda g, x, index, bounds, mean: (_of_members(g, index, bounds, mean) * x.index_select(0, index)).sum(1),
     }
 
@@ -306,8 +314,12 @@ class Nonzero(Op):
         if mask.size == 0:
             return Plan(out, lambda *_: None)
         flat = mask.device.backend.FLAT
-        kernel, kinds, work = (nonzero_kernel, "uint8[], int64[], int64[], int64", mask.size) if flat else (nonzero_run_kernel, "uint8[], int64[], int64, int64", 1)
-        return Plan(out, bind.launcher(mask.device, self.name, bind.source_of(kernel), kinds, dtypes.float64, work), (mask.size,) if flat else (*parameters, mask.size))
+        kernel, kinds, work = (
+            (nonzero_kernel, "uint8[], int64[], int64[], int64", mask.size) if flat else (nonzero_run_kernel, "uint8[], int64[], int64, int64", 1)
+        )
+        return Plan(
+            out, bind.launcher(mask.device, self.name, bind.source_of(kernel), kinds, dtypes.float64, work), (mask.size,) if flat else (*parameters, mask.size)
+        )
 
 
 def columns(x: Layout, inner: int) -> int:

@@ -33,7 +33,8 @@ class Cat(Op):
                 raise RuntimeError(f"Tensors must have same number of dimensions: got {first.ndim} and {each.ndim}")
             if any(a != b for d, (a, b) in enumerate(zip(each.shape, first.shape)) if d != dim):
                 raise RuntimeError(
-                    f"Sizes of tensors must match except in dimension {dim}. Expected {tuple(first.shape)} but got {tuple(each.shape)} for tensor number {k} in the list."
+                    f"Sizes of tensors must match except in dimension {dim}. Expected "
+                    f"{tuple(first.shape)} but got {tuple(each.shape)} for tensor number {k} in the list."
                 )
         result = dtypes.result_type([each.dtype for each in arguments], [], [])
         sizes = [each.shape[dim] for each in arguments]
@@ -81,7 +82,11 @@ class Stack(Cat):
 def _join_text(count: int) -> str:
     """The kernel that copies a line of each of `count` tensors, row after row of the result."""
     names = [f"x{k}" for k in range(count)]
-    lines = [f"def kernel({', '.join(names)}, out, outer, line, first, {', '.join(f'n{k}' for k in range(count))}):", "    for row in range(outer):", "        at = row * line + first"]
+    lines = [
+        f"def kernel({', '.join(names)}, out, outer, line, first, {', '.join(f'n{k}' for k in range(count))}):",
+        "    for row in range(outer):",
+        "        at = row * line + first",
+    ]
     for k in range(count):
         lines += [f"        for j in range(n{k}):", f"            out[uintp(at + j)] = x{k}[uintp(row * n{k} + j)]", f"        at += n{k}"]
     return "\n".join(lines) + "\n"

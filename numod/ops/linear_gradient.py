@@ -47,7 +47,8 @@ class LinearGradient(Op):
         constants = (rows, outputs, size, int(with_x))
         if with_x:
             return Plan(results, run, constants)
-        return Plan(results, lambda g, x, d_weight, d_bias: run(g, x, x, g, d_weight, d_bias, *constants))  # the placeholders for weight and d_x are not accessed
+        # the placeholders for weight and d_x are not accessed
+        return Plan(results, lambda g, x, d_weight, d_bias: run(g, x, x, g, d_weight, d_bias, *constants))
 
 
 def joined(apart: dict[str, Callable]) -> dict[tuple[str, ...], Callable]:

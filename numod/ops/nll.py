@@ -1,4 +1,5 @@
-"""Negative log-likelihood of classes, of each target or summed or averaged, in one pass, and its gradient, on the CPU. Elsewhere the loss is composed of other ops.
+"""Negative log-likelihood of classes, of each target or summed or averaged, in one pass, and its gradient, on the CPU. Elsewhere the loss is composed of other
+ops.
 
 x (N, C, ...), target (N, ...) of int64, weight (C) or None. Targets that equal `ignore_index` do not count.
 """
@@ -16,7 +17,8 @@ from .softmax import split
 
 
 def nll_kernel(x, target, weight, loss, kept, wrong, outer, n, inner, ignored, weighted, mean, each):
-    """loss () = the sum of -weight * x at the targets, or that over their weights; with `each` (N, ...) = those numbers; kept () = those weights' sum; wrong () = how many targets lie outside [0, n)."""
+    """loss () = the sum of -weight * x at the targets, or that over their weights; with `each` (N, ...) = those numbers; kept () = those weights' sum; wrong ()
+    = how many targets lie outside [0, n)."""
     total, share, outside = float64(0), float64(0), int64(0)
     for place in range(outer * inner):
         chosen, own = target[uintp(place)], float64(0)
@@ -57,7 +59,11 @@ class Nll(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         x, target, weight = arguments
-        results = layout(target.shape if parameters[1] == "none" else (), x.dtype, x.device), layout((), dtypes.float64, x.device), layout((), dtypes.int64, x.device)
+        results = (
+            layout(target.shape if parameters[1] == "none" else (), x.dtype, x.device),
+            layout((), dtypes.float64, x.device),
+            layout((), dtypes.int64, x.device),
+        )
         signature = bind.signature(x, "int64", x, x, "float64", "int64", numbers=7)
         return Plan(results, *_launch(self.name, nll_kernel, signature, x, x.shape, weight, parameters))
 

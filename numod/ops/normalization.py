@@ -302,7 +302,9 @@ class Norm(Op):
         arrays = [x] * (len(arguments) + len(results)) + ["float64"] * columns
         signature = bind.signature(*arrays, numbers=len(numbers), others=["float64"] * len(tail))
         threads = teams.sharing(x, n, most=512) if n < 1 << 31 else 0
-        shared = channel_norm_team.in_parts(x, self.name, kernel is channel_norm_gradient_kernel, numbers[3:], tail[0]) if threads and kernel in _PARTED else None
+        shared = (
+            channel_norm_team.in_parts(x, self.name, kernel is channel_norm_gradient_kernel, numbers[3:], tail[0]) if threads and kernel in _PARTED else None
+        )
         if shared:
             numbers, tail, run = (), (), shared
         elif threads:
@@ -339,7 +341,9 @@ class RowNorm(Norm):
         results = (layout(x.shape, x.dtype, x.device), *[layout((rows,), x.dtype, x.device)] * 2)
         if x.size == 0:
             return Plan(results, lambda *_: None)
-        return self._launch(row_norm_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0], rows, n)
+        return self._launch(
+            row_norm_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(isinstance(bias, Layout))), parameters[0], rows, n
+        )
 
 
 class RowNormGradient(Norm):
@@ -352,7 +356,9 @@ class RowNormGradient(Norm):
         rows, n = x.shape
         workers = max(1, min(1024, rows // 2) if x.device.backend.FLAT else min(16, rows // 8) if rows > 64 else 1)
         results = layout(x.shape, x.dtype, x.device), layout((workers, 2, n), x.dtype, x.device)
-        return self._launch(row_norm_gradient_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(parameters[0]), workers), None, workers, n)
+        return self._launch(
+            row_norm_gradient_kernel, x, arguments, results, (rows, n, int(isinstance(weight, Layout)), int(parameters[0]), workers), None, workers, n
+        )
 
 
 class ChannelNorm(Norm):

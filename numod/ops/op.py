@@ -2,11 +2,10 @@
 
 An op plans with layouts and runs on flat buffers. Its gradients are functions whose parameter names say what must be saved for backward:
 `g` the gradient of the result, `out` the result, an input's name the input, a parameter's name the parameter, `layout` the layout of the
-input the gradient is for, `layouts` those of all inputs. An op of several results has `grads` (None where no gradient came) instead of g, and result by its name
-(or all as `outs`): what is named is kept, and may not be written to before backward.
-A gradient listed under several inputs' names gives a tuple, one for each; where it asks for `wanted` it is told whose are needed.
-`recording` tells whether the gradient will itself be differentiated.
-Those of a pointwise row are formulas; those of other ops are written in tensor operations, whichever tensor class calls them.
+input the gradient is for, `layouts` those of all inputs. An op of several results has `grads` (None where no gradient came) instead of g, and result by its
+name (or all as `outs`): what is named is kept, and may not be written to before backward. A gradient listed under several inputs' names gives a tuple, one for
+each; where it asks for `wanted` it is told whose are needed. `recording` tells whether the gradient will itself be differentiated. Those of a pointwise row are
+formulas; those of other ops are written in tensor operations, whichever tensor class calls them.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ dtypes.on_default_change.append(_forget_plans)
 class Plan:
     """How to run an op for one set of layouts: `launch(*input buffers, *result buffers, *numbers, *constants)` fills a result of `layout`.
 
-    An op of several results gives a tuple of layouts. For a view, `launch` is None and `offset` is added. `Op.plan` adds `tensors` and `numbers`, the positions of the inputs of either kind
-    (`kinds`: a letter for each, see `core.apply`); `run` is the waist's.
+    An op of several results gives a tuple of layouts. For a view, `launch` is None and `offset` is added. `Op.plan` adds `tensors` and `numbers`, the positions
+    of the inputs of either kind (`kinds`: a letter for each, see `core.apply`); `run` is the waist's.
     """
 
     __slots__ = ("layout", "launch", "constants", "offset", "tensors", "numbers", "kinds", "run")
@@ -56,7 +55,8 @@ class Plan:
 class Recipe:
     """What a node saves, and how it calls its gradients: (input position or positions, function, a getter of its arguments from the node's pool).
 
-    The pool is [g, *kept inputs], then the results numbered in `keep_out` (and all of them as a tuple where `outs` is asked for), then for `wide` recipes *parameters, *layouts, the list of layouts, `wanted` and `recording`.
+    The pool is [g, *kept inputs], then the results numbered in `keep_out` (and all of them as a tuple where `outs` is asked for), then for `wide` recipes
+    *parameters, *layouts, the list of layouts, `wanted` and `recording`.
     """
 
     keep: list[int]
@@ -158,12 +158,16 @@ class Op:
         return found
 
     def fewer(self, recipe: Recipe, asked: tuple[int, ...]) -> tuple[list, tuple[str, ...]]:
-        """The calls of a recipe, and the names of inputs, that the gradients of the inputs at these positions take, from what the recipe keeps: a walk to some tensors needs no others."""
+        """The calls of a recipe, and the names of inputs, that the gradients of the inputs at these positions take, from what the recipe keeps: a walk to some
+        tensors needs no others."""
         found = recipe.narrowed.get(asked)
         if found is None:
             calls = self._calls(list(asked)) if self.inputs else []
             if calls and all(name in recipe.pool or name == "layout" and recipe.wide for _, _, names in calls for name in names):
-                found = [(k, function, _getter(recipe.pool, k, names)) for k, function, names in calls], tuple([name for name in recipe.wanted if self.inputs.index(name) in asked])
+                found = (
+                    [(k, function, _getter(recipe.pool, k, names)) for k, function, names in calls],
+                    tuple([name for name in recipe.wanted if self.inputs.index(name) in asked]),
+                )
             else:
                 found = recipe.calls, recipe.wanted
             recipe.narrowed[asked] = found
@@ -192,7 +196,9 @@ class Op:
         wide = any(name not in pool for name in asked)
         pool += [*self.parameters, *range(count), "layouts", "wanted", "recording"] if wide else []
         names_wanted = tuple(self.inputs[k] for k in wanted) if self.inputs else ()
-        return Recipe(keep, kept_results, "outs" in asked, wide, [(k, function, _getter(pool, k, names)) for k, function, names in calls], names_wanted, pool, {})
+        return Recipe(
+            keep, kept_results, "outs" in asked, wide, [(k, function, _getter(pool, k, names)) for k, function, names in calls], names_wanted, pool, {}
+        )
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

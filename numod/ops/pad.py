@@ -1,4 +1,5 @@
-"""Padding of up to three neighbouring dimensions of a dense tensor seen as (outer, n0, n1, n2), by a number or by elements of its own. Public functions are in `core.shapes` and `nn`."""
+"""Padding of up to three neighbouring dimensions of a dense tensor seen as (outer, n0, n1, n2), by a number or by elements of its own. Public functions are in
+`core.shapes` and `nn`."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ PLACES = {
 
 
 def padded_rows(x, out, value, outer, n0, n1, n2, m0, m1, m2, b0, b1, b2):
-    """out (outer, m0, m1, m2) = x (outer, n0, n1, n2) after b0, b1, b2 more elements along each: `value`, or elements of x. What lies within is copied as a run."""
+    """out (outer, m0, m1, m2) = x (outer, n0, n1, n2) after b0, b1, b2 more elements along each: `value`, or elements of x. What lies within is copied as a
+    run."""
     filling = FILLING
     first = min(max(b2, 0), m2)
     last = max(min(n2 + b2, m2), first)

@@ -1,4 +1,5 @@
-"""Patches of images: `unfold` writes each as a column, `fold` sums columns where their patches are. Each is the other's gradient. Public functions are in `nn.functional.vision`.
+"""Patches of images: `unfold` writes each as a column, `fold` sums columns where their patches are. Each is the other's gradient. Public functions are in
+`nn.functional.vision`.
 
 Dense tensors seen as images (planes, h, w) and columns (planes, taps vertically, taps horizontally, patches vertically, patches horizontally).
 """
@@ -47,7 +48,8 @@ def fold_kernel(x, out, rows, h, w, k0, k1, n0, n1, d0, d1, p0, p1, s0, s1, widt
 
 
 class Patches(Op):
-    """Images (N, C, h, w) to columns (N, C * taps, patches), or where `back` the reverse. Parameters: pairs, vertical and horizontal; the caller checks them."""
+    """Images (N, C, h, w) to columns (N, C * taps, patches), or where `back` the reverse. Parameters: pairs, vertical and horizontal; the caller checks
+    them."""
 
     inputs, parameters = ("x",), ("sizes", "kernel", "counts", "dilation", "padding", "stride", "back")
     gradients = {

@@ -26,18 +26,26 @@ _RESULTS = {"bool": lambda kind: dtypes.bool_, "real": DType.to_real, "complex":
 class Pointwise(Op, Formula):
     """A scalar formula applied to every element, with broadcasting and type promotion.
 
-    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. `keeps_order`: a transposed input gives a result with its strides. `fitting`: the inputs (True:
-    all) whose ints must be such as a dtype of integers holds, where others are taken modulo its range. Called with tensors or numbers it computes, called with expressions it composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
+    `accepts`: kinds of dtype (of `dtypes.dtype.kind`) the op is defined for. `keeps_order`: a transposed input gives a result with its strides. `fitting`: the
+    inputs (True: all) whose ints must be such as a dtype of integers holds, where others are taken modulo its range. Called with tensors or numbers it
+    computes, called with expressions it composes. Parameters: the compute dtype or None; where no input is a tensor, also the device and the shape.
     """
 
     widens = False
     compute: Callable  # runs an op on tensors and numbers; set by `core.apply`
     asks_for: tuple[str, ...] = ()  # of a derived row: its inputs in terms of the op whose gradient it is
 
-    def __init__(self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", keeps_order: bool = True, fitting: bool | tuple[str, ...] = False, **formula: object) -> None:
+    def __init__(
+        self, name: str, body: str | Callable, derivatives: dict[str, Callable], accepts: str = "buif", keeps_order: bool = True,
+        fitting: bool | tuple[str, ...] = False, **formula: object,
+    ) -> None:
         Op.__init__(self, name)
         Formula.__init__(self, name, body, derivatives, **formula)
-        self.accepts, self.keeps_order, self.fitting = accepts + "c" if self.complex else accepts, keeps_order and not self.integers, self.inputs if fitting is True else fitting or ()
+        self.accepts, self.keeps_order, self.fitting = (
+            accepts + "c" if self.complex else accepts,
+            keeps_order and not self.integers,
+            self.inputs if fitting is True else fitting or (),
+        )
         self.defaults = getattr(body, "__defaults__", None) or ()
         self.differentiable = self.result != "bool" and (bool(derivatives) or callable(body))
         self._derived: dict[int, Callable | None] = {}
@@ -172,14 +180,16 @@ class Pointwise(Op, Formula):
         # the derived row's inputs are renamed, since its own gradient also has a `g` and an `out`
         kept = {field: tuple(f"{each}_" for each in getattr(self, field) if each in names) for field in ("conditions", "integers")}
         row = Pointwise(
-            f"{self.name}_grad_{name}", _function_of(expression, symbols, names), {}, inputs=tuple(f"{each}_" for each in names), complex=bool(self.complex), **kept,
+            f"{self.name}_grad_{name}", _function_of(expression, symbols, names), {}, inputs=tuple(f"{each}_" for each in names), complex=bool(self.complex),
+            **kept,
         )
         row.asks_for = names
         return row
 
 
 class OverComplex(Op):
-    """A row over complex tensors. Its formula is holomorphic, so the gradient is PyTorch's g * conj(f'(x)): the row's own rule, of the conjugates of what it keeps."""
+    """A row over complex tensors. Its formula is holomorphic, so the gradient is PyTorch's g * conj(f'(x)): the row's own rule, of the conjugates of what it
+    keeps."""
 
     widens = False
 
@@ -228,7 +238,9 @@ def pointwise(name: str, body: str | Callable, **options: object) -> Pointwise:
     return row
 
 
-def plan_loop(loop: writer.Loop, name: str, device: object, tensors: list[Layout], results: tuple[Layout, ...], shape: tuple[int, ...]) -> tuple[Callable, tuple]:
+def plan_loop(
+    loop: writer.Loop, name: str, device: object, tensors: list[Layout], results: tuple[Layout, ...], shape: tuple[int, ...]
+) -> tuple[Callable, tuple]:
     """A launcher and its constants for `loop` over `shape`, reading `tensors` and writing `results`."""
     operands = [*tensors, *results]
     work = prod(shape)

@@ -1,7 +1,8 @@
 """Pooling over windows of one to three spatial dimensions: the greatest element with its place, the mean, and their gradients.
 
 Dense x (..., depth, height, width), of which the last one to three dimensions are pooled; a kernel has all three, and counts what stands before them as planes.
-A window begins at o * stride - pad and has kernel elements `step` apart; an adaptive one (stride 0) begins at floor(o * n / out) and ends at ceil((o + 1) * n / out). Elements outside the input do not exist.
+A window begins at o * stride - pad and has kernel elements `step` apart; an adaptive one (stride 0) begins at floor(o * n / out) and ends at ceil((o + 1) * n /
+out). Elements outside the input do not exist.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _WINDOWS = "depth, height, kernel_d, kernel_h, out_d, out_h, stride_d, stride_h,
 
 
 def max_pool_kernel(x, out, indices):
-    """out = the greatest element of each window, NaN first; indices = its place in the plane, the first of several, the last of NaNs. A task has RUN neighbours: a line, or a GPU thread one."""
+    """out = the greatest element of each window, NaN first; indices = its place in the plane, the first of several, the last of NaNs. A task has RUN
+    neighbours: a line, or a GPU thread one."""
     for task in parallel_range(planes * out_d * out_h * out_w // RUN):
         begin = int64(task) * RUN
         row = quotient(begin, out_w)
@@ -65,7 +67,8 @@ def max_pool_kernel(x, out, indices):
 
 
 def greatest_lines(x, out, folded, table, workers, line, margin):
-    """Only the greatest elements, of floats: a line of the output at a time, first down the lines of the input, then across; adaptive windows one by one (SPAN is 1)."""
+    """Only the greatest elements, of floats: a line of the output at a time, first down the lines of the input, then across; adaptive windows one by one (SPAN
+    is 1)."""
     fill_windows(table, WINDOWS, 0)
     for turn in parallel_range(workers):
         own = int64(turn) * BLOCK * line
@@ -101,7 +104,8 @@ def placed_lines(x, out, indices, folded, places, table, workers, line, margin):
             for place in range(first, min(first + BLOCK, end)):
                 h, d, into = 3 * oh, 3 * (out_h + od), own + (place - first) * line + margin
                 down_placed(
-                    x, at, (table[d] * height + table[h]) * width, table[d + 1], step_d * height * width, table[h + 1], step_h * width, width, folded, into, places, into,
+                    x, at, (table[d] * height + table[h]) * width, table[d + 1], step_d * height * width, table[h + 1], step_h * width, width, folded, into,
+                    places, into,
                 )
                 oh, od, at = next_line(oh, od, at, out_h, out_d, depth * height * width)
             for place in range(first, min(first + BLOCK, end)):
@@ -254,7 +258,8 @@ def average_gradient_elements(g, out, counts_borders, divisor):
 
 
 class _Pool(Op):
-    """Base. Parameters (kernel, stride, padding, dilation, sizes): tuples of a number for each spatial dimension, the last of x; `sizes` are those of the result (for gradients, of x)."""
+    """Base. Parameters (kernel, stride, padding, dilation, sizes): tuples of a number for each spatial dimension, the last of x; `sizes` are those of the
+    result (for gradients, of x)."""
 
     parameters = ("kernel", "stride", "padding", "dilation", "sizes")
 
@@ -341,7 +346,11 @@ class Greatest(_Pool):
     """The values alone of a dense x, for when nobody asks for their places."""
 
     inputs = ("x",)
-    gradients = {"x": lambda g, x, kernel, stride, padding, dilation, layout: _placed(g, _places(x, g, (kernel, stride, padding, dilation)), (kernel, stride, padding, dilation), layout)}
+    gradients = {
+        "x": lambda g, x, kernel, stride, padding, dilation, layout: _placed(
+            g, _places(x, g, (kernel, stride, padding, dilation)), (kernel, stride, padding, dilation), layout
+        )
+    }
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         (x,) = arguments

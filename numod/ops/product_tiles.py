@@ -16,7 +16,8 @@ from .pointwise import broadcast_shapes, broadcast_strides
 
 _TILED, _TURNED = 1 << 10, 1 << 13  # multiply-adds from which register tiles beat plain loops; where a matrix is packed for them
 _DIRECT = 1 << 15  # bytes of a matrix that tiles read as it lies, again and again: it stays in the first-level cache
-_DOTTED, _NEAR, _LONG = 24, 1 << 16, 4  # where tiles of dot products beat turning a matrix: rows, bytes of them, and registers of a sum that pay for adding it up
+# where tiles of dot products beat turning a matrix: rows, bytes of them, and registers of a sum that pay for adding it up
+_DOTTED, _NEAR, _LONG = 24, 1 << 16, 4
 _COLUMN_RUN = 64  # columns of a share of theirs
 _DEPTH, _PANELS = 512, 8  # a packed block's rows and panels: it fits the second-level cache
 _ROW_RUN = 64  # rows that are packed together, whole tiles on every processor
@@ -44,8 +45,8 @@ def product_dot_tiles(a, b, out, bias, batches, rows, columns, inner, a_batch, a
 
 
 def product_tiles(
-    a, b, out, bias, packed, workers, row_parts, column_parts, share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row, b_column,
-    block, panel, widest, pack_a, pack_b,
+    a, b, out, bias, packed, workers, row_parts, column_parts, share, rows_at, batches, rows, columns, inner, a_batch, a_row, a_column, b_batch, b_row,
+    b_column, block, panel, widest, pack_a, pack_b,
 ):  # fmt: skip
     """The same for any steps, by register tiles: blocks of b, packed where that pays, each against all rows of a. Sums run along `inner` alike in all parts."""
     tasks = batches * row_parts * column_parts

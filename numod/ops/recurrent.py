@@ -90,7 +90,9 @@ class Cell(Op):
         named = dict(zip(self.inputs, arguments))
         device, dtype = single_device(self.name, list(arguments)), arguments[0].dtype
         if any(each.dtype is not dtype for each in arguments) or not dtype.is_floating_point:
-            raise RuntimeError(f"{self.name}: expected tensors of one floating dtype, got {', '.join(str(each.dtype) for each in arguments)}; convert with .to()")
+            raise RuntimeError(
+                f"{self.name}: expected tensors of one floating dtype, got {', '.join(str(each.dtype) for each in arguments)}; convert with .to()"
+            )
         results = tuple(layout(named[each].shape, dtype, device) for each in self.like)
         n, size = named[self.wide].shape[0], named[self.wide].shape[1] // self.gates
         if n * size == 0:

@@ -1,8 +1,8 @@
 """Recurrent layers over whole sequences: one kernel from the input's gates to all states, and one for its gradient. Single steps are `recurrent`'s.
 
 Rows of all sequences lie step by step: `counts[k]` of them at step k, the longest sequences first, as in a PackedSequence; `reverse` runs from the last step.
-A step is a product by register tiles and a pass over the gates (`kernel.lines`). Weights are packed once; `state`, and what else the next step needs of this one,
-stays in scratch memory that a core's first cache holds, with rows beyond the last so that tiles need no edges. A sequence that has not begun, or has
+A step is a product by register tiles and a pass over the gates (`kernel.lines`). Weights are packed once; `state`, and what else the next step needs of this
+one, stays in scratch memory that a core's first cache holds, with rows beyond the last so that tiles need no edges. A sequence that has not begun, or has
 ended, keeps its rows there as they are: what a tile computes for them is not used, or what was there. Workers share the sequences.
 """
 
@@ -87,11 +87,13 @@ def backward(ARRAYS, rows, steps, size, batch, reverse, keeps, padded, workers):
                 END(i, k)
 
 
-# the lines of each cell, where the walks name them; its gates are, for an LSTM, input, forget, output and cell; for a GRU reset, update, new, and the state's product for new
+# the lines of each cell, where the walks name them; its gates are, for an LSTM, input, forget, output and cell; for a GRU reset, update, new, and the state's
+# product for new
 LSTM = {
     "COUNT": "4",
     "START": "cell[uintp(own * size + e)] = c0[uintp(low * size + e)]",
-    "GATES": "lstm_gates(x, row * wide, product, (own + i) * padded, cell, place, gates, kept * wide, cell, place, c, row * size, h, row * size, state, place, size)",
+    "GATES": "lstm_gates(x, row * wide, product, (own + i) * padded, cell, place, gates, "
+        "kept * wide, cell, place, c, row * size, h, row * size, state, place, size)",
     "NOTHING_YET": "d_c[uintp(e)] = 0",
     "GOES_ON": "copy_line1(c, former * size, 0, size, c_before, place, size)",
     "BEGINS": "copy_line1(c0, (low + i) * size, 0, size, c_before, place, size)",
@@ -155,7 +157,9 @@ class Layer(Op):
         arrays = (*self.inputs, *self.outputs, "panels", *self.scratch)
         kinds = [f"{'int64' if name == 'counts' else dtype.storage.name}[]" for name in arrays]
         constants = (rows, len(counted), size, batch, int(reverse), int(keeps != [False]), padded)
-        words = {"COUNT": self.cell["COUNT"], "ARRAYS": ", ".join(arrays), "ROWS": height, "PANEL": panel, "LANES": lanes, "TILE": f"tile{height}x{panel // lanes}"}
+        words = {
+            "COUNT": self.cell["COUNT"], "ARRAYS": ", ".join(arrays), "ROWS": height, "PANEL": panel, "LANES": lanes, "TILE": f"tile{height}x{panel // lanes}",
+        }
         text = re.sub(rf"\b({'|'.join(self.cell)})\([a-z, ]+\)", lambda found: self.cell[found[1]], bind.source_of(self.walk))
         source = re.sub(rf"\b({'|'.join(words)})\b", lambda found: str(words[found[1]]), text)
         shared = batch // (2 * tiles.host().rows)  # workers that have enough to do
@@ -191,7 +195,9 @@ def _walk(counted: tuple[int, ...], reverse: bool) -> Iterator[tuple[int, int, i
         at, last = at if reverse else at + n, n
 
 
-def _step_by_step(forward: Callable, backward: Callable, grads: list, x: object, weight: object, bias: object, starts: tuple, counted: tuple, reverse: bool) -> tuple:
+def _step_by_step(
+    forward: Callable, backward: Callable, grads: list, x: object, weight: object, bias: object, starts: tuple, counted: tuple, reverse: bool
+) -> tuple:
     """(d_x, d_weight, d_bias, *d_starts) in tensor operations that can be differentiated again: all states once more, then back through them."""
     steps, last = list(_walk(counted, reverse)), tuple(each[:0] for each in starts)
     known = []
@@ -221,7 +227,10 @@ def _lstm_back(given: list, x: object, y: object, before: tuple, after: tuple) -
     return d_gates, d_gates, [0, d_c]
 
 
-def _lstm_layer_gradients(grads: list, x: object, weight: object, h0: object, c0: object, counts: object, h: object, c: object, gates: object, counted: tuple, reverse: bool, recording: bool) -> tuple:
+def _lstm_layer_gradients(
+    grads: list, x: object, weight: object, h0: object, c0: object, counts: object, h: object, c: object, gates: object, counted: tuple, reverse: bool,
+    recording: bool,
+) -> tuple:
     given = _dense(grads[:2], (h, c))
     if not recording:
         if gates.shape[0] < h.shape[0]:  # nobody was expected to ask
@@ -238,7 +247,9 @@ def _gru_back(given: list, x: object, y: object, before: tuple, after: tuple) ->
     return d_x, d_y, [d_h]
 
 
-def _gru_layer_gradients(grads: list, x: object, weight: object, bias: object, h0: object, counts: object, h: object, gates: object, counted: tuple, reverse: bool, recording: bool) -> tuple:
+def _gru_layer_gradients(
+    grads: list, x: object, weight: object, bias: object, h0: object, counts: object, h: object, gates: object, counted: tuple, reverse: bool, recording: bool
+) -> tuple:
     given = _dense(grads[:1], (h,))
     if not recording:
         if gates.shape[0] < h.shape[0]:
@@ -270,7 +281,9 @@ def _rnn_gradients(relu: bool) -> Callable:
 
 _STATES, _GATES, _KEPT, _START = ("rows", "size"), ("rows", "wide"), ("kept", "four"), ("batch", "size")
 _BEFORE = {"d_h0": _START, "h_before": _STATES}
-lstm_layer = Layer("lstm_layer", forward, LSTM, "x weight h0 c0 counts", {"h": _STATES, "c": _STATES, "gates": _KEPT}, {"product": "padded", "state": "size", "cell": "size"})
+lstm_layer = Layer(
+    "lstm_layer", forward, LSTM, "x weight h0 c0 counts", {"h": _STATES, "c": _STATES, "gates": _KEPT}, {"product": "padded", "state": "size", "cell": "size"}
+)
 lstm_layer_gradient = Layer(
     "lstm_layer_gradient", backward, LSTM, "given_h given_c weight h0 c0 counts h c gates", {"d_x": _GATES, "d_h0": _START, "d_c0": _START, "h_before": _STATES},
     {"d_h": "padded", "slopes": "wide", "d_c": "size", "c_before": "size"},

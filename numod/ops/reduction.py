@@ -40,7 +40,9 @@ class Reduction(Op):
     parameters = ("dims", "keepdim", "dtype")
     widens = False
 
-    def __init__(self, name: str, combine: Callable, identity: object, each: Callable, finish: Callable, gradient: Callable | None, result: str, accepts: str) -> None:
+    def __init__(
+        self, name: str, combine: Callable, identity: object, each: Callable, finish: Callable, gradient: Callable | None, result: str, accepts: str
+    ) -> None:
         super().__init__(name)
         self.combine, self.identity, self.each, self.finish = combine, identity, each, finish
         self.result, self.accepts = result, accepts
@@ -61,8 +63,10 @@ class Reduction(Op):
         compute = wanted or (dtypes.int64 if self.result == "sum" and not x.dtype.differentiable else x.dtype)
         if compute.kind not in self.accepts:
             if compute.is_complex:
-                raise NotImplementedError(f'"{self.name}" not implemented for \'{compute.short}\'; take a part first, with .real, .imag or .abs()')
-            raise RuntimeError(f"{self.name}(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {compute.short}")
+                raise NotImplementedError(f"\"{self.name}\" not implemented for '{compute.short}'; take a part first, with .real, .imag or .abs()")
+            raise RuntimeError(
+                f"{self.name}(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {compute.short}"
+            )
         compute = dtypes.bool_ if self.result == "bool" else compute
         if (x.dtype, compute) not in self._folds:  # a new shape meets the same fold again, and with it the same text
             self._folds[x.dtype, compute] = self._fold(x.dtype, compute)
@@ -137,7 +141,9 @@ def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: La
     return _two_stages(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count)
 
 
-def _rows(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
+def _rows(
+    fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int
+) -> tuple[Callable, tuple]:
     inner, backend = emit.classes_of([walk[-1:]]), x.device.backend
     chunk = -(-length[-1] // chunks)
     chunk = chunk if chunks == 1 else -(-chunk // _LINE) * _LINE
@@ -150,7 +156,9 @@ def _rows(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, 
     return launch, constants
 
 
-def _two_stages(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int) -> tuple[Callable, tuple]:
+def _two_stages(
+    fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int
+) -> tuple[Callable, tuple]:
     """Reduce in two stages: chunks, then their partial totals."""
     first = folds.Fold(fold.each, fold.combine, _TOTAL, fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
     partial = layout((outs, chunks), fold.wide, x.device)
@@ -198,7 +206,8 @@ class Closing(Op):
         out = layout((), compute, single_device(self.name, tensors))
         n = tensors[0].size
         inputs = tuple(
-            writer.Input(name, each.dtype if isinstance(each, Layout) else dtypes.of_scalar_type(each), isinstance(each, Layout)) for name, each in zip(self.inputs, arguments)
+            writer.Input(name, each.dtype if isinstance(each, Layout) else dtypes.of_scalar_type(each), isinstance(each, Layout))
+            for name, each in zip(self.inputs, arguments)
         )
         finish = self.mean if scale != 1 else _TOTAL
         wide, narrow = dtypes.float64 if compute.is_floating_point else compute, compute.compute

@@ -17,7 +17,8 @@ _PARTS = 16  # runs of places that threads share
 
 
 def resample_kernel(x, index, weight, out, outer, n, inner, m, taps, parts, width, blocks):
-    """out (outer, m, inner) = the sums of weight (m, taps) times x (outer, n, inner) at index (m, taps); a task has one of `parts` runs of m and `blocks` of inner."""
+    """out (outer, m, inner) = the sums of weight (m, taps) times x (outer, n, inner) at index (m, taps); a task has one of `parts` runs of m and `blocks` of
+    inner."""
     for task in parallel_range(outer * parts * blocks):
         row, part, first = int64(task) // (parts * blocks), int64(task) // blocks % parts, int64(task) % blocks * width
         last = min(first + width, inner)

@@ -123,7 +123,8 @@ def poisson_variate(seed, counter, rate):
 
 
 def permutation_kernel(keys, out, n):
-    """out = a permutation of 0 .. n-1 by random keys (n) below 2^62, which are overwritten: each place in turn exchanges with itself or one after it (Durstenfeld, 1964)."""
+    """out = a permutation of 0 .. n-1 by random keys (n) below 2^62, which are overwritten: each place in turn exchanges with itself or one after it
+    (Durstenfeld, 1964)."""
     for k in range(n):
         keys[uintp(k)] = k + int64(float64(keys[uintp(k)] >> 9) * (0.5 ** 53) * float64(n - k))
         out[uintp(k)] = k

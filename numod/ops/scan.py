@@ -152,7 +152,8 @@ def _cumprod_gradient(g: object, x: object, out: object, dim: int, recording: bo
 
 
 def _recorded_cumprod_gradient(g: object, x: object) -> object:
-    """The same by products alone, which are differentiable at zeros: prod over j < i of x[j], times the sum over k >= i of g[k] prod over i < j <= k of x[j]. Takes n times x's memory."""
+    """The same by products alone, which are differentiable at zeros: prod over j < i of x[j], times the sum over k >= i of g[k] prod over i < j <= k of x[j].
+    Takes n times x's memory."""
     n, ones = x.shape[-1], x.new_ones((x.shape[-1],) * 2)
     before = x.roll(1, -1).masked_fill(x.new_identity(n)[0].bool(), 1.0).cumprod(-1)
     after = x.unsqueeze(-2).expand(*x.shape, n).masked_fill(ones.tril() != 0, 1.0).cumprod(-1)  # (..., i, k)

@@ -1,8 +1,9 @@
 """Running totals and extremes of rows that blocks of GPU threads share: the kernels of `scan` for elements that lie together. No single thread walks a row.
 
 A block takes a tile of a row: every thread four neighbouring elements, read and written at once, whose totals it keeps; then the threads' totals are joined in
-shared memory, each with that of the thread 1, 2, 4 ... before it; what came before the tile is added to all. Of few long rows blocks take parts: first they only
-tell the parts' totals, then each begins with those of the parts before its own. All in an order that depends on the sizes alone, so every run gives the same bits.
+shared memory, each with that of the thread 1, 2, 4 ... before it; what came before the tile is added to all. Of few long rows blocks take parts: first they
+only tell the parts' totals, then each begins with those of the parts before its own. All in an order that depends on the sizes alone, so every run gives the
+same bits.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def running_team(x, totals, out, rows, n, chunk, chunks, writing):
 
 
 def greatest_team(x, highs, places, values, indices, rows, n, chunk, chunks, writing):
-    """values, indices (rows, n) = the greatest so far of x (rows, n) and its last place; highs, places (rows, chunks) as `totals` above. Once NaN, always NaN."""
+    """values, indices (rows, n) = the greatest so far of x (rows, n) and its last place; highs, places (rows, chunks) as `totals` above. Once NaN, always
+    NaN."""
     shared = shared_array(2 * TEAM, NUMBER, SHARED)
     shared_places = shared_array(2 * TEAM, int64, SHARED)
     held = cuda.local.array(4, NUMBER)

@@ -26,7 +26,8 @@ def searchsorted_kernel(values, edges, sorter, out, total, m, n, rows, right, so
 
 
 class Searchsorted(Op):
-    """Insertion points of values among sorted edges of the same dtype. Parameters `right`; `sorted_by`: whether `sorter` gives the edges' order (else it is not read)."""
+    """Insertion points of values among sorted edges of the same dtype. Parameters `right`; `sorted_by`: whether `sorter` gives the edges' order (else it is not
+    read)."""
 
     inputs, parameters, differentiable = ("values", "edges", "sorter"), ("right", "sorted_by"), False
 

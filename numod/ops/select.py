@@ -72,7 +72,8 @@ def select_kernel(x, values, indices, keys, counts, rows, n, tasks, m, rank, dig
 
 
 def first_kernel(x, values, indices, keys, rows, n, tasks, m, flip):
-    """values, indices (rows, m) = the m first of each row of x (rows, n), in order, equal ones as they stand. keys (tasks, m) is scratch, `flip` what turns a key.
+    """values, indices (rows, m) = the m first of each row of x (rows, n), in order, equal ones as they stand. keys (tasks, m) is scratch, `flip` what turns a
+    key.
 
     Most blocks hold nothing that passes the last of them, which vectors of comparisons find out.
     """

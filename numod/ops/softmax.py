@@ -251,7 +251,9 @@ class CrossEntropy(Op):
         (x, target), (ignored, *mean) = arguments, parameters
         _check_float(self.name, x)
         if x.shape[:1] + x.shape[2:] != target.shape:
-            raise RuntimeError(f"cross_entropy: input {tuple(x.shape)} (N, C, ...) expects target {tuple(x.shape[:1] + x.shape[2:])}, got {tuple(target.shape)}")
+            raise RuntimeError(
+                f"cross_entropy: input {tuple(x.shape)} (N, C, ...) expects target {tuple(x.shape[:1] + x.shape[2:])}, got {tuple(target.shape)}"
+            )
         if target.dtype is not dtypes.int64:
             raise RuntimeError(f"cross_entropy: expected target of class indices as numod.int64, got {target.dtype}; convert with .long()")
         device = single_device(self.name, [x, target])

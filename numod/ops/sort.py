@@ -133,7 +133,8 @@ def add_up(counts, first, n, before):
 
 @shared_scalar
 def radix_words(words, counts, start, n, apart, first, longest, most):
-    """The same for many, by digits of up to `longest` bits of their upper halves, up to `most`, from the lowest; each pass is stable. The other half is `apart` from `start`.
+    """The same for many, by digits of up to `longest` bits of their upper halves, up to `most`, from the lowest; each pass is stable. The other half is `apart`
+    from `start`.
 
     Digits are as short as the number of passes allows.
     """
@@ -233,7 +234,8 @@ def radix_sort(keys, places, counts, base, total, n, first, digit, passes):
 
 
 def sort_team(x, values, indices, keys, places, rows, n, runs, flip):
-    """Each of `runs` runs of up to RUN elements of a row of x (rows, n) in order, by a block of GPU threads. A single run is the result, else keys and places are.
+    """Each of `runs` runs of up to RUN elements of a row of x (rows, n) in order, by a block of GPU threads. A single run is the result, else keys and places
+    are.
 
     A bitonic network in shared memory: neighbouring threads compare neighbouring pairs, so that banks collide only in the last rounds of each turn.
     """

@@ -1,4 +1,5 @@
-"""X with A X = B for triangular A, by forward or backward substitution. Dense batches: A (..., N, N), B (..., N, K). Its gradient is in `factorization_gradients`."""
+"""X with A X = B for triangular A, by forward or backward substitution. Dense batches: A (..., N, N), B (..., N, K). Its gradient is in
+`factorization_gradients`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _COLUMNS = 128  # right-hand sides a task has on the CPU: 512 rows of them stay 
 def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blocks):
     """out (matrices, n, columns) with a (matrices, n, n) @ out = b (matrices, n, columns); a task has one of `blocks` runs of `width` columns.
 
-    A few columns are sums in registers. Of more, four rows that are known are subtracted at a time, from each of the next four, so that they are read less often.
+    A few columns are sums in registers. Of more, four rows that are known are subtracted at a time, from each of the next four, so that they are read less
+    often.
     """
     for task in parallel_range(matrices * blocks):
         matrix, first = int64(task) // blocks * n, int64(task) % blocks * width
@@ -64,7 +66,8 @@ def substitution_kernel(a, b, out, matrices, n, columns, upper, unit, width, blo
 
 
 class Substitution(Op):
-    """X of the inputs A and B, whose batches are equal; parameters: whether A is `upper`, and whether its diagonal counts as ones. The other triangle is not read."""
+    """X of the inputs A and B, whose batches are equal; parameters: whether A is `upper`, and whether its diagonal counts as ones. The other triangle is not
+    read."""
 
     inputs, parameters = ("a", "b"), ("upper", "unit")
 

@@ -45,7 +45,9 @@ pow = pointwise(
 )
 floor_divide = pointwise("floor_divide", "floor_quotient(x, y)", integer="whole_quotient(x, y)", dx=zero, dy=zero, accepts=NUMBER)
 trunc_divide = pointwise("trunc_divide", "trunc(x / y)", integer="truncated(x, y)", dx=zero, dy=zero, accepts=NUMBER)
-remainder = pointwise("remainder", "modulus(x, y)", integer="x - whole_quotient(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * floor_divide(x, y), accepts=NUMBER)
+remainder = pointwise(
+    "remainder", "modulus(x, y)", integer="x - whole_quotient(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * floor_divide(x, y), accepts=NUMBER
+)
 fmod = pointwise("fmod", "float_remainder(x, y)", integer="x - truncated(x, y) * y", dx=lambda g: g, dy=lambda g, x, y: -g * trunc(x / y), accepts=NUMBER)
 maximum = pointwise(
     "maximum", "x if (x > y) | (x != x) else y",
@@ -140,8 +142,10 @@ logaddexp = pointwise("logaddexp", lambda x, y: where(x == y, x + 0.693147180559
 sqrt = pointwise("sqrt", "sqrt(x)", dx=lambda g, out: g / (2.0 * out), result="float", complex="complex_sqrt(x)")
 deviation = pointwise("deviation", lambda x: sqrt(x), dx=lambda g, out: where(out == 0.0, 0.0, g / (2.0 * out)), result="float")
 rsqrt = pointwise("rsqrt", lambda x: 1.0 / sqrt(x), dx=lambda g, out: -0.5 * g * out * out * out, result="float", complex=True)
-xlogy = pointwise("xlogy", lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log(y))), dx=lambda g, x, y: where((x == 0.0) & (y <= 0.0), 0.0, g * log(y)),
-                  dy=lambda g, x, y: g * x / y, result="float")
+xlogy = pointwise(
+    "xlogy", lambda x, y: where(isnan(y), y, where(x == 0.0, 0.0, x * log(y))), dx=lambda g, x, y: where((x == 0.0) & (y <= 0.0), 0.0, g * log(y)),
+    dy=lambda g, x, y: g * x / y, result="float",
+)
 logit = pointwise("logit", lambda x: log(x / (1.0 - x)), dx=lambda g, x: where((x < 0.0) | (x > 1.0), NAN, g / (x * (1.0 - x))), result="float")
 
 # ---- trigonometric and hyperbolic
@@ -190,8 +194,12 @@ celu = pointwise("celu", lambda x, alpha=1.0: where(x > 0.0, x, alpha * expm1(mi
 gelu = pointwise("gelu", lambda x: x * normal_cdf(x), accepts=FLOAT)
 gelu_tanh = pointwise("gelu_tanh", lambda x: 0.5 * x * (1.0 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))), accepts=FLOAT)
 silu = pointwise("silu", lambda x: x * sigmoid(x), accepts=FLOAT, complex=True)
-softplus = pointwise("softplus", lambda x, beta=1.0, threshold=20.0: where(x * beta > threshold, x, (maximum(x * beta, 0.0) + log1p(exp(-abs(x * beta)))) / beta),
-                     dx=lambda g, x, beta, threshold: where(x * beta > threshold, g, g * sigmoid(x * beta)), accepts=FLOAT)
+softplus = pointwise(
+    "softplus",
+    lambda x, beta=1.0, threshold=20.0: where(x * beta > threshold, x, (maximum(x * beta, 0.0) + log1p(exp(-abs(x * beta)))) / beta),
+    dx=lambda g, x, beta, threshold: where(x * beta > threshold, g, g * sigmoid(x * beta)),
+    accepts=FLOAT,
+)
 mish = pointwise("mish", lambda x: x * tanh(softplus(x, 1.0, 20.0)), accepts=FLOAT)
 logsigmoid = pointwise("logsigmoid", lambda x: minimum(x, 0.0) - log1p(exp(-abs(x))), dx=lambda g, x: g * sigmoid(-x), accepts=FLOAT)
 softsign = pointwise("softsign", lambda x: x / (1.0 + abs(x)), result="float")
@@ -211,15 +219,21 @@ prelu = pointwise("prelu", lambda x, weight: where(x > 0.0, x, weight * x), acce
 
 squared_error = pointwise("squared_error", lambda x, target: square(x - target), accepts=FLOAT)
 absolute_error = pointwise("absolute_error", lambda x, target: abs(x - target), accepts=FLOAT)
-smooth_l1 = pointwise("smooth_l1", lambda x, target, beta=1.0: where(abs(x - target) < beta, 0.5 * square(x - target) / beta, abs(x - target) - 0.5 * beta),
-                      dx=lambda g, x, target, beta: g * hardtanh((x - target) / beta, -1.0, 1.0),
-                      dtarget=lambda g, x, target, beta: -g * hardtanh((x - target) / beta, -1.0, 1.0), accepts=FLOAT)
-huber = pointwise("huber", lambda x, target, delta=1.0: where(abs(x - target) <= delta, 0.5 * square(x - target), delta * (abs(x - target) - 0.5 * delta)),
-                  dx=lambda g, x, target, delta: g * hardtanh(x - target, -delta, delta),
-                  dtarget=lambda g, x, target, delta: -g * hardtanh(x - target, -delta, delta), accepts=FLOAT)
-margin_gap = pointwise("margin_gap", lambda use, x, own, margin: where(use, maximum(margin - own + x, 0.0), 0.0), conditions=("use",),
-                       dx=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), g, 0.0), down=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), -g, 0.0),
-                       accepts=FLOAT)
+smooth_l1 = pointwise(
+    "smooth_l1", lambda x, target, beta=1.0: where(abs(x - target) < beta, 0.5 * square(x - target) / beta, abs(x - target) - 0.5 * beta),
+    dx=lambda g, x, target, beta: g * hardtanh((x - target) / beta, -1.0, 1.0),
+    dtarget=lambda g, x, target, beta: -g * hardtanh((x - target) / beta, -1.0, 1.0), accepts=FLOAT,
+)
+huber = pointwise(
+    "huber", lambda x, target, delta=1.0: where(abs(x - target) <= delta, 0.5 * square(x - target), delta * (abs(x - target) - 0.5 * delta)),
+    dx=lambda g, x, target, delta: g * hardtanh(x - target, -delta, delta), dtarget=lambda g, x, target, delta: -g * hardtanh(x - target, -delta, delta),
+    accepts=FLOAT,
+)
+margin_gap = pointwise(
+    "margin_gap", lambda use, x, own, margin: where(use, maximum(margin - own + x, 0.0), 0.0), conditions=("use",),
+    dx=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), g, 0.0),
+    down=lambda g, use, x, own, margin: where(use & (margin - own + x >= 0.0), -g, 0.0), accepts=FLOAT,
+)
 binary_cross_entropy = pointwise(
     "binary_cross_entropy", lambda x, target: (target - 1.0) * maximum(log1p(-x), -100.0) - target * maximum(log(x), -100.0),
     dx=lambda g, x, target: g * (x - target) / maximum(x * (1.0 - x), 1e-12), accepts=FLOAT,
@@ -240,9 +254,13 @@ random_uniform = pointwise("random_uniform", "random_uniform(x, y, index)", dx=z
 random_normal = pointwise("random_normal", "random_normal(x, y, index)", dx=zero, dy=zero, integers=("x", "y"))
 random_below = pointwise("random_below", "random_below(x, y, index, z)", dx=zero, dy=zero, dz=zero, integers=("x", "y", "z"))
 uniform = pointwise("uniform", lambda seed, offset, low, high: low + (high - low) * random_uniform(seed, offset), integers=("seed", "offset"), accepts=FLOAT)
-normal = pointwise("normal", lambda seed, offset, mean, std: mean + std * random_normal(seed, offset), dmean=zero, dstd=zero, integers=("seed", "offset"), accepts=FLOAT)
+normal = pointwise(
+    "normal", lambda seed, offset, mean, std: mean + std * random_normal(seed, offset), dmean=zero, dstd=zero, integers=("seed", "offset"), accepts=FLOAT
+)
 randint = pointwise("randint", lambda seed, offset, low, span: low + random_below(seed, offset, span), integers=("seed", "offset", "span"))
-bernoulli = pointwise("bernoulli", lambda p, seed, offset: where(random_uniform(seed, offset) < p, 1.0, 0.0), dp=zero, integers=("seed", "offset"), accepts=FLOAT)
+bernoulli = pointwise(
+    "bernoulli", lambda p, seed, offset: where(random_uniform(seed, offset) < p, 1.0, 0.0), dp=zero, integers=("seed", "offset"), accepts=FLOAT
+)
 dropout = pointwise(
     "dropout", lambda x, p, seed, offset: where(random_uniform(seed, offset) < p, 0.0, x / (1.0 - p)),
     dx=lambda g, p, seed, offset: where(random_uniform(seed, offset) < p, 0.0, g / (1.0 - p)), integers=("seed", "offset"), accepts=FLOAT,

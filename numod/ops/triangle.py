@@ -71,7 +71,8 @@ class Band(Op):
 
 
 class Triangle(Op):
-    """Places (2, count) of the elements of a matrix up to a diagonal, or with `upper` beyond it, row by row. Parameters: dtype, device, rows, columns, diagonal, `upper`."""
+    """Places (2, count) of the elements of a matrix up to a diagonal, or with `upper` beyond it, row by row. Parameters: dtype, device, rows, columns,
+    diagonal, `upper`."""
 
     gradients, differentiable = {}, False
 

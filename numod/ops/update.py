@@ -66,7 +66,9 @@ class Update(Op):
             inputs = tuple(writer.Input(emit.argument_name(name), kind, tensor) for name, (kind, tensor) in zip(self.inputs, kinds))
             types = {name: each.dtype for name, each in zip(self.inputs, inputs)}
             results = self.formula(*(Symbol(each.name) for each in inputs))
-            outputs = tuple(writer.Output(as_expression(result), types[name], emit.argument_name(name)) for name, result in zip(self.writes, results, strict=True))
+            outputs = tuple(
+                writer.Output(as_expression(result), types[name], emit.argument_name(name)) for name, result in zip(self.writes, results, strict=True)
+            )
             self._loops[kinds] = writer.Loop(inputs, outputs, types[self.writes[0]].compute)
         return self._loops[kinds]
 
@@ -113,7 +115,8 @@ def sgd_momentum(p, g, buffer, lr, weight_decay, momentum, gain, nesterov):
 def adam(p, g, average, square, kept, weight_decay, gain1, beta2, gain2, step, root, eps):
     """Adam (Kingma and Ba, 2015) with L2 penalty `weight_decay`; AdamW (Loshchilov and Hutter, 2019) where `kept` = 1 - lr * decay.
 
-    `gain` = 1 - beta; after t steps `step` = lr / (1 - beta1^t) and `root` = sqrt(1 - beta2^t). They are computed in float64 by the caller, since 1 - 0.999 is inaccurate in float32.
+    `gain` = 1 - beta; after t steps `step` = lr / (1 - beta1^t) and `root` = sqrt(1 - beta2^t). They are computed in float64 by the caller, since 1 - 0.999 is
+    inaccurate in float32.
     """
     gradient = g + weight_decay * p
     first = average + (gradient - average) * gain1

@@ -14,5 +14,6 @@ from .sparse_adam import SparseAdam
 adamw, adadelta, adagrad, adamax, asgd, nadam, radam, rmsprop, rprop = adam, *[adaptive] * 8  # PyTorch's files, as attributes
 
 __all__ = [
-    "ASGD", "LBFGS", "SGD", "SparseAdam", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
+    "ASGD", "LBFGS", "SGD", "SparseAdam", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop",
+    "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip

@@ -29,7 +29,8 @@ def _filled(each: Tensor, value: float) -> Tensor:
 
 
 class RMSprop(Optimizer):
-    """Gradients divided by the root of a running mean of their squares (of their variance if `centered`), with `momentum`. Hinton, Coursera lecture 6e, 2012."""
+    """Gradients divided by the root of a running mean of their squares (of their variance if `centered`), with `momentum`. Hinton, Coursera lecture 6e,
+    2012."""
 
     def __init__(
         self, params: Iterable, lr: float = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0, centered: bool = False,
@@ -87,8 +88,8 @@ class Adadelta(Optimizer):
     """Steps scaled by the ratio of running root mean squares of past steps and gradients. Zeiler, 2012."""
 
     def __init__(
-        self, params: Iterable, lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
-        maximize: bool = False, differentiable: bool = False,
+        self, params: Iterable, lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0, foreach: bool | None = None, *,
+        capturable: bool = False, maximize: bool = False, differentiable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not 0.0 <= rho <= 1.0:
@@ -109,8 +110,8 @@ class Adamax(Optimizer):
     """Adam with the infinity norm: an exponentially decayed maximum of gradients. Kingma and Ba, 2015."""
 
     def __init__(
-        self, params: Iterable, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0, foreach: bool | None = None, *,
-        maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+        self, params: Iterable, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         _check_betas(betas)
@@ -130,14 +131,18 @@ class NAdam(Optimizer):
     """Adam with Nesterov's momentum. Dozat, Incorporating Nesterov momentum into Adam, 2016."""
 
     def __init__(
-        self, params: Iterable, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0, momentum_decay: float = 4e-3,
-        decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+        self, params: Iterable, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
+        momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
+        differentiable: bool = False,
     ) -> None:
         non_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         _check_betas(betas)
         if not momentum_decay >= 0.0:
             raise ValueError(f"Invalid momentum_decay value: {momentum_decay}")
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay}
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
         super().__init__(params, {**defaults, "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable})
 
     def _updates(self, parameters: list[Tensor], group: dict[str, Any]) -> list[tuple]:
@@ -187,8 +192,8 @@ class Rprop(Optimizer):
     """Steps that grow while the gradient keeps its sign and shrink when it changes. Riedmiller and Braun, 1993."""
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
-        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+        self, params: Iterable, lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *,
+        capturable: bool = False, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
     ) -> None:
         non_negative(lr=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
@@ -211,8 +216,8 @@ class ASGD(Optimizer):
     """SGD that keeps the average of the parameters in `state[p]["ax"]`. Polyak and Juditsky, 1992."""
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None,
-        maximize: bool = False, differentiable: bool = False, capturable: bool = False,
+        self, params: Iterable, lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0,
+        foreach: bool | None = None, maximize: bool = False, differentiable: bool = False, capturable: bool = False,
     ) -> None:
         non_negative(lr=lr, weight_decay=weight_decay)
         defaults = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize}

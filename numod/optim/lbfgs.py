@@ -124,8 +124,8 @@ def _two_loops(gradient: Tensor, pairs: list[tuple[Tensor, Tensor, float]], scal
 
 
 def strong_wolfe(
-    evaluate: Callable[[float], tuple[float, Tensor]], step: float, direction: Tensor, loss: float, gradient: Tensor, slope: float, c1: float = 1e-4, c2: float = 0.9,
-    tolerance: float = 1e-9, most: int = 25,
+    evaluate: Callable[[float], tuple[float, Tensor]], step: float, direction: Tensor, loss: float, gradient: Tensor, slope: float, c1: float = 1e-4,
+    c2: float = 0.9, tolerance: float = 1e-9, most: int = 25,
 ) -> tuple[float, Tensor, float, int]:
     """(loss, gradient, step, evaluations) of a step that meets the strong Wolfe conditions, or of the best one found."""
     size = float(direction.abs().max())
@@ -151,7 +151,8 @@ def strong_wolfe(
 
 
 def _zoom(
-    evaluate: Callable, bracket: list[tuple], direction: Tensor, loss: float, slope: float, size: float, c1: float, c2: float, tolerance: float, calls: int, most: int
+    evaluate: Callable, bracket: list[tuple], direction: Tensor, loss: float, slope: float, size: float, c1: float, c2: float, tolerance: float, calls: int,
+    most: int,
 ) -> tuple[float, Tensor, float, int]:
     """Narrow a bracket of points (step, loss, gradient, slope) until one meets the conditions."""
     stuck = False

@@ -35,8 +35,8 @@ class Adafactor(_Composed):
     """Adafactor: the second moment factored into row and column means, relative step sizes, clipped updates. Shazeer and Stern, 2018."""
 
     def __init__(
-        self, params: Iterable, lr: float = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
-        foreach: bool | None = None, maximize: bool = False,
+        self, params: Iterable, lr: float = 1e-2, beta2_decay: float = -0.8, eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0,
+        weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False,
     ) -> None:
         one_element("lr", lr)
         if not lr >= 0.0:
@@ -51,7 +51,9 @@ class Adafactor(_Composed):
             raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
         if not weight_decay >= 0.0:
             raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
-        super().__init__(params, {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize})
+        super().__init__(
+            params, {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize}
+        )
 
     def _update(self, p: Tensor, g: Tensor, group: dict[str, Any], state: dict[str, Any]) -> None:
         if not state:

@@ -35,7 +35,8 @@ class Optimizer(Hooked):
     `_updates(parameters, group)`.
     """
 
-    reads_anew = True  # whether a step uses settings and counts only in the functions of `_updates` that give its numbers, which compiled programs call at every run
+    # whether a step uses settings and counts only in the functions of `_updates` that give its numbers, which compiled programs call at every run
+    reads_anew = True
 
     def __init__(self, params: Iterable, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -57,7 +58,10 @@ class Optimizer(Hooked):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         params = param_group["params"]
         if isinstance(params, set):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets will change between runs. Please use a list instead.")
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the "
+                "ordering of tensors in sets will change between runs. Please use a list instead."
+            )
         params = [params] if isinstance(params, Tensor) else list(params)
         names = [each[0] for each in params if isinstance(each, tuple)]
         if names:
@@ -82,7 +86,10 @@ class Optimizer(Hooked):
             if not (self.defaults.get("differentiable") or each.is_leaf or each.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         if len(set(new["params"])) != len(new["params"]):
-            warnings.warn("optimizer contains a parameter group with duplicate parameters; each step writes them as often as they were given, so pass each once", stacklevel=4)
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; each step writes them as often as they were given, so pass each once",
+                stacklevel=4,
+            )
         for group in self.param_groups:
             if ("param_names" in new) != ("param_names" in group):
                 how = "with names" if "param_names" in new else "without names"
@@ -193,7 +200,10 @@ def with_gradients(group: dict[str, Any]) -> list[Tensor]:
     if group.get("differentiable") and parameters:
         if any(each.is_leaf and each.requires_grad for each in parameters):
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-        raise NotImplementedError("steps of numod's optimizers are not differentiable: differentiable=True; write the update with tensor operations on func.functional_call's parameters")
+        raise NotImplementedError(
+            "steps of numod's optimizers are not differentiable: differentiable=True; "
+            "write the update with tensor operations on func.functional_call's parameters"
+        )
     if group.get("capturable") and any(each.device.type == "cpu" for each in parameters):
         raise AssertionError("If capturable=True, params and state_steps must be on supported devices: ['cuda'].")
     return parameters

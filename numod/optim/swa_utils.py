@@ -64,7 +64,9 @@ def _check_decay(decay: float) -> None:
 class AveragedModel(Module):
     """A copy of `model`, in `module`, whose parameters (and buffers, where `use_buffers`) are an average of those given to `update_parameters`."""
 
-    def __init__(self, model: Module, device: Any = None, avg_fn: Callable | None = None, multi_avg_fn: Callable | None = None, use_buffers: bool = False) -> None:
+    def __init__(
+        self, model: Module, device: Any = None, avg_fn: Callable | None = None, multi_avg_fn: Callable | None = None, use_buffers: bool = False
+    ) -> None:
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
@@ -124,7 +126,8 @@ class SWALR(LRScheduler):
     """Anneals the rate from its current value to `swa_lr` over `anneal_epochs` epochs, by a cosine or linearly, then keeps it constant."""
 
     def __init__(
-        self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10, anneal_strategy: Literal["cos", "linear"] = "cos", last_epoch: int = -1
+        self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10, anneal_strategy: Literal["cos", "linear"] = "cos",
+        last_epoch: int = -1,
     ) -> None:
         for group, rate in zip(optimizer.param_groups, per_group("swa_lr", swa_lr, optimizer)):
             group["swa_lr"] = rate

@@ -1,4 +1,5 @@
-"""PyTorch's paths to what has another place here, so that `import numod.optim.adamw` finds it; and the small namespaces that model files ask, in files of this folder."""
+"""PyTorch's paths to what has another place here, so that `import numod.optim.adamw` finds it; and the small namespaces that model files ask, in files of this
+folder."""
 
 from __future__ import annotations
 

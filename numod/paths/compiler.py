@@ -10,8 +10,8 @@ from ..graph import compile as compile, config as config, mark_dynamic as mark_d
 from ..graph.compile import BACKENDS
 
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
-    "nested_compile_region", "reset",
+    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting",
+    "list_backends", "nested_compile_region", "reset",
 ]  # fmt: skip
 
 

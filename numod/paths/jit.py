@@ -9,8 +9,8 @@ from typing import Any, Final
 from ..serialization import load, save
 
 __all__ = [
-    "Final", "Attribute", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "export", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load", "optimized_execution", "save",
-    "script", "script_if_tracing", "script_method", "trace", "unused",
+    "Final", "Attribute", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "export", "freeze", "ignore", "interface", "is_scripting",
+    "is_tracing", "isinstance", "load", "optimized_execution", "save", "script", "script_if_tracing", "script_method", "trace", "unused",
 ]
 _isinstance = isinstance
 

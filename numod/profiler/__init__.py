@@ -18,6 +18,6 @@ from .profile import ProfilerActivity, kineto_available, profile, record_functio
 from .steps import ProfilerAction, schedule
 
 __all__ = [
-    "DeviceType", "EventList", "FunctionEventAvg", "JitDump", "KernelReport", "ProfilerAction", "ProfilerActivity", "itt", "kineto_available", "profile", "record_function", "schedule",
-    "supported_activities", "tensorboard_trace_handler", "write_perf_map",
+    "DeviceType", "EventList", "FunctionEventAvg", "JitDump", "KernelReport", "ProfilerAction", "ProfilerActivity", "itt", "kineto_available", "profile",
+    "record_function", "schedule", "supported_activities", "tensorboard_trace_handler", "write_perf_map",
 ]

@@ -95,8 +95,8 @@ class EventList(list):
         return total
 
     def table(
-        self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55, max_shapes_column_width: int = 80,
-        header: str | None = None, top_level_events_only: bool = False, time_unit: str | None = None,
+        self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75, max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80, header: str | None = None, top_level_events_only: bool = False, time_unit: str | None = None,
     ) -> str:
         """A table of at most 100 columns, sorted in descending order of `sort_by`: a time (`self_cpu_time_total`, ...), `count`, `flops` or a memory column.
 
@@ -107,7 +107,9 @@ class EventList(list):
             if self and not hasattr(self[0], sort_by):
                 raise AttributeError(f"table: cannot sort by {sort_by!r}; choose from {', '.join((*_SUMS, 'cpu_time', 'device_time'))}")
             rows = sorted(rows, key=lambda each: getattr(each, sort_by), reverse=True)
-        return _table(rows[: row_limit if row_limit >= 0 else None], self, max_name_column_width, max_shapes_column_width, max_src_column_width, header, time_unit)
+        return _table(
+            rows[: row_limit if row_limit >= 0 else None], self, max_name_column_width, max_shapes_column_width, max_src_column_width, header, time_unit
+        )
 
     def __repr__(self) -> str:
         return self.table()

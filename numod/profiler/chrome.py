@@ -95,7 +95,8 @@ def export_stacks(events: Sequence[Event], path: str, metric: str) -> None:
 
 
 def export_memory(memory: Sequence[Memory], path: str) -> None:
-    """Write PyTorch's form of a memory timeline: [times in us, bytes in use by kind]. The categories of buffers are unknown: all are counted as the last one."""
+    """Write PyTorch's form of a memory timeline: [times in us, bytes in use by kind]. The categories of buffers are unknown: all are counted as the last
+    one."""
     times, sizes, used = [], [], 0
     for each in memory:
         used += each.size

@@ -50,7 +50,8 @@ class Shown:
 
 
 class Event(Shown):
-    """A slice of time. `category`: profile, step, user, module, op, item, plan, node (an op's gradient), backward, optimizer, data, compiled, kernel, compile, load, pass, import, gc."""
+    """A slice of time. `category`: profile, step, user, module, op, item, plan, node (an op's gradient), backward, optimizer, data, compiled, kernel, compile,
+    load, pass, import, gc."""
 
     module = ""  # path of the module it ran in, or whose gradient it computed
     forward: Event | None = None  # of a gradient: the event of its forward op

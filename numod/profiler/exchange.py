@@ -28,7 +28,8 @@ class Exchange:
         self._undo.append(lambda: delattr(owner, name))
 
     def recode(self, function: FunctionType, body: FunctionType, **names: object) -> None:
-        """Give `function`, whoever holds it, the code of `body` with the same parameters, or any. In it `plain` is the original, `names` what they are given as.
+        """Give `function`, whoever holds it, the code of `body` with the same parameters, or any. In it `plain` is the original, `names` what they are given
+        as.
 
         A function finds its globals where it was defined: there, what `body` names is put under names of our own. It keeps its closure, unread.
         """
@@ -36,8 +37,11 @@ class Exchange:
         names["plain"] = plain = FunctionType(code, space, function.__name__, function.__defaults__, function.__closure__)
         plain.__kwdefaults__ = function.__kwdefaults__
         own = {name: f"_{function.__name__}_{name}" for name in names}
-        space.update({own[name]: value for name, value in names.items()})  # the names stay: removing one would invalidate the caches of every global lookup there
-        self.exchange_code(function, body.__code__.replace(co_names=tuple(own.get(name, name) for name in body.__code__.co_names), co_freevars=code.co_freevars))
+        # the names stay: removing one would invalidate the caches of every global lookup there
+        space.update({own[name]: value for name, value in names.items()})
+        self.exchange_code(
+            function, body.__code__.replace(co_names=tuple(own.get(name, name) for name in body.__code__.co_names), co_freevars=code.co_freevars)
+        )
 
     def exchange_code(self, function: FunctionType, code: CodeType) -> None:
         """Set a function's code object again to one that `recode` made before: faster."""

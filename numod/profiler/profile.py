@@ -57,15 +57,17 @@ class profile:
     """Record what runs in the block: ops, gradients, kernels, compilations, modules, optimizer steps.
 
     `record_shapes`: inputs' shapes; `with_flops`: operations and bytes by them; `profile_memory`: buffers made and freed; `with_stack`: the
-    user's lines; `with_modules`: modules' slices and paths; `with_jit`: the time inside compiled kernels, and of the compiler's passes. `schedule` maps a step's number to a
-    ProfilerAction, `step()` ends a step; `on_trace_ready(self)` is called at the end of each recorded cycle. Raises RuntimeError if another profiler is active.
+    user's lines; `with_modules`: modules' slices and paths; `with_jit`: the time inside compiled kernels, and of the compiler's passes. `schedule` maps a
+    step's number to a ProfilerAction, `step()` ends a step; `on_trace_ready(self)` is called at the end of each recorded cycle. Raises RuntimeError if another
+    profiler is active.
     """
 
     def __init__(
         self, *, activities: Iterable[ProfilerActivity] | None = None, schedule: Callable[[int], ProfilerAction] | None = None,
         on_trace_ready: Callable[[profile], Any] | None = None, record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False,
         with_flops: bool = False, with_modules: bool = True, with_jit: bool = False, experimental_config: Any = None, execution_trace_observer: Any = None,
-        acc_events: bool = False, use_cuda: bool | None = None, custom_trace_id_callback: Callable[[], str] | None = None, post_processing_timeout_s: float | None = None,
+        acc_events: bool = False, use_cuda: bool | None = None, custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
     ) -> None:
         if execution_trace_observer is not None:
             raise NotImplementedError("profile: execution traces are not recorded; numod.compile records a program, see its .graph")
@@ -289,6 +291,8 @@ class record_function:
         return wrapped
 
 
-def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: bool = False) -> Callable[[profile], None]:
+def tensorboard_trace_handler(
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: bool = False
+) -> Callable[[profile], None]:
     """For `on_trace_ready`: writes each trace to its own file in a folder, for TensorBoard's plugin."""
     return functools.partial(chrome.write_for_tensorboard, dir_name, worker_name, use_gzip)

@@ -98,7 +98,8 @@ class Watch:
                 exchange.replace(kind, name, lambda plain, name=name: watched(plain, "optimizer", _title(f"Optimizer.{name}", name)))
         for kind in (Pass, WorkerPass):
             exchange.replace(kind, "__next__", lambda plain: watched(plain, "data", _title("enumerate(DataLoader)", "__next__")))
-        exchange.recode(Tensor.item, method, category="item", subject="numod::item", **tools)  # by replacing code objects, since modifying a class slows it down for a while
+        # by replacing code objects, since modifying a class slows it down for a while
+        exchange.recode(Tensor.item, method, category="item", subject="numod::item", **tools)
         exchange.recode(Op.plan, method, category="plan", subject="plan", **tools)
         if self.options.modules:
             exchange.replace(Module, "__call__", self._watch_module)

@@ -17,6 +17,6 @@ from .safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals
 from .safetensors import load_file, load_metadata, save_file
 
 __all__ = [
-    "CheckpointError", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "load_file", "load_metadata", "load_program", "safe_globals", "save", "save_file",
-    "save_program",
+    "CheckpointError", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "load_file", "load_metadata", "load_program", "safe_globals",
+    "save", "save_file", "save_program",
 ]  # fmt: skip

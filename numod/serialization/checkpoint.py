@@ -25,8 +25,8 @@ def save(
 
     A path that ends in .safetensors becomes a safetensors file, whose metadata describes what is nested (a dict of tensors alone is a plain
     one); anything else a checkpoint that `torch.load` reads as well. Tensors that share memory do so after loading. A path appears whole or
-    not at all: a crash on the way leaves what was there before. `pickle_protocol` has no effect. Raises TypeError for modules and anything else that is not data: save the
-    `state_dict()`.
+    not at all: a crash on the way leaves what was there before. `pickle_protocol` has no effect. Raises TypeError for modules and anything else that is not
+    data: save the `state_dict()`.
     """
     refuse_pickle_module(pickle_module)
     name = getattr(f, "name", "") if hasattr(f, "write") else f

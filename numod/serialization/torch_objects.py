@@ -71,12 +71,14 @@ def find_global(module: str, name: str) -> object:
 def _refuse_global(module: str, name: str) -> NoReturn:
     raise ValueError(
         f"the file asks for {module[:100]}.{name[:100]}, which is none of the plain data that load reads: no code is imported or run. "
-        "In the program that wrote it, save plain data, such as model.state_dict(); or allow this class, if you trust it with any arguments, by numod.serialization.add_safe_globals"
+        "In the program that wrote it, save plain data, such as model.state_dict(); or allow "
+        "this class, if you trust it with any arguments, by numod.serialization.add_safe_globals"
     )
 
 
 def build(target: object, state: object) -> None:
-    """Set the state of a new object, for the supported types: OrderedDict (`_metadata` of a state dict), NumPy's dtype and array, and classes the user allows."""
+    """Set the state of a new object, for the supported types: OrderedDict (`_metadata` of a state dict), NumPy's dtype and array, and classes the user
+    allows."""
     if type(target) is OrderedDict:
         if type(state) is not dict:
             raise ValueError("the state of an OrderedDict must be a dict")
@@ -141,7 +143,9 @@ def _rebuild_tensor_v2(
     return _rebuild_tensor(storage, offset, shape, strides).requires_grad_(requires_grad is True)
 
 
-def _rebuild_tensor_v3(storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object, kind: object, *_: object) -> Tensor:
+def _rebuild_tensor_v3(
+    storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object, kind: object, *_: object
+) -> Tensor:
     name = kind.name if isinstance(kind, StorageType) else "storage without a dtype"
     raise ValueError(f"it holds {name}, and numod has no such dtype; it has {', '.join(dtypes.ALL)}")
 

@@ -25,7 +25,8 @@ def make_tensor(
     """
     if noncontiguous and memory_format is not None:
         raise ValueError(
-            f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got noncontiguous={noncontiguous} and memory_format={memory_format}"
+            "The parameters `noncontiguous` and `memory_format` are mutually exclusive, "
+            f"but got noncontiguous={noncontiguous} and memory_format={memory_format}"
         )
     if requires_grad and not dtype.differentiable:
         raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}")

@@ -1,4 +1,5 @@
-"""`numod.utils.benchmark`: `Timer` times a statement, `Measurement` holds the times and their statistics, `Compare` prints tables, `Fuzzer` generates inputs."""
+"""`numod.utils.benchmark`: `Timer` times a statement, `Measurement` holds the times and their statistics, `Compare` prints tables, `Fuzzer` generates
+inputs."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from ..device.threads import get_num_threads, set_num_threads
 from .fuzzer import FuzzedParameter, FuzzedTensor, Fuzzer, ParameterAlias
 
 __all__ = [
-    "Colorize", "Compare", "FuzzedParameter", "FuzzedTensor", "Fuzzer", "Language", "Measurement", "ParameterAlias", "TaskSpec", "Timer", "ordered_unique", "select_unit",
-    "set_torch_threads", "timer", "trim_sigfig", "unit_to_english",
+    "Colorize", "Compare", "FuzzedParameter", "FuzzedTensor", "Fuzzer", "Language", "Measurement", "ParameterAlias", "TaskSpec", "Timer", "ordered_unique",
+    "select_unit", "set_torch_threads", "timer", "trim_sigfig", "unit_to_english",
 ]  # fmt: skip
 
 _UNITS = ((1e-9, "ns"), (1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
@@ -188,8 +189,9 @@ class Timer:
     """
 
     def __init__(
-        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Callable[[], float] = timeit.default_timer, globals: dict[str, Any] | None = None,
-        label: str | None = None, sub_label: str | None = None, description: str | None = None, env: str | None = None, num_threads: int = 1, language: str | Language = Language.PYTHON,
+        self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Callable[[], float] = timeit.default_timer,
+        globals: dict[str, Any] | None = None, label: str | None = None, sub_label: str | None = None, description: str | None = None, env: str | None = None,
+        num_threads: int = 1, language: str | Language = Language.PYTHON,
     ) -> None:
         if not isinstance(stmt, str):
             raise ValueError(f"Currently only a `str` stmt is supported, got {type(stmt).__name__}")
@@ -236,7 +238,9 @@ class Timer:
                 callback(number, times[-1])
         return Measurement(number, times, self._task_spec)
 
-    def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0, callback: Callable[[int, float], Any] | None = None) -> Measurement:
+    def adaptive_autorange(
+        self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0, callback: Callable[[int, float], Any] | None = None
+    ) -> Measurement:
         """Blocks of runs until the interquartile range is below `threshold` times the median, or `max_run_time` seconds have passed."""
         number = self._block_size(min_run_time)
         times: list[float] = []

@@ -62,9 +62,9 @@ class FuzzedTensor:
     """
 
     def __init__(
-        self, name: str, size: tuple[str | int, ...], steps: tuple[str | int, ...] | None = None, probability_contiguous: float = 0.5, min_elements: int | None = None,
-        max_elements: int | None = None, max_allocation_bytes: int | None = None, dim_parameter: str | None = None, roll_parameter: str | None = None,
-        dtype: DType = float32, cuda: bool = False, tensor_constructor: Callable[..., Tensor] | None = None,
+        self, name: str, size: tuple[str | int, ...], steps: tuple[str | int, ...] | None = None, probability_contiguous: float = 0.5,
+        min_elements: int | None = None, max_elements: int | None = None, max_allocation_bytes: int | None = None, dim_parameter: str | None = None,
+        roll_parameter: str | None = None, dtype: DType = float32, cuda: bool = False, tensor_constructor: Callable[..., Tensor] | None = None,
     ) -> None:
         self.name = name
         self._size, self._steps, self._ordered, self._dimensions = size, steps or (), probability_contiguous, dim_parameter

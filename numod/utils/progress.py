@@ -23,7 +23,8 @@ class progress(Generic[Item]):  # used like a function
     """Iterate over `iterable`, with its progress on `file` (stderr). `total` replaces `len(iterable)`; `note(...)` sets a text shown after it."""
 
     def __init__(
-        self, iterable: Iterable[Item], description: str = "", total: int | None = None, file: TextIO | None = None, width: int = 30, interval: float | None = None
+        self, iterable: Iterable[Item], description: str = "", total: int | None = None, file: TextIO | None = None, width: int = 30,
+        interval: float | None = None,
     ) -> None:
         hint = operator.length_hint(iterable, -1) if total is None else total
         self.iterable, self.description, self.count, self.total = iterable, description, 0, None if hint < 0 else hint

@@ -100,8 +100,9 @@ class ModelStatistics:
 
 
 def summary(
-    model: Module, input_size: Sequence | None = None, input_data: Any = None, *, batch_dim: int | None = None, col_names: Sequence[str] | None = None, depth: int = 3,
-    device: Any = None, dtypes: Sequence[Any] | None = None, mode: str = "same", row_settings: Sequence[str] = (), verbose: int = 1, **kwargs: Any,
+    model: Module, input_size: Sequence | None = None, input_data: Any = None, *, batch_dim: int | None = None, col_names: Sequence[str] | None = None,
+    depth: int = 3, device: Any = None, dtypes: Sequence[Any] | None = None, mode: str = "same", row_settings: Sequence[str] = (), verbose: int = 1,
+    **kwargs: Any,
 ) -> ModelStatistics:
     """Run `model` once, without gradients, and list each layer's output shape, parameters and multiply-adds. Printed unless `verbose` is 0.
 

@@ -1,4 +1,5 @@
-"""Bessel functions of order 0 and 1, in float64. Formulas are named in Abramowitz and Stegun's Handbook (A&S). Coefficients are Chebyshev interpolants, in powers."""
+"""Bessel functions of order 0 and 1, in float64. Formulas are named in Abramowitz and Stegun's Handbook (A&S). Coefficients are Chebyshev interpolants, in
+powers."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def bessel_i1(x: Number) -> Number:
     half = exp(0.5 * absolute(x))
     return _scaled_bessel_i(x, 1) * half * half
 
-_BESSEL_K = (  # of order 0 and 1, over x^2 / 4 up to 1: I0(x) or I1(x) / x; the part of K without log(x / 2) I (A&S 9.6.11); beyond, exp(x) sqrt(x) K(x) over 4 / x - 1
+# of order 0 and 1, over x^2 / 4 up to 1: I0(x) or I1(x) / x; the part of K without log(x / 2) I (A&S 9.6.11); beyond, exp(x) sqrt(x) K(x) over 4 / x - 1
+_BESSEL_K = (
     (
         (
             1.0, 1.0, 0.249999999999999, 0.027777777777790523, 0.0017361111110283252, 6.944444475322255e-05, 1.9290116449015386e-06, 3.936858241069583e-08,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ...device import vectors
-from ..instructions import Number, absolute, at_least, at_most, bits, by_power_of_two, choose, like, multiply_add, narrowed, number, polynomial, where, with_sign
+from ..instructions import (
+    Number, absolute, at_least, at_most, bits, by_power_of_two, choose, like, multiply_add, narrowed, number, polynomial, where, with_sign,
+)
 from .registry import vector
 
 LOG2E = 1.4426950408889634

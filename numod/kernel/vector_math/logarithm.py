@@ -63,7 +63,9 @@ def _log_of_base(x: Number, factor: tuple[float, float], unit: tuple[float, floa
     """log(x) * factor, where `unit` is log(2) * factor. Both are given as (high, low); k times the high part of `unit` is exact."""
     k, f = split(x)
     natural = f - _tail(f)
-    small = multiply_add(natural, factor[1], multiply_add(k, unit[1], natural * factor[0])) if unit[1] else multiply_add(natural, factor[1], natural * factor[0])
+    small = (
+        multiply_add(natural, factor[1], multiply_add(k, unit[1], natural * factor[0])) if unit[1] else multiply_add(natural, factor[1], natural * factor[0])
+    )
     return of_positive(x, multiply_add(k, unit[0], small))
 
 

@@ -77,7 +77,9 @@ silu = _activation(t.silu)
 mish = _activation(t.mish)
 hardswish = _activation(t.hardswish)
 hardsigmoid = _activation(t.hardsigmoid)
-softplus, hardshrink, logsigmoid = (with_out(_activation(row, *rest, inplace=False)) for row, *rest in ((t.softplus, 1.0, 20.0), (t.hardshrink, 0.5), (t.logsigmoid,)))
+softplus, hardshrink, logsigmoid = (
+    with_out(_activation(row, *rest, inplace=False)) for row, *rest in ((t.softplus, 1.0, 20.0), (t.hardshrink, 0.5), (t.logsigmoid,))
+)
 softsign, tanhshrink, tanh, sigmoid = (_activation(row, inplace=False) for row in (t.softsign, t.tanhshrink, t.tanh, t.sigmoid))
 
 
@@ -133,7 +135,10 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     if weight.numel() == 1:
         return t.prelu(input, weight.reshape(()) if input.ndim == 0 else weight.reshape([1] * input.ndim))
     if input.ndim < 2 or weight.numel() != input.shape[1]:
-        raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and channel size = {input.shape[1] if input.ndim > 1 else 1}.")
+        raise RuntimeError(
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers "
+            f"= {weight.numel()} and channel size = {input.shape[1] if input.ndim > 1 else 1}."
+        )
     return t.prelu(input, weight.reshape([1, -1] + [1] * (input.ndim - 2)))
 
 

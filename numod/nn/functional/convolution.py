@@ -21,7 +21,9 @@ def spread(name: str, value: int | Sequence[int], ndim: int) -> tuple[int, ...]:
     if len(values) == 1:
         return values * ndim
     if len(values) != ndim:
-        raise RuntimeError(f"expected {name} to be a single integer value or a list of {ndim} values to match the convolution dimensions, but got {name}={list(values)}")
+        raise RuntimeError(
+            f"expected {name} to be a single integer value or a list of {ndim} values to match the convolution dimensions, but got {name}={list(values)}"
+        )
     return values
 
 
@@ -39,15 +41,23 @@ def _checked(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, channels
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
     if weight.shape[0] < groups:
-        raise RuntimeError(f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {list(weight.shape)} instead")
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {list(weight.shape)} instead"
+        )
     if weight.shape[0] % groups:
-        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {list(weight.shape)} instead")
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {list(weight.shape)} instead"
+        )
     if x.shape[-ndim - 1] != channels:
         raise RuntimeError(
-            f"Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(x.shape)} to have {channels} channels, but got {x.shape[-ndim - 1]} channels instead"
+            f"Given groups={groups}, weight of size {list(weight.shape)}, expected input{list(x.shape)} "
+            f"to have {channels} channels, but got {x.shape[-ndim - 1]} channels instead"
         )
     if bias is not None and tuple(bias.shape) != (features,):
-        raise RuntimeError(f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {features} elements, but got bias of size {list(bias.shape)} instead")
+        raise RuntimeError(
+            f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional "
+            f"with {features} elements, but got bias of size {list(bias.shape)} instead"
+        )
     if bias is not None and bias.dtype is not x.dtype:
         raise RuntimeError(f"Input type ({x.dtype}) and bias type ({bias.dtype}) should be the same; convert one with .to()")
 
@@ -82,14 +92,16 @@ def _is_product(x: Tensor, weight: Tensor, sizes: tuple, padding: tuple, dilatio
 
 
 def _convolve(x: Tensor, weight: Tensor, stride: tuple, padding: tuple, dilation: tuple, groups: int) -> Tensor:
-    """The convolution, in which dimensions that a single window covers (whole word vectors, all electrodes) are channels: a kernel would go over windows of one position."""
+    """The convolution, in which dimensions that a single window covers (whole word vectors, all electrodes) are channels: a kernel would go over windows of one
+    position."""
     covered = [k for k, size in enumerate(x.shape[2:]) if weight.shape[k + 2] == size > 1 and not padding[k] and dilation[k] == 1]
     covered = covered[len(covered) == x.ndim - 2 :]
     for k in reversed(covered):
         order = (0, 1, k + 2, *range(2, k + 2), *range(k + 3, x.ndim))
         x, weight = (f.flatten(f.permute(each, order) if k else each, 1, 2) for each in (x, weight))
     stride, padding, dilation = (tuple(each for k, each in enumerate(values) if k not in covered) for values in (stride, padding, dilation))
-    stride = tuple(min(s, max(n + 2 * p, 1)) for s, n, p in zip(stride, x.shape[2:], padding))  # a longer one, too, leaves one window; scratch memory goes by it
+    # a longer one, too, leaves one window; scratch memory goes by it
+    stride = tuple(min(s, max(n + 2 * p, 1)) for s, n, p in zip(stride, x.shape[2:], padding))
     result = op.convolution.apply((f.contiguous(x), f.contiguous(weight)), (stride, padding, dilation, groups, None))
     for k in covered:
         result = f.unsqueeze(result, k + 2)
@@ -119,14 +131,19 @@ def _convolution(ndim: int) -> Callable:
         reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation)]
         if any(n + 2 * p < r for n, p, r in zip(x.shape[2:], padding, reach)):
             sizes = " x ".join(str(n + 2 * p) for n, p in zip(x.shape[2:], padding))
-            raise RuntimeError(f"Calculated padded input size per channel: ({sizes}). Kernel size: ({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size")
+            raise RuntimeError(
+                f"Calculated padded input size per channel: ({sizes}). Kernel size: "
+                f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size"
+            )
         if _is_product(x, weight, x.shape[2:], padding, dilation, groups):
             result = f.reshape(linear(f.flatten(x, 1), f.flatten(weight, 1), bias), (x.shape[0], weight.shape[0]) + (1,) * ndim)
             return result if input.ndim == ndim + 2 else f.squeeze(result, 0)
         return _with_bias(_convolve(x, weight, stride, padding, dilation, groups), bias, ndim, input.ndim == ndim + 2)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Cross-correlation of input (N, C, *{ndim} sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be \"same\" or \"valid\"."
+    function.__doc__ = (
+        f'Cross-correlation of input (N, C, *{ndim} sizes) with weight (O, C / groups, *kernel) -> (N, O, *sizes). `padding` may be "same" or "valid".'
+    )
     return function
 
 
@@ -142,7 +159,10 @@ def _transposed(ndim: int) -> Callable:
         stride, padding, dilation = spread("stride", stride, ndim), spread("padding", padding, ndim), spread("dilation", dilation, ndim)
         extra = spread("output_padding", output_padding, ndim)
         if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation)):
-            raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got output_padding: {list(extra)} stride: {list(stride)} dilation: {list(dilation)}")
+            raise RuntimeError(
+                "output padding must be smaller than either stride or dilation, but got "
+                f"output_padding: {list(extra)} stride: {list(stride)} dilation: {list(dilation)}"
+            )
         x = input if input.ndim == ndim + 2 else f.unsqueeze(input, 0)
         sizes = tuple((n - 1) * s - 2 * p + d * (k - 1) + e + 1 for n, s, p, d, k, e in zip(x.shape[2:], stride, padding, dilation, weight.shape[2:], extra))
         if any(n <= 0 for n in sizes):

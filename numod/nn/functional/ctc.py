@@ -17,7 +17,8 @@ def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int], blank: int = 0, reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """-log of the probability of the targets under log_probs (T, N, C) or (T, C); targets (N, S), or concatenated. "mean" divides each loss by its target length first.
+    """-log of the probability of the targets under log_probs (T, N, C) or (T, C); targets (N, S), or concatenated. "mean" divides each loss by its target
+    length first.
 
     Raises RuntimeError for lengths or labels that do not fit. Graves et al., 2006.
     """
@@ -68,7 +69,9 @@ def _padded(targets: Tensor, sizes: list[int], batch: int) -> Tensor:
         rows = [f.pad_constant(part, (0, longest - part.numel()), 0) for part in parts]
         return f.stack(rows, 0)
     if targets.shape[0] != batch or targets.shape[1] < max(sizes, default=0):
-        raise RuntimeError(f"Expected targets to have size at least {max(sizes, default=0)} at dimension 1 and {batch} at dimension 0, but got size {list(targets.shape)}")
+        raise RuntimeError(
+            f"Expected targets to have size at least {max(sizes, default=0)} at dimension 1 and {batch} at dimension 0, but got size {list(targets.shape)}"
+        )
     targets = f.pad_constant(targets, (0, longest - targets.shape[1]), 0) if targets.shape[1] < longest else targets
     known = creation.arange(targets.shape[1], device=targets.device) < creation.tensor(sizes, dtype=dtypes.int64).to(device=targets.device).unsqueeze(1)
     return f.masked_fill(targets, ~known, 0)

@@ -50,7 +50,10 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Whole channels of (N, C, L) or (C, L) dropped."""
     _check(p)
     if input.ndim not in (2, 3):
-        raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension")
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that "
+            "dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension"
+        )
     return _channels(input, p, training, inplace) if input.ndim == 3 else _channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
 
 
@@ -58,7 +61,9 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Whole channels of (N, C, H, W) dropped. Tompson et al., 2015."""
     _check(p)
     if input.ndim not in (3, 4):
-        warnings.warn(f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an error in a future release.", stacklevel=3)
+        warnings.warn(
+            f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an error in a future release.", stacklevel=3
+        )
     elif input.ndim == 3:
         warnings.warn("dropout2d: Received a 3-D input, taken as (N, C, L) and not as (C, H, W); dropout1d says so without this warning.", stacklevel=3)
     return _channels(input, p, training, inplace)
@@ -68,7 +73,9 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Whole channels of (N, C, D, H, W) or (C, D, H, W) dropped."""
     _check(p)
     if input.ndim not in (4, 5):
-        warnings.warn(f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an error in a future release.", stacklevel=3)
+        warnings.warn(
+            f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an error in a future release.", stacklevel=3
+        )
     return _channels(input, p, training, inplace) if input.ndim != 4 else _channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
 
 

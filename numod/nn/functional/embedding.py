@@ -45,7 +45,9 @@ def _indices(input: Tensor) -> Tensor:
     if not isinstance(input, Tensor):
         raise TypeError(f"embedding(): argument 'indices' must be Tensor, not {type(input).__name__}")
     if input.dtype not in (dtypes.int64, dtypes.int32):
-        raise RuntimeError(f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got numod.{input.dtype.short}Tensor instead")
+        raise RuntimeError(
+            f"Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got numod.{input.dtype.short}Tensor instead"
+        )
     flat = f.contiguous(input if input.ndim == 1 else f.reshape(input, -1))
     return flat if flat.dtype is dtypes.int64 else flat.to(dtypes.int64)
 
@@ -115,14 +117,19 @@ def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, 
     if shares.shape != input.shape:
         raise ValueError(f"embedding_bag: If per_sample_weights ({shares.shape}) is not None, then it must have the same shape as the input ({input.shape})")
     if shares.dtype is not weight.dtype:
-        raise RuntimeError(f"embedding_bag: expected per_sample_weights of weight's dtype {weight.dtype}, got {shares.dtype}; convert them with .to(weight.dtype)")
+        raise RuntimeError(
+            f"embedding_bag: expected per_sample_weights of weight's dtype {weight.dtype}, got {shares.dtype}; convert them with .to(weight.dtype)"
+        )
 
 
 def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, Tensor, int]:
     """(the indices as a vector, where in it each bag begins and the last one ends)."""
     if input.ndim == 2:
         if offsets is not None:
-            raise ValueError("If input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type " + type(offsets).__name__)
+            raise ValueError(
+                "If input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type "
+                + type(offsets).__name__
+            )
         return _indices(input), creation.arange(input.shape[0] + 1, device=input.device) * input.shape[1]
     if input.ndim != 1:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")

@@ -49,7 +49,9 @@ def linear_cross_entropy(
         scores = f.reshape(scores, (input.shape[0], *linear_weight.shape[:-1]))
     if target.dtype.is_floating_point and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
-    return cross_entropy(scores, target, weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction, label_smoothing=label_smoothing)
+    return cross_entropy(
+        scores, target, weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )
 
 
 def _check(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
@@ -60,6 +62,9 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     if x.shape[-1] != weight.shape[-1]:
         raise RuntimeError(f"expected equal input and linear_weight last dimensions (in_features), got {x.shape[-1]} and {weight.shape[-1]}, respectively")
     if weight.ndim > 2 and x.ndim == 1:
-        raise RuntimeError(f"K-dimensional loss defined by linear_weight shape {tuple(weight.shape)} requires batched input, (N, {x.shape[0]}), got unbatched input with shape {tuple(x.shape)}")
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(weight.shape)} requires "
+            f"batched input, (N, {x.shape[0]}), got unbatched input with shape {tuple(x.shape)}"
+        )
     if bias is not None and bias.shape != weight.shape[:-1]:
         raise RuntimeError(f"expected linear_bias shape {tuple(weight.shape[:-1])}, got {tuple(bias.shape)}")

@@ -28,11 +28,17 @@ def _elementwise(row: object, input: Tensor, target: Tensor, reduction: str, *nu
     own, other = input._layout, target._layout
     if own.shape != other.shape:
         warnings.warn(
-            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size.", stacklevel=6,
         )
     dense = own.dense and other.dense and own.shape == other.shape and all([as_tensor_of(each) is None for each in numbers])
-    if reduction in ("mean", "sum") and own.size and dense and all([each._layout.dense and each.shape == own.shape for each in numbers if isinstance(each, Tensor)]):
+    if (
+        reduction in ("mean", "sum")
+        and own.size
+        and dense
+        and all([each._layout.dense and each.shape == own.shape for each in numbers if isinstance(each, Tensor)])
+    ):
         return apply(r.closing(row), (input, target, *numbers), (1.0 / own.size if reduction == "mean" else 1,))
     return reduced(row(input, target, *numbers), reduction)
 
@@ -86,9 +92,12 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 @with_legacy
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean") -> Tensor:
-    """-(target log x + (1 - target) log(1 - x)), with logarithms clamped to at least -100. Raises ValueError for other shapes, RuntimeError for x outside [0, 1]."""
+    """-(target log x + (1 - target) log(1 - x)), with logarithms clamped to at least -100. Raises ValueError for other shapes, RuntimeError for x outside [0,
+    1]."""
     if target.shape != input.shape:
-        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size.")
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. Please ensure they have the same size."
+        )
     f.require_all((input >= 0) & (input <= 1), RuntimeError, "all elements of input should be between 0 and 1; for logits use binary_cross_entropy_with_logits")
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {target.dtype.short} but expected {input.dtype.short}; convert the target with .to(input.dtype)")
@@ -118,7 +127,9 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     if not (input.dtype.is_floating_point and target.dtype.is_floating_point):
         raise RuntimeError("kl_div: Integral inputs not supported.")
     if reduction == "mean":
-        warnings.warn("reduction: 'mean' divides by the number of elements; the divergence is divided by the batch size alone, as by 'batchmean'.", stacklevel=4)
+        warnings.warn(
+            "reduction: 'mean' divides by the number of elements; the divergence is divided by the batch size alone, as by 'batchmean'.", stacklevel=4
+        )
     loss = t.exp(target) * (target - input) if log_target else t.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return f.sum(loss) / (input.shape[0] if input.ndim else 1)
@@ -249,11 +260,15 @@ def _require_classes(x: Layout, target: Layout, weight: Layout | None) -> None:
     if target.ndim == 0 or x.shape[0] != target.shape[0]:
         raise ValueError(f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({target.shape[0] if target.ndim else 0}).")
     if target.dtype not in (dtypes.int64, dtypes.uint8):
-        raise RuntimeError(f"expected target dtype to be Long or Byte (scalar type Long) for class indices, but got {target.dtype.short}; convert the target with .long()")
+        raise RuntimeError(
+            f"expected target dtype to be Long or Byte (scalar type Long) for class indices, but got {target.dtype.short}; convert the target with .long()"
+        )
     if x.shape[:1] + x.shape[2:] != target.shape:
         raise RuntimeError(f"Expected target size {[x.shape[0], *x.shape[2:]]}, got {list(target.shape)}, for input {list(x.shape)}")
     if weight is not None and tuple(weight.shape) != (x.shape[1],):
-        raise RuntimeError(f"weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight tensor of shape: {list(weight.shape)}")
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {x.shape[1]} classes or no classes but got weight tensor of shape: {list(weight.shape)}"
+        )
     if weight is not None and weight.dtype is not x.dtype:
         raise RuntimeError(f"class weights: expected scalar type {x.dtype.short} but found {weight.dtype.short}; convert them with .to(input.dtype)")
 

@@ -25,7 +25,8 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     """max(0, -target * (input1 - input2) + margin): the first should be greater where target is 1, less where it is -1."""
     if len({input1.ndim, input2.ndim, target.ndim}) > 1:
         raise RuntimeError(
-            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "
+            "margin_ranking_loss : All input tensors should have same dimension but got "
+            f"sizes: input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} "
         )
     return reduced(t.clamp_min(-target * (input1 - input2) + margin, 0.0), reduction)
 
@@ -56,10 +57,14 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean
     """sum over target classes j and others i of max(0, 1 - (x[j] - x[i])) / C, for (N, C) or (C); targets end at the first -1."""
     _expect_classes("multilabel_margin_loss", input)
     if target.shape != input.shape:
-        raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}; expected (N, C) or (C) both")
+        raise RuntimeError(
+            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}; expected (N, C) or (C) both"
+        )
     x, y = (each.reshape(1, -1) if input.ndim < 2 else each for each in (input, target))
     if y.numel() and ((y < -1) | (y >= x.shape[1])).any()._observe():
-        raise RuntimeError(f"multilabel_margin_loss: targets have to be classes in [0, {x.shape[1]}) or -1, got values from {y.min()._observe()} to {y.max()._observe()}")
+        raise RuntimeError(
+            f"multilabel_margin_loss: targets have to be classes in [0, {x.shape[1]}) or -1, got values from {y.min()._observe()} to {y.max()._observe()}"
+        )
     counted = f.cumsum((y < 0).to(dtypes.int64), 1) == 0
     places = f.masked_fill(y, ~counted, 0)
     chosen = (y.new_zeros(y.shape).scatter_add(1, places, counted.to(y.dtype))) > 0
@@ -101,7 +106,10 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float =
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean") -> Tensor:
     """1 - cosine where target is 1, max(0, cosine - margin) where it is -1."""
     if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim:
-        raise RuntimeError(f"{'0D' if target.ndim == 0 else '1D'} target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
+        raise RuntimeError(
+            f"{'0D' if target.ndim == 0 else '1D'} target tensor expects {target.ndim + 1}D input "
+            f"tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}."
+        )
     dot, one, two = (f.sum(each, -1) for each in (input1 * input2, input1 * input1, input2 * input2))
     cosine = dot / t.sqrt((one + 1e-12) * (two + 1e-12))
     zero = cosine.new_zeros(())
@@ -112,14 +120,16 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False, reduction: str = "mean"
 ) -> Tensor:
-    """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` takes the smaller of the negative's distances from anchor and positive. Balntas et al., 2016."""
+    """max(0, |anchor - positive| - |anchor - negative| + margin); `swap` takes the smaller of the negative's distances from anchor and positive. Balntas et
+    al., 2016."""
     return triplet_margin_with_distance_loss(
         anchor, positive, negative, distance_function=lambda a, b: pairwise_distance(a, b, p, eps), margin=margin, swap=swap, reduction=reduction
     )
 
 
 def triplet_margin_with_distance_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable | None = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
+    anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable | None = None, margin: float = 1.0, swap: bool = False,
+    reduction: str = "mean",
 ) -> Tensor:
     """Triplet margin loss with any distance function."""
     if margin <= 0:

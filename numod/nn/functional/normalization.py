@@ -50,17 +50,24 @@ def _agreeing(x: Tensor, *others: Tensor | None) -> Tensor:
     if not found:
         return x
     if found != {dtypes.float32} or x.dtype not in (dtypes.float16, dtypes.bfloat16) or any(each.dtype is x.dtype for each in others if each is not None):
-        raise RuntimeError(f"mixed dtype: expected weight, bias and statistics of the input's {x.dtype} (or float32 with 16-bit input), got {', '.join(sorted(map(str, found)))}")
+        raise RuntimeError(
+            f"mixed dtype: expected weight, bias and statistics of the input's {x.dtype} "
+            f"(or float32 with 16-bit input), got {', '.join(sorted(map(str, found)))}"
+        )
     return x.to(dtypes.float32)
 
 
 def _normalized(name: str, x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None) -> tuple[int, ...]:
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if not shape:
-        raise RuntimeError(f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = {list(shape)}")
+        raise RuntimeError(
+            f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = {list(shape)}"
+        )
     for kind, each in (("weight", weight), ("bias", bias)):
         if each is not None and tuple(each.shape) != shape:
-            raise RuntimeError(f"Expected {kind} to be of same shape as normalized_shape, but got {kind} of shape {list(each.shape)} and normalized_shape = {list(shape)}")
+            raise RuntimeError(
+                f"Expected {kind} to be of same shape as normalized_shape, but got {kind} of shape {list(each.shape)} and normalized_shape = {list(shape)}"
+            )
     if x.ndim < len(shape) or tuple(x.shape[x.ndim - len(shape) :]) != shape:
         wanted = "".join(f", {n}" for n in shape)
         raise RuntimeError(f"{name}: Given normalized_shape={list(shape)}, expected input with shape [*{wanted}], but got input of size{list(x.shape)}")

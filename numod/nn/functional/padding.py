@@ -31,7 +31,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     ndim = len(pad) // 2
     if mode != "circular" and 0 in input.shape[input.ndim - ndim - 1 if input.ndim == ndim + 1 else 1 :]:
         raise RuntimeError(
-            f"Expected {ndim + 1}D or {ndim + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}"
+            f"Expected {ndim + 1}D or {ndim + 2}D (batch mode) tensor with possibly 0 "
+            f"batch size and other non-zero dimensions for input, but got: {list(input.shape)}"
         )
     before, after = ([*(0,) * (input.ndim - ndim), *pad[-2 + k :: -2]] for k in (0, 1))
     result = input

@@ -32,7 +32,9 @@ def _tuple(name: str, value: Size, ndim: int) -> tuple[int, ...]:
 def _expect_planes(name: str, shape: tuple[int, ...], ndim: int) -> None:
     if len(shape) not in (ndim + 1, ndim + 2) or 0 in shape[-ndim - 1 :]:
         expected = f"{ndim + 1}D or {ndim + 2}D (batch mode) tensor"
-        raise RuntimeError(f"{name}: Expected {expected} with optional 0 dim batch size for input, but got: {list(shape)}; non-empty {expected} expected for input")
+        raise RuntimeError(
+            f"{name}: Expected {expected} with optional 0 dim batch size for input, but got: {list(shape)}; non-empty {expected} expected for input"
+        )
 
 
 def _output_size(n: int, kernel: int, stride: int, pad: int, step: int, ceil_mode: bool) -> int:
@@ -63,12 +65,16 @@ def _checked(name: str, shape: tuple[int, ...], kernel: Size, stride: Size | Non
     if min(padding) < 0:
         raise RuntimeError(f"{name}: pad must be non-negative, but got pad: {_short(padding)}")
     if any(2 * p > d * (k - 1) + 1 for p, d, k in zip(padding, dilation, window)):
-        raise RuntimeError(f"{name}: pad should be at most half of effective kernel size, but got pad={_short(padding)}, kernel_size={_short(window)} and dilation={_short(dilation)}")
+        raise RuntimeError(
+            f"{name}: pad should be at most half of effective kernel size, but got "
+            f"pad={_short(padding)}, kernel_size={_short(window)} and dilation={_short(dilation)}"
+        )
     _expect_planes(name, shape, ndim)
     sizes = tuple(_output_size(n, k, s, p, d, ceil_mode) for n, k, s, p, d in zip(shape[-ndim:], window, stride, padding, dilation))
     if min(sizes) <= 0:
         raise RuntimeError(f"Given input size: {shape[-ndim - 1 :]}. Calculated output size: {(shape[-ndim - 1], *sizes)}. Output size is too small")
-    stride = tuple(min(s, max(n + 2 * p, 1)) for s, n, p in zip(stride, shape[-ndim:], padding))  # a longer one, too, leaves one window; scratch memory goes by it
+    # a longer one, too, leaves one window; scratch memory goes by it
+    stride = tuple(min(s, max(n + 2 * p, 1)) for s, n, p in zip(stride, shape[-ndim:], padding))
     return window, stride, padding, dilation, sizes
 
 
@@ -105,12 +111,14 @@ def _max_pool(ndim: int) -> tuple[Callable, Callable]:
     name = f"max_pool{ndim}d"
 
     def with_indices(
-        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = True,
+        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False,
+        return_indices: bool = True,
     ) -> tuple[Tensor, Tensor]:
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
     def pool(
-        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
+        input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0, dilation: Size = 1, ceil_mode: bool = False,
+        return_indices: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         return _max(input, _windows(name, input, kernel_size, stride, padding, dilation, ceil_mode, ndim), return_indices)
 
@@ -194,7 +202,10 @@ def _max_unpool(ndim: int) -> Callable:
         if indices.dtype is not dtypes.int64:
             raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype.short}")
         if input.shape != indices.shape:
-            raise RuntimeError(f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}")
+            raise RuntimeError(
+                "Expected shape of indices to be same as that of the input tensor "
+                f"({list(input.shape)}) but got indices tensor with shape: {list(indices.shape)}"
+            )
         count = 1
         for n in sizes:
             count *= n

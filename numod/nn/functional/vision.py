@@ -20,7 +20,8 @@ from ...ops.table import row_major
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = [
-    "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
+    "affine_grid", "channel_shuffle", "fold", "grid_sample", "interpolate", "pixel_shuffle", "pixel_unshuffle", "unfold", "upsample", "upsample_bilinear",
+    "upsample_nearest",
 ]  # fmt: skip
 
 
@@ -31,10 +32,14 @@ def _pair(value: int | Sequence[int]) -> tuple[int, int]:
 def _patch_counts(sizes: tuple, kernel: tuple, dilation: tuple, padding: tuple, stride: tuple) -> tuple[int, int]:
     """The number of patches vertically and horizontally."""
     if min(*kernel, *dilation, *stride) <= 0 or min(padding) < 0:
-        raise RuntimeError(f"kernel size, dilation and stride should be greater than zero and padding non-negative, but got {kernel}, {dilation}, {stride} and {padding}")
+        raise RuntimeError(
+            f"kernel size, dilation and stride should be greater than zero and padding non-negative, but got {kernel}, {dilation}, {stride} and {padding}"
+        )
     counts = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in zip(sizes, kernel, dilation, padding, stride))
     if min(counts) <= 0:
-        raise RuntimeError(f"given input with spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}: no patch fits")
+        raise RuntimeError(
+            f"given input with spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, stride={stride}: no patch fits"
+        )
     return counts
 
 
@@ -63,9 +68,14 @@ def fold(
     sizes, kernel, dilation, padding, stride = map(_pair, (output_size, kernel_size, dilation, padding, stride))
     counts, taps = _patch_counts(sizes, kernel, dilation, padding, stride), prod(kernel)
     if x.shape[1] % taps:
-        raise RuntimeError(f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={x.shape[1]} and kernel_size={kernel}.")
+        raise RuntimeError(
+            f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got input.size(1)={x.shape[1]} and kernel_size={kernel}."
+        )
     if x.shape[2] != prod(counts):
-        raise RuntimeError(f"Given output_size={sizes}, kernel_size={kernel}, expected size of input's dimension 2 to match the calculated number of sliding blocks {counts[0]} * {counts[1]} = {prod(counts)}, but got input.size(2)={x.shape[2]}.")
+        raise RuntimeError(
+            f"Given output_size={sizes}, kernel_size={kernel}, expected size of input's dimension 2 to match the calculated "
+            f"number of sliding blocks {counts[0]} * {counts[1]} = {prod(counts)}, but got input.size(2)={x.shape[2]}."
+        )
     image = apply(patches, (f.contiguous(x),), (sizes, kernel, counts, dilation, padding, stride, True))
     return image if input.ndim == 3 else image.squeeze(0)
 
@@ -81,7 +91,10 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     *lead, channels, height, width = input.shape
     r = upscale_factor
     if channels % (r * r):
-        raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={channels} is not divisible by {r * r}")
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the "
+            f"square of upscale_factor, but input.size(-3)={channels} is not divisible by {r * r}"
+        )
     split = f.reshape(input, (*lead, channels // (r * r), r, r, height, width))
     n = len(lead)
     return f.reshape(apply(row_major, (f.permute(split, (*range(n), n, n + 3, n + 1, n + 4, n + 2)),)), (*lead, channels // (r * r), height * r, width * r))
@@ -120,7 +133,10 @@ def interpolate(
         if align_corners is not None:
             raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
     elif {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}.get(mode) != ndim:
-        raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})")
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the "
+            f"modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+        )
     if antialias and mode not in ("bilinear", "bicubic"):
         raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     if mode == "area":
@@ -151,7 +167,10 @@ def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | Non
     if size is not None:
         sizes = [size] * ndim if isinstance(size, int) else list(size)
         if len(sizes) != ndim:
-            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(x.shape[2:])} and output size of {size}.")
+            raise ValueError(
+                "Input and output must have the same number of spatial dimensions, but got "
+                f"input with spatial dimensions of {list(x.shape[2:])} and output size of {size}."
+            )
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         if any(isinstance(n, float) for n in sizes):
@@ -162,7 +181,10 @@ def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | Non
         return [int(n) for n in sizes], [None] * ndim
     factors = [float(factor)] * ndim if isinstance(factor, (int, float)) else [float(each) for each in factor]
     if len(factors) != ndim:
-        raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {list(x.shape[2:])} and scale_factor of shape {factor}.")
+        raise ValueError(
+            "Input and scale_factor must have the same number of spatial dimensions, but got "
+            f"input with spatial dimensions of {list(x.shape[2:])} and scale_factor of shape {factor}."
+        )
     if not all(isfinite(n * each) for n, each in zip(x.shape[2:], factors)):
         raise RuntimeError(f"interpolate: sizes {list(x.shape[2:])} times scale_factor {factor} are not finite")
     sizes = [floor(n * each) for n, each in zip(x.shape[2:], factors)]
@@ -255,7 +277,8 @@ def _corners(align_corners: bool | None) -> bool:
     """`align_corners`, False with a warning if it was not given: code written before PyTorch 1.3 expects True."""
     if align_corners is None:
         warnings.warn(
-            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. "
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False "
+            "since 1.3.0. Please specify align_corners=True if the old behavior is desired. "
             "See the documentation of grid_sample for details.", stacklevel=4,
         )
     return bool(align_corners)
@@ -297,7 +320,10 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
         raise ValueError(f"{name}: expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'")
     ndim, corners = input.ndim - 2, _corners(align_corners)
     if ndim not in (2, 3) or grid.ndim != input.ndim or grid.shape[0] != input.shape[0] or grid.shape[-1] != ndim:
-        raise RuntimeError(f"grid_sampler(): expected a 4D or 5D input and a grid of size [{input.shape[0]}, ..., {ndim}] for it, but got input of size {list(input.shape)} and grid of size {list(grid.shape)}")
+        raise RuntimeError(
+            f"grid_sampler(): expected a 4D or 5D input and a grid of size [{input.shape[0]}, ..., "
+            f"{ndim}] for it, but got input of size {list(input.shape)} and grid of size {list(grid.shape)}"
+        )
     if 0 in input.shape[2:]:
         raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {list(input.shape)}")
     if mode == "bicubic" and ndim != 2:

@@ -34,7 +34,9 @@ class PackedSequence(_Fields):
         if batch_sizes is None:
             raise ValueError("batch_sizes of a PackedSequence must be given")
         if batch_sizes.device.type != "cpu":
-            raise ValueError(f"batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. Got a tensor on {batch_sizes.device}")
+            raise ValueError(
+                f"batch_sizes should always be on CPU. Instances of PackedSequence should never be created manually. Got a tensor on {batch_sizes.device}"
+            )
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
@@ -155,7 +157,10 @@ def pad_packed_sequence(
     longest = len(steps)
     if total_length is not None:
         if total_length < longest:
-            raise ValueError(f"Expected total_length to be at least the length of the longest sequence in input, but got total_length={total_length} and max sequence length being {longest}")
+            raise ValueError(
+                "Expected total_length to be at least the length of the longest sequence in "
+                f"input, but got total_length={total_length} and max sequence length being {longest}"
+            )
         longest = total_length
     rest, offset, parts = sequence.data.shape[1:], 0, []
     for count in steps:

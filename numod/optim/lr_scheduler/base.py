@@ -97,10 +97,16 @@ class LRScheduler:
 
     def _warn_of_order(self) -> None:
         if not hasattr(self.optimizer.step, "_counts"):
-            warnings.warn("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Call the scheduler after the optimizer's step.", UserWarning, stacklevel=4)
+            warnings.warn(
+                "Seems like `optimizer.step()` has been overridden after learning rate "
+                "scheduler initialization. Call the scheduler after the optimizer's step.",
+                UserWarning,
+                stacklevel=4,
+            )
         elif not getattr(self.optimizer, "_opt_called", False):
             warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. "
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them "
+                "in the opposite order: `optimizer.step()` before `lr_scheduler.step()`. "
                 "Else the first value of the schedule is skipped.", UserWarning, stacklevel=4,
             )
 

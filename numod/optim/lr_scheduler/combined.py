@@ -21,9 +21,14 @@ def _check(schedulers: Sequence[LRScheduler], optimizer: Optimizer | None, kind:
         if not hasattr(each, "optimizer"):
             raise TypeError(f"{kind} at index {k} should have `optimizer` as its attribute.")
         if isinstance(each, ReduceLROnPlateau):
-            raise ValueError(f"{kind} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified when calling `step`, but got one at index {k}.")
+            raise ValueError(
+                f"{kind} does not support `ReduceLROnPlateau` scheduler as it requires "
+                f"additional kwargs to be specified when calling `step`, but got one at index {k}."
+            )
         if each.optimizer is not optimizer:
-            raise ValueError(f"{kind} expects all schedulers to belong to the same optimizer, but got scheduler {type(each).__name__} at index {k} with another one.")
+            raise ValueError(
+                f"{kind} expects all schedulers to belong to the same optimizer, but got scheduler {type(each).__name__} at index {k} with another one."
+            )
     return optimizer
 
 
@@ -49,7 +54,8 @@ class SequentialLR(_Combined):
         self.optimizer = _check(schedulers, optimizer, type(self).__name__)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                f"Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone points, but got number of schedulers {len(schedulers)} "
+                "Sequential Schedulers expects number of schedulers provided to be one more than "
+                f"the number of milestone points, but got number of schedulers {len(schedulers)} "
                 f"and the number of milestones to be equal to {len(milestones)}"
             )
         self._schedulers, self._milestones, self.last_epoch = schedulers, milestones, last_epoch + 1
@@ -110,8 +116,8 @@ class ReduceLROnPlateau(LRScheduler):
     """Multiplies the rates by `factor` when the metric given to `step` has not improved for `patience` epochs."""
 
     def __init__(
-        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,
-        min_lr: float | list[float] = 0, eps: float = 1e-8,
+        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4, threshold_mode: str = "rel",
+        cooldown: int = 0, min_lr: float | list[float] = 0, eps: float = 1e-8,
     ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")

@@ -70,7 +70,8 @@ class Workers:
             pass
 
     def receive(self, timeout: float) -> list[tuple[tuple, list[memoryview]]]:
-        """The answers that have arrived, at least one, as labels and parts. Raises RuntimeError after `timeout` seconds (0: never) and when a worker has died."""
+        """The answers that have arrived, at least one, as labels and parts. Raises RuntimeError after `timeout` seconds (0: never) and when a worker has
+        died."""
         ready = channels.wait([*self.connections, *[process.sentinel for process in self.processes]], timeout or None)
         if not ready:
             raise RuntimeError(f"DataLoader timed out after {timeout} seconds")
