@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from .. import dtypes
 from ..device import Layout
-from ..ops import indexing as ix, table as t, view as v
-from .apply import apply, as_tensor_of, listeners, tell_copied
+from ..ops import indexing as ix, reduction as r, table as t, view as v
+from .apply import apply, as_tensor_of, listeners, observed, tell_copied
 from .creation import arange, as_tensor, constant, tensor
 from .elementwise import contiguous, copy_
 from .resolve import resolved
@@ -130,7 +131,9 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     if 0 < len(given) <= own.ndim and all(
         [isinstance(each, Tensor) and (at := each._layout).dtype is dtypes.int64 and at.ndim and at.device is own.device for each in given]
     ):
-        return self, {dim: check_bounds("index", each, n, dim, negative=True) for dim, (each, n) in enumerate(zip(given, own.shape))}
+        if len(given) > 1 and not own.device.backend.FLAT:
+            return self, {0: Multi(_linear(own, given), len(given))}
+        return self, _checked(own, given)
     if isinstance(index, Tensor) and index.dtype is dtypes.bool_ and 0 < index.ndim <= self.ndim and index.device is self.device:
         view, places = _masked(self, 0, index)
         return view, {0: places}
@@ -163,6 +166,30 @@ def _basic(self: Tensor, index: object) -> tuple[Tensor, dict[int, Tensor]]:
     if result is self and not tensors:
         result = self.view(self.shape)
     return result, tensors
+
+
+def _checked(own: Layout, given: tuple[Tensor, ...]) -> dict[int, Tensor]:
+    """The index tensors of the first dimensions, none out of range."""
+    return {dim: check_bounds("index", each, n, dim, negative=True) for dim, (each, n) in enumerate(zip(given, own.shape))}
+
+
+def _linear(own: Layout, given: tuple[Tensor, ...]) -> Tensor:
+    """What index tensors of the first dimensions select, as one index into these. They are checked together, and one by one where one is out of range."""
+    linear, size = given[0], own.shape[0]
+    for other, n in zip(given[1:], own.shape[1:]):
+        try:
+            linear = t.linear_place(linear, other, size, n)
+        except RuntimeError:
+            raise _not_broadcast(given) from None
+        size *= n
+        if linear._layout.size and own.device.type != "meta" and observed(r.closing(t.bounds), (linear, 0, size), (1,)):
+            _checked(own, given)
+    return linear
+
+
+def _not_broadcast(places: Sequence[Tensor]) -> IndexError:
+    shapes = ", ".join(str(list(each.shape)) for each in places)
+    return IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}")
 
 
 def _numbers_apart(items: list) -> list:
@@ -261,7 +288,7 @@ def _masked(result: Tensor, dim: int, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Multi:
-    """Flat indices into several dimensions at once, from a mask."""
+    """Flat indices into several dimensions at once, from a mask or from index tensors."""
 
     def __init__(self, places: Tensor, ndim: int) -> None:
         self.places, self.ndim = places, ndim
@@ -280,8 +307,7 @@ def _plan(view: Tensor, tensors: dict[int, Tensor | Multi]) -> tuple[tuple[int, 
         try:
             linear = t.add_scaled(other, linear, size)
         except RuntimeError:
-            shapes = ", ".join(str(list(each.shape)) for each in places)
-            raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
+            raise _not_broadcast(places) from None
     return dims, linear, dims[0] if dims[-1] - dims[0] < len(dims) else 0
 
 

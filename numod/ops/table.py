@@ -246,6 +246,8 @@ binary_cross_entropy_with_logits = pointwise(
 # ---- checks of index tensors: their sum is 0 if all indices are valid
 
 bounds = pointwise("bounds", lambda x, low, high: where((x < low) | (x >= high), 4294967296, where(x < 0, 1, 0)), accepts="iu")
+linear_place = pointwise("linear_place", lambda x, y, n, m: where((x < -n) | (x >= n) | (y < -m) | (y >= m), -1,
+                                                                  (x + where(x < 0, n, 0)) * m + y + where(y < 0, m, 0)), accepts="iu")
 class_bounds = pointwise("class_bounds", lambda x, classes, ignored: where(x == ignored, 1, where((x < 0) | (x >= classes), 4294967296, 0)), accepts="iu")
 
 # ---- random: numbers are a function of (seed, offset, position), on every device, for any number of threads, eager or compiled

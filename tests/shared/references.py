@@ -237,6 +237,9 @@ REFERENCES: dict[str, Case] = {
     "nan_to_num": Case(lambda x, nan, posinf, neginf: np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf), numbers=(4.0, 5.0, -6.0), integer=lambda x, *_: x),
     # checks of indices: added up, they say in one number whether any is outside, any negative
     "bounds": Case(lambda x, low, high: np.where((x < low) | (x >= high), 2**32, np.where(x < 0, 1, 0)), numbers=(-4, 5)),
+    "linear_place": Case(
+        lambda x, y, n, m: np.where((x < -n) | (x >= n) | (y < -m) | (y >= m), -1, np.where(x < 0, x + n, x) * m + np.where(y < 0, y + m, y)), numbers=(2, 3)
+    ),
     "class_bounds": Case(lambda x, classes, ignored: np.where(x == ignored, 1, np.where((x < 0) | (x >= classes), 2**32, 0)), numbers=(5, -3)),
     # exponentials and logarithms
     "exp": unary(np.exp),
