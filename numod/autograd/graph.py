@@ -72,10 +72,11 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def allow_mutation_on_saved_tensors() -> Iterator[None]:
+def allow_mutation_on_saved_tensors() -> Iterator[saved_tensors_hooks]:
     """Context in which tensors saved for backward may be modified afterwards: copies are saved."""
-    with saved_tensors_hooks(lambda tensor: tensor.clone(), lambda kept: kept):
-        yield
+    hooks = saved_tensors_hooks(lambda tensor: tensor.clone(), lambda kept: kept)
+    with hooks:
+        yield hooks
 
 
 class _Packed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from types import SimpleNamespace
 
 from ..core import apply as waist
@@ -112,6 +113,13 @@ class Node:
         """PyTorch's name of the node, such as AddBackward0."""
         return type(self).__name__ if self.op is None else f"{_title(self)}Backward0"
 
+    def shown(self) -> Node:
+        """The node itself, from now on of a class that bears its name: tools that draw graphs read `type(node).__name__`."""
+        name = self.name()
+        if type(self).__name__ != name:
+            self.__class__ = _class_of(type(self), name)
+        return self
+
     @property
     def metadata(self) -> dict:
         """A dictionary for the user's own data about the node."""
@@ -129,7 +137,7 @@ class Node:
     @property
     def next_functions(self) -> tuple:
         """The nodes gradients flow to next, with the output they belong to."""
-        return tuple((None, 0) if edge is None else (AccumulateGrad.of(edge[0]) if isinstance(edge[0], Tensor) else edge[0], edge[1]) for edge in self.edges)
+        return tuple((None, 0) if edge is None else (AccumulateGrad.of(edge[0]) if isinstance(edge[0], Tensor) else edge[0].shown(), edge[1]) for edge in self.edges)
 
     def register_hook(self, hook: Callable) -> Handle:
         """Call `hook(grad_inputs, grad_outputs)` after this node's gradient is computed; a tuple it returns replaces grad_inputs."""
@@ -141,6 +149,11 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
+
+
+@cache
+def _class_of(kind: type[Node], name: str) -> type[Node]:
+    return type(name, (kind,), {})
 
 
 class LeafNode(Node):
@@ -237,7 +250,7 @@ def edge_to(each: object) -> tuple | None:
     """The edge along which an input's gradient flows: None, (node, output number) or (leaf, 0)."""
     if not isinstance(each, Tensor):
         return None
-    node = each._node if each._base is None else each.grad_fn
+    node = each._node if each._base is None else each._made_by
     if node is not None:
         return node, each._output
     return (each, 0) if each._requires_grad else None
@@ -249,7 +262,7 @@ def make_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, outputs: 
     for each in inputs:
         edge = None
         if isinstance(each, Tensor):
-            source = each._node if each._base is None else each.grad_fn
+            source = each._node if each._base is None else each._made_by
             if source is not None:
                 edge = source, each._output
                 wanted |= bit

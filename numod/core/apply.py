@@ -319,7 +319,7 @@ def viewer(plan: Plan) -> Callable:
             result._seen = source._storage.version
         else:
             result._own, result._seen = own, own.version
-        if not state.grad_enabled:
+        if source._unrecorded or not state.grad_enabled:
             result._unrecorded = True
         return result
 

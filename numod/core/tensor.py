@@ -55,7 +55,7 @@ class Tensor:
     _retains_grad = False
     _seen = 0  # of a view: the storage's version for which its node was made
     _pictured = False  # whether recorded programs depend on its memory
-    _unrecorded = False  # of a view: made under `no_grad`
+    _unrecorded = False  # of a view: it, or the view that it is of, was made under `no_grad`
     _own: OwnCount | None = None  # of what `data` gave: its writes are counted apart from those to the storage
     __array_priority__ = 1000  # so that NumPy leaves `array + tensor` to `Tensor.__radd__`
 
@@ -168,7 +168,7 @@ class Tensor:
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor. Can be set on leaves of floating or complex dtype."""
-        return self._requires_grad or self.grad_fn is not None
+        return self._requires_grad or self._made_by is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -193,11 +193,17 @@ class Tensor:
     @property
     def is_leaf(self) -> bool:
         """Whether it is not the result of a recorded operation."""
-        return self.grad_fn is None
+        return self._made_by is None
 
     @property
     def grad_fn(self) -> object | None:
-        """The tape's node that made this tensor; None for leaves."""
+        """The tape's node that made this tensor, of a class that bears its name (`AddBackward0`); None for leaves."""
+        node = self._made_by
+        return None if node is None else node.shown()
+
+    @property
+    def _made_by(self) -> object | None:
+        """The same, of whatever class: for those that run for every op."""
         if self._base is not None and self._seen != (self._own or self._storage).version:
             Tensor._renew(self)
         return self._node

@@ -113,9 +113,14 @@ def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None],
     try:
         if size > 1:
             try:
-                return _at_once(func, args, values, dims, size, kwargs, randomness, out_dims)
+                batch, result = _at_once(func, args, values, dims, size, kwargs, randomness)
             except (Disagreement, Exception):  # an error of the function's own comes again, from the example it is of
                 default_generator._restart(*before)
+            else:
+                chosen = _matched(out_dims, result, "out_dims")
+                _require_tensors(result, chosen)
+                places = iter(chosen)
+                return map_leaves(lambda each: _placed(each, batch, next(places)), result)
         results = []
         for number in range(size):
             if randomness == "same":
@@ -128,8 +133,8 @@ def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None],
         engine.retaining -= 1
 
 
-def _at_once(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str, out_dims: Any) -> Any:
-    """The results of one call for all examples."""
+def _at_once(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str) -> tuple[Batch, Any]:
+    """The batch, and the results of one call for all its examples."""
     batch, before = Batch.of(size), _place()
     examples = _arguments(args, values, dims, lambda value, dim: batch.wrap(value.movedim(dim, 0)).requires_grad_(value.requires_grad))  # some ops ask for it
     active.batches.append(batch)
@@ -141,10 +146,7 @@ def _at_once(func: Callable, args: tuple, values: list[Any], dims: list[int | No
     finally:
         active.batches.pop()
         active.randomness.pop()
-    chosen = _matched(out_dims, result, "out_dims")
-    _require_tensors(result, chosen)
-    places = iter(chosen)
-    return map_leaves(lambda each: _placed(each, batch, next(places)), result)
+    return batch, result
 
 
 def _placed(each: Any, batch: Batch, dim: int | None) -> Any:

@@ -13,17 +13,22 @@ from ..autograd import enable_grad, is_grad_enabled
 from ..autograd.forward_ad import pulled
 from ..autograd.tape import edge_to, joined
 from ..core import Tensor, zeros_like
-from .gradients import Argnums, _Call, _tensors_of, jacrev
+from .gradients import Argnums, _Call, _places, _tensors_of, jacrev
 from .trees import leaves, map_leaves
 
 __all__ = ["jacfwd", "jvp", "linearize"]
+
+
+def _writable(primals: Any) -> Any:
+    """The arguments as results, which may be modified in place."""
+    return map_leaves(lambda each: joined(each, edge_to(each)), primals)
 
 
 def _called(name: str, func: Callable, primals: tuple, has_aux: bool) -> _Call:
     if not isinstance(primals, tuple) or not primals:
         raise RuntimeError(f"{name}: Expected primals to be a non-empty tuple. E.g. it should be valid to call f(*primals).")
     call = _Call(name, has_aux, list(primals))
-    call.run(func, tuple(map_leaves(lambda each: joined(each, edge_to(each)), call.inputs)), {})  # as results, which may be modified in place
+    call.run(func, _writable(tuple(call.inputs)), {})
     _tensors_of(call)
     return call
 
@@ -99,4 +104,10 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
 
 def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
     """The same as `jacrev`: the values agree, and there is no forward mode that would be faster for few inputs."""
-    return functools.wraps(func)(jacrev(func, argnums, has_aux=has_aux))
+
+    @functools.wraps(func)
+    def written(*args: Any, **kwargs: Any) -> Any:
+        places = _places(argnums, len(args))
+        return func(*[_writable(each) if k in places else each for k, each in enumerate(args)], **kwargs)
+
+    return jacrev(written, argnums, has_aux=has_aux)

@@ -57,6 +57,10 @@ def test_names_are_those_of_pytorch():
     F = numod.nn.functional
     names = [each.grad_fn.name() for each in (x.clone(), x.double(), x @ x, F.linear(x, x, x[0]), F.linear(x, x), F.mse_loss(x, x * 2), x.square(), x.max())]
     assert names == [f"{name}Backward0" for name in ("Clone", "ToCopy", "Mm", "Addmm", "Mm", "MseLoss", "Pow", "Max")]
+    node = (x + 1).relu().grad_fn
+    assert [type(each).__name__ for each in (node, node.next_functions[0][0], node.next_functions[0][0].next_functions[0][0])] == [
+        "ReluBackward0", "AddBackward0", "AccumulateGrad",
+    ]  # fmt: skip
 
 
 def test_what_nodes_keep_can_be_looked_at():

@@ -76,7 +76,8 @@ def test_freed_and_kept_on_the_host():
 
 def test_what_is_kept_may_be_written_to_where_that_is_allowed():
     a, _ = leaves()
-    with graph.allow_mutation_on_saved_tensors():
+    with graph.allow_mutation_on_saved_tensors() as context:
+        assert context is not None
         x = a.clone()
         y = (x * x).sum()
         x.zero_()

@@ -489,6 +489,14 @@ def test_a_view_made_under_no_grad_is_not_written_under_the_tape():
         v.mul_(2)
 
 
+def test_a_view_of_a_view_made_under_no_grad_is_not_written_either():
+    with numod.no_grad():
+        y = numod.zeros(2).view(2)
+    y.requires_grad_()
+    with pytest.raises(RuntimeError, match="created in no_grad mode"):
+        y.view(2).div_(2)
+
+
 def test_a_view_made_under_no_grad_may_be_written_where_no_gradient_is_about():
     h = numod.zeros(2, 3)
     with numod.no_grad():

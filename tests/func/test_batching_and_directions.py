@@ -74,6 +74,8 @@ def test_what_out_dims_leaves_out_is_the_same_for_all() -> None:
     for call in (lambda x: x * 2, lambda x: torch.tensor(x.sum().item())):
         with pytest.raises(ValueError, match="when out_dim is None"):
             vmap(call, out_dims=None)(x)
+    with pytest.raises(ValueError, match="when out_dim is None"):  # although its values are the same
+        vmap(lambda x: x * 2, out_dims=None)(torch.ones(2, 3))
 
 
 def test_jvp_is_the_slope_along_a_direction() -> None:
@@ -96,6 +98,10 @@ def test_jvp_follows_writes_into_its_primals() -> None:
     x, y, dx, dy = (torch.tensor(each) for each in ([1.0, 2.0], [5.0, 7.0], [0.5, 0.25], [10.0, 20.0]))
     value, slope = jvp(written, (x, y), (dx, dy))
     assert (value.tolist(), slope.tolist(), x.tolist()) == ([30.0, 6.0], [60.0, 0.75], [30.0, 6.0])
+
+
+def test_jacfwd_follows_writes_into_its_argument() -> None:
+    assert jacfwd(lambda x, by: x.mul_(by) * x)(torch.ones(2), by=2).tolist() == [[8.0, 0.0], [0.0, 8.0]]
 
 
 def test_jvp_nests_and_keeps_structure() -> None:

@@ -92,6 +92,15 @@ def test_instance_norm_of_other_channels() -> None:
         nn.InstanceNorm1d(3, affine=True)(numod.randn(2, 4, 5))
 
 
+def test_the_gradient_of_a_weight_by_running_statistics_keeps_its_digits_where_the_mean_is_large() -> None:
+    numod.manual_seed(0)
+    noise, g, weight, mean = numod.randn(8, 3, 16, 16), numod.randn(8, 3, 16, 16), numod.ones(3, requires_grad=True), numod.full((3,), 1e4)
+    x = noise + 1e4
+    F.batch_norm(x, mean, numod.ones(3), weight, None, eps=0.0).backward(g)
+    expected = ((x.double() - 1e4) * g.double()).sum((0, 2, 3))
+    assert numod.allclose(weight.grad.double(), expected, atol=1e-3)
+
+
 def test_synchronised_batch_norm_is_batch_norm_in_one_process() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU())
     converted = nn.SyncBatchNorm.convert_sync_batchnorm(model)

@@ -148,6 +148,8 @@ def batch_norm(
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
         scale = t.inverse_deviation(running_var, 1 if weight is None else weight, eps)
+        if scale.requires_grad:  # the gradient of the scale is sum(g * (x - mean)): the shorter form below would subtract large sums where the mean is large
+            return _scaled(x - _by_channel(running_mean, x), scale, bias).to(input.dtype)
         return _scaled(x, scale, t.addcmul(0 if bias is None else bias, running_mean, scale, -1)).to(input.dtype)
     if x.numel() == 0:
         return _scaled(x, weight, bias).to(input.dtype)

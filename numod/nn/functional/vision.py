@@ -47,8 +47,10 @@ def unfold(
     input: Tensor, kernel_size: int | Sequence[int], dilation: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, stride: int | Sequence[int] = 1,
 ) -> Tensor:
     """Patches of (N, C, H, W) as columns: (N, C * taps, patches)."""
-    if input.ndim not in (3, 4):
-        raise RuntimeError(f"Expected 3D or 4D (batch mode) tensor for input to unfold, but got {list(input.shape)}")
+    if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
+        raise RuntimeError(
+            f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}"
+        )
     x = input if input.ndim == 4 else input.unsqueeze(0)
     kernel, dilation, padding, stride = map(_pair, (kernel_size, dilation, padding, stride))
     sizes = tuple(x.shape[2:])
