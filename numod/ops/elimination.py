@@ -1,4 +1,4 @@
-"""LU factors by Gaussian elimination with row exchanges, of NumPy arrays on the CPU; NumPy's LAPACK offers none. `factorization` makes an op of it."""
+"""LU and LDL factors by elimination with exchanges, of NumPy arrays on the CPU; NumPy's LAPACK offers none. `factorization` makes ops of them."""
 
 from __future__ import annotations
 
@@ -72,11 +72,100 @@ def lu(a: np.ndarray, pivoted: bool) -> tuple[np.ndarray, ...]:
     """(L and U in one matrix, pivots counted from 1, position of the first zero on U's diagonal or 0, order of rows) of a (..., M, N)."""
     packed, (*batch, m, n) = np.array(a, order="C"), a.shape
     pivots, info, order = np.empty((*batch, min(m, n)), np.int32), np.empty(batch, np.int32), np.empty((*batch, m), np.int64)
-    _launcher(packed.dtype, packed.size * min(m, n))(*(each.reshape(-1) for each in (packed, pivots, info, order)), prod(batch), m, n, int(pivoted))
+    launch = _launcher(lu_kernel, packed.dtype, packed.size * min(m, n), ("int32", "int32", "int64"), 4)
+    launch(*(each.reshape(-1) for each in (packed, pivots, info, order)), prod(batch), m, n, int(pivoted))
     return packed, pivots, info, order
 
 
+def ldl_kernel(x, pivots, info, matrices, n, growth):
+    """Lower triangles x (matrices, n, n), of real numbers, become L below blocks of D, by LAPACK's sytf2.
+
+    pivots (matrices, n): the rows exchanged, counted from 1, negative in pairs for blocks of 2; info (matrices): the first zero in D, or 0.
+
+    The columns being eliminated are kept in the rows above the diagonal meanwhile, where inner loops find them in order.
+    """
+    for task in parallel_range(matrices):
+        matrix = int64(task)
+        base, zero, k = matrix * n * n, int64(0), int64(0)
+        while k < n:
+            size, p, row = int64(1), k, k
+            head = abs(x[uintp(base + k * n + k)])
+            greatest = head - head
+            for i in range(k + 1, n):
+                value = abs(x[uintp(base + i * n + k)])
+                if value > greatest or value != value:
+                    greatest, row = value, int64(i)
+            empty = (head == 0 and greatest == 0) or head != head
+            if not empty and not head >= growth * greatest:
+                other = greatest
+                for j in range(k, row):
+                    value = abs(x[uintp(base + row * n + j)])
+                    other = value if value > other else other
+                for i in range(row + 1, n):
+                    value = abs(x[uintp(base + i * n + row)])
+                    other = value if value > other else other
+                if not head >= growth * greatest * (greatest / other):
+                    value = abs(x[uintp(base + row * n + row)])
+                    size, p = int64(1) if value >= growth * other else int64(2), row
+            last = k + size - 1
+            first, second, end = base + k * n, base + last * n, k + size
+            for i in range(k, end):
+                pivots[uintp(matrix * n + i)] = p + 1 if size == 1 else -(p + 1)
+            if empty:
+                zero = zero if zero != 0 else k + 1
+            else:
+                if p != last:
+                    for i in range(p + 1, n):
+                        line = base + i * n
+                        x[uintp(line + last)], x[uintp(line + p)] = x[uintp(line + p)], x[uintp(line + last)]
+                    for j in range(last + 1, p):
+                        x[uintp(base + j * n + last)], x[uintp(base + p * n + j)] = x[uintp(base + p * n + j)], x[uintp(base + j * n + last)]
+                    x[uintp(second + last)], x[uintp(base + p * n + p)] = x[uintp(base + p * n + p)], x[uintp(second + last)]
+                    for j in range(k, last):
+                        x[uintp(second + j)], x[uintp(base + p * n + j)] = x[uintp(base + p * n + j)], x[uintp(second + j)]
+                for i in range(end, n):
+                    x[uintp(first + i)] = x[uintp(base + i * n + k)]
+                    x[uintp(second + i)] = x[uintp(base + i * n + last)]
+                a, c = x[uintp(first + k)], x[uintp(second + last)]
+                if size == 1:
+                    for i in range(end, n):
+                        line = base + i * n
+                        factor = x[uintp(line + k)] / a
+                        for j in range(end, i + 1):
+                            x[uintp(line + j)] -= factor * x[uintp(first + j)]
+                        x[uintp(line + k)] = factor
+                else:
+                    b = x[uintp(second + k)]
+                    top, bottom = c / b, a / b
+                    divisor = top * a - b
+                    for i in range(end, n):
+                        line = base + i * n
+                        u, v = x[uintp(line + k)], x[uintp(line + last)]
+                        f, g = (top * u - v) / divisor, (bottom * v - u) / divisor
+                        for j in range(end, i + 1):
+                            x[uintp(line + j)] -= f * x[uintp(first + j)] + g * x[uintp(second + j)]
+                        x[uintp(line + k)], x[uintp(line + last)] = f, g
+                for i in range(end, n):
+                    x[uintp(first + i)] = 0
+                    x[uintp(second + i)] = 0
+            k = end
+        info[uintp(matrix)] = zero
+
+
+_GROWTH = (1 + 17**0.5) / 8  # bounds element growth; Bunch and Kaufman, 1977
+
+
+def ldl(a: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(L below blocks of D, pivots, position of the first zero in D or 0) of the lower triangles of a (..., N, N)."""
+    packed, (*batch, n) = np.tril(a), a.shape[:-1]
+    pivots, info = np.zeros((*batch, n), np.int32), np.zeros(batch, np.int32)
+    launch = _launcher(ldl_kernel, packed.dtype, packed.size * n, ("int32", "int32"), 2, ("float64",))
+    launch(*(each.reshape(-1) for each in (packed, pivots, info)), prod(batch), n, _GROWTH)
+    return packed, pivots, info
+
+
 @lru_cache(256)
-def _launcher(dtype: np.dtype, work: int) -> Callable:
-    signature = bind.signature(dtype, "int32", "int32", "int64", numbers=4)
-    return bind.launcher(device("cpu"), "lu", bind.source_of(lu_kernel), signature, dtypes.from_numpy(dtype), work)
+def _launcher(kernel: Callable, dtype: np.dtype, work: int, results: tuple[str, ...], numbers: int, others: tuple[str, ...] = ()) -> Callable:
+    name, signature = kernel.__name__.removesuffix("_kernel"), bind.signature(dtype, *results, numbers=numbers, others=others)
+    exact = {"fastmath": frozenset()} if kernel is ldl_kernel else {}  # fused products leave residues where D is to become zero
+    return bind.launcher(device("cpu"), name, bind.source_of(kernel), signature, dtypes.from_numpy(dtype), work, **exact)

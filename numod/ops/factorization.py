@@ -179,62 +179,8 @@ def _geqrf(a: np.ndarray) -> tuple:
     return packed.swapaxes(-1, -2), tau
 
 
-_GROWTH = (1 + 17**0.5) / 8  # bounds element growth; Bunch and Kaufman, 1977
-
-
-def _ldl(a: np.ndarray) -> tuple:
-    """(L below blocks of D, rows exchanged counted from 1 and negative in pairs for blocks of 2, the first zero in D or 0), of the lower triangles. LAPACK's
-    sytf2."""
-    ld, pivots, info = np.tril(a), np.zeros(a.shape[:-1], np.int32), np.zeros(a.shape[:-2], np.int32)
-    for place in np.ndindex(*a.shape[:-2]):
-        info[place] = _ldl_one(ld[place], pivots[place])
-    return ld, pivots, info
-
-
-def _ldl_one(x: np.ndarray, pivots: np.ndarray) -> int:
-    """The same of one matrix, in place; the first zero in D, or 0."""
-    n, k, zero = x.shape[-1], 0, 0
-    while k < n:
-        size, row = _ldl_pivot(x, k)
-        if not size:
-            zero, size, row = zero or k + 1, 1, k
-        else:
-            _exchange(x, k, k + size - 1, row)
-            block, rest = np.tril(x[k : k + size, k : k + size]), slice(k + size, n)
-            block = block + np.tril(block, -1).T
-            solved = np.linalg.solve(block, x[rest, k : k + size].T).T
-            x[rest, rest] -= np.tril(solved @ x[rest, k : k + size].T)
-            x[rest, k : k + size] = solved
-        pivots[k : k + size] = row + 1 if size == 1 else -(row + 1)
-        k += size
-    return zero
-
-
-def _ldl_pivot(x: np.ndarray, k: int) -> tuple[int, int]:
-    """(size of the block to eliminate from k on, the row to exchange with its last one); size 0 where the column is zero."""
-    head, below = abs(x[k, k]), np.abs(x[k + 1 :, k])
-    greatest = below.max(initial=0)
-    if max(head, greatest) == 0 or np.isnan(head):
-        return 0, k
-    if head >= _GROWTH * greatest:
-        return 1, k
-    row = k + 1 + int(below.argmax())
-    other = np.concatenate([np.abs(x[row, k:row]), np.abs(x[row + 1 :, row])]).max()
-    if head >= _GROWTH * greatest * (greatest / other):
-        return 1, k
-    return (1, row) if abs(x[row, row]) >= _GROWTH * other else (2, row)
-
-
-def _exchange(x: np.ndarray, k: int, first: int, second: int) -> None:
-    """Exchange rows and columns of a lower triangle from column k on."""
-    full = x[k:, k:] + np.tril(x[k:, k:], -1).T
-    order = np.arange(len(full))
-    order[[first - k, second - k]] = order[[second - k, first - k]]
-    x[k:, k:] = np.tril(full[order][:, order])
-
-
 def _ldl_solve(ld: np.ndarray, pivots: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """X with A X = B, from `_ldl` of A."""
+    """X with A X = B, from `elimination.ldl` of A."""
     x = np.array(b)
     for place in np.ndindex(*b.shape[:-2]):
         _ldl_solve_one(ld[place], pivots[place], x[place])
@@ -300,7 +246,7 @@ eig = Factorization("eig", "a", "values vectors", "", _eig, lambda a: (a[:-1], a
 pinv = Factorization("pinv", "a", "", "atol rtol hermitian", _pinv, lambda a, *_: (*a[:-2], a[-1], a[-2]), _converging("singular values"))
 lstsq = Factorization("lstsq", "a b", "solution rank", "rtol", _lstsq, lambda a, b, rtol: ((*a[:-2], a[-1], b[-1]), a[:-2]), _converging("singular values"))
 lu = Factorization("lu", "a", "lu pivots info order", "pivoted", elimination.lu, lambda a, pivoted: (a, (*a[:-2], _least(a)), a[:-2], a[:-1]))
-ldl = Factorization("ldl", "a", "ld pivots info", "", _ldl, lambda a: (a, a[:-1], a[:-2]))
+ldl = Factorization("ldl", "a", "ld pivots info", "", elimination.ldl, lambda a: (a, a[:-1], a[:-2]))
 ldl_solve = Factorization("ldl_solve", "ld pivots b", "", "", _ldl_solve, lambda ld, pivots, b: b)
 order = Factorization("order", "pivots", "", "rows", _order, lambda pivots, rows: (*pivots[:-1], rows))
 geqrf.differentiable = order.differentiable = ldl.differentiable = ldl_solve.differentiable = False
