@@ -9,7 +9,8 @@ from .errors import LinAlgError  # noqa: F401
 _HOMES = {
     _linear_algebra: "cross det diagonal inv inv_ex lstsq lu_solve matrix_exp matrix_power multi_dot "
         "pinv slogdet solve solve_ex solve_triangular tensorinv tensorsolve vander vecdot",
-    _decompositions: "cholesky cholesky_ex eig eigh eigvals eigvalsh householder_product ldl_factor ldl_factor_ex ldl_solve lu lu_factor lu_factor_ex qr svd svdvals",
+    _decompositions: """cholesky cholesky_ex eig eigh eigvals eigvalsh householder_product ldl_factor ldl_factor_ex ldl_solve lu lu_factor lu_factor_ex qr
+        svd svdvals""",
     _norms: "cond matrix_norm matrix_rank norm vector_norm",
     _contractions: "tensordot",
     _products: "matmul",

@@ -76,7 +76,8 @@ def _report(options: argparse.Namespace, present: list[str]) -> dict:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     machine = {"processor": measure.processor(), "cores": os.cpu_count(), "load_before": load, "system": platform.system(), "python": platform.python_version()}
     return {
-        "machine": machine, "limits": asdict(limits()), "threads": options.threads, "quick": options.quick, "peers": present, "versions": peers.versions(present), "rows": [],
+        "machine": machine, "limits": asdict(limits()), "threads": options.threads, "quick": options.quick, "peers": present,
+        "versions": peers.versions(present), "rows": [],
     }  # fmt: skip
 
 

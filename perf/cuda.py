@@ -175,16 +175,28 @@ ROWS = [
     Row("index_add", _matrix(1 << 14, 256), _scatter, _moved(2), tolerance=1e-3),
     Row("sgemm 4096", _pair(4096), lambda torch, a, b: a @ b, flops=_product_flops, tolerance=1e-2, bar=(0.6, "cuBLAS")),
     Row("sgemm 512", _pair(512), lambda torch, a, b: a @ b, flops=_product_flops, tolerance=1e-3),
-    Row("sgemm 4096, turned", _pair(4096), lambda torch, a, b: (a.T if a.shape[0] == a.shape[1] else a) @ b, flops=_product_flops, tolerance=1e-2, bar=(0.6, "cuBLAS")),
+    Row(
+        "sgemm 4096, turned", _pair(4096), lambda torch, a, b: (a.T if a.shape[0] == a.shape[1] else a) @ b, flops=_product_flops, tolerance=1e-2,
+        bar=(0.6, "cuBLAS"),
+    ),
     # with its conversions
     Row("product 4096 of bfloat16", _pair(4096), lambda torch, a, b: (a.bfloat16() @ b.bfloat16()).float(), flops=_product_flops, tolerance=2e-2),
-    Row("conv2d 3x3 of float16", _images(32, 64, 56, 64, 3), lambda torch, x, w: torch.nn.functional.conv2d(x.half(), w.half(), padding=1).float(), flops=_convolution_flops(1), tolerance=1e-2),
+    Row(
+        "conv2d 3x3 of float16", _images(32, 64, 56, 64, 3), lambda torch, x, w: torch.nn.functional.conv2d(x.half(), w.half(), padding=1).float(),
+        flops=_convolution_flops(1), tolerance=1e-2,
+    ),
     Row("conv2d 3x3, 32 x 64 x 56", _images(32, 64, 56, 64, 3), _convolve(1, 1), flops=_convolution_flops(1), tolerance=1e-3, bar=(0.4, "cuDNN")),
     Row("conv2d 1x1, 32 x 256 x 56", _images(32, 256, 56, 64, 1), _convolve(1, 0), flops=_convolution_flops(1), tolerance=1e-3, bar=(0.4, "cuDNN")),
     Row("conv2d 3x3 stride 2, 32 x 128 x 56", _images(32, 128, 56, 128, 3), _convolve(2, 1), flops=_convolution_flops(2), tolerance=1e-3, bar=(0.4, "cuDNN")),
-    Row("conv2d 3x3 and gradients", _images(32, 64, 56, 64, 3), _convolve_back(1, 1), flops=lambda arrays: 3 * _convolution_flops(1)(arrays), tolerance=3e-2, bar=(0.4, "cuDNN")),
+    Row(
+        "conv2d 3x3 and gradients", _images(32, 64, 56, 64, 3), _convolve_back(1, 1), flops=lambda arrays: 3 * _convolution_flops(1)(arrays), tolerance=3e-2,
+        bar=(0.4, "cuDNN"),
+    ),
     Row("LeNet step, eager", _lenet, _step, tolerance=1e-3, bar=(0.5, "eager")),
-    Row("LeNet step, compiled", _lenet, lambda torch, *given: _compiled_step()(*given) if torch is numod else _step(torch, *given), tolerance=1e-3, bar=(1.0, "eager")),
+    Row(
+        "LeNet step, compiled", _lenet, lambda torch, *given: _compiled_step()(*given) if torch is numod else _step(torch, *given), tolerance=1e-3,
+        bar=(1.0, "eager"),
+    ),
     Row("launch, 3 arrays", lambda small: [normal(1), normal(1, seed=1)], lambda torch, x, y: x + y, bar=(8, "us")),
 ]  # fmt: skip
 

@@ -48,7 +48,8 @@ def lenet(batch: int) -> Callable:
     def make(torch: object) -> tuple:
         nn = torch.nn
         layers = (
-            nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(400, 120), nn.Tanh(),
+            nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(400, 120),
+            nn.Tanh(),
             nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10),
         )  # fmt: skip
         return nn.Sequential(*layers), (draw(batch, 1, 28, 28),)

@@ -33,7 +33,8 @@ def whole(below: int, *shape: int) -> np.ndarray:
 
 POINTWISE = {  # name: what numod and PyTorch say, what JAX says, what NumPy says
     "add": ("x + y", "x + y", "x + y"), "mul": ("x * y", "x * y", "x * y"), "relu": ("x.relu()", "jax.nn.relu(x)", "np.maximum(x, 0)"),
-    "exp": ("x.exp()", "jnp.exp(x)", "np.exp(x)"), "tanh": ("x.tanh()", "jnp.tanh(x)", "np.tanh(x)"), "gelu": ("F.gelu(x)", "jax.nn.gelu(x, approximate=False)", ""),
+    "exp": ("x.exp()", "jnp.exp(x)", "np.exp(x)"), "tanh": ("x.tanh()", "jnp.tanh(x)", "np.tanh(x)"),
+    "gelu": ("F.gelu(x)", "jax.nn.gelu(x, approximate=False)", ""),
     "sigmoid": ("x.sigmoid()", "jax.nn.sigmoid(x)", ""),
 }  # fmt: skip
 
@@ -53,7 +54,13 @@ def reductions() -> list[Row]:
     """Over rows, over columns, over all of a million floats."""
     kinds = {"of rows, 1000×1000": ("1", "1"), "of columns, 1000×1000": ("0", "0"), "1000×1000": ("", "None")}
     return [
-        Row(f"{name} {where}", expression(f"x.{name}({mine})" + ("[0]" if name == "max" and mine else ""), {"x": partial(draw, 1000, 1000)}, f"x.{name}({axis})", f"x.{name}({axis})"), Bar(1.0))
+        Row(
+            f"{name} {where}",
+            expression(
+                f"x.{name}({mine})" + ("[0]" if name == "max" and mine else ""), {"x": partial(draw, 1000, 1000)}, f"x.{name}({axis})", f"x.{name}({axis})"
+            ),
+            Bar(1.0),
+        )
         for name in ("sum", "max", "argmax", "mean") for where, (mine, axis) in kinds.items()
     ]  # fmt: skip
 
@@ -108,7 +115,8 @@ def convolutions() -> list[Row]:
     for name, (x, weight, options) in layers.items():
         arrays = {"x": partial(draw, *x), "w": partial(draw, *weight, seed=1)}
         stride, padding, groups = options.get("stride", 1), options.get("padding", 0), options.get("groups", 1)
-        jax = f"lax.conv_general_dilated(x, w, ({stride}, {stride}), [({padding}, {padding})] * 2, dimension_numbers=('NCHW', 'OIHW', 'NCHW'), feature_group_count={groups})"
+        order = f"dimension_numbers=('NCHW', 'OIHW', 'NCHW'), feature_group_count={groups}"
+        jax = f"lax.conv_general_dilated(x, w, ({stride}, {stride}), [({padding}, {padding})] * 2, {order})"
         text = f"F.conv2d(x, w, stride={stride}, padding={padding}, groups={groups})"
         rows.append(Row(f"conv2d {name}, forward", expression(text, arrays, jax), Bar(1.0)))
         rows.append(Row(f"conv2d {name}, forward+backward", backward("conv2d", *arrays.values(), **options), Bar(1.0)))

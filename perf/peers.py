@@ -124,7 +124,8 @@ def inference(make: Make, frozen: bool = False) -> dict[str, Callable[[], Timed]
         return session(module.eval().requires_grad_(False), inputs)
 
     return {
-        "numod": lambda: of("numod", True), "PyTorch": lambda: of("torch", False), "torch.compile": lambda: of("torch", True), "JAX": in_jax, "ONNX Runtime": in_onnx,
+        "numod": lambda: of("numod", True), "PyTorch": lambda: of("torch", False), "torch.compile": lambda: of("torch", True), "JAX": in_jax,
+        "ONNX Runtime": in_onnx,
     }  # fmt: skip
 
 

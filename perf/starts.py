@@ -78,7 +78,12 @@ def _first_calls() -> list[FreshRow]:
     }  # fmt: skip
     cold, warm = (2.0, 8.0, 30.0, 40.0), (0.3, 0.3, 0.3, 2.0)
     return [
-        FreshRow(f"first {row}, {kind}", {name: partial(how, name, printed_seconds, FIRST_CALL.format(row=row, contender=name)) for name in names}, Bar(seconds=most), share)
+        FreshRow(
+            f"first {row}, {kind}",
+            {name: partial(how, name, printed_seconds, FIRST_CALL.format(row=row, contender=name)) for name in names},
+            Bar(seconds=most),
+            share,
+        )
         for bars in (zip(rows.items(), cold, warm),) for (row, names), *both in bars
         for kind, how, most, share in (("cold", _cold, both[0], 0.2), ("cached", _warm, both[1], 0.6))
     ]  # fmt: skip

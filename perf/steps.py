@@ -20,7 +20,8 @@ EAGER = {"MLP 4-3-1, batch 1": 0.4, "MLP 64-128-10, batch 32": 0.6}  # of PyTorc
 COMPILED = {"MLP 4-3-1, batch 1": 0.1, "MLP 64-128-10, batch 32": 0.6, "MLP 784-256-10, batch 128": 0.95, "LeNet, batch 64": 0.9}
 FORWARD = {
     "MLP 4-3-1, batch 1": (SMALL, 0.25), "MLP 64-128-10, batch 32": (DIGITS, 0.7), "MLP 784-256-10, batch 128": (LARGE, 0.95),
-    "actor-critic 64-64, batch 1": (actor_critic(1), 0.3), "actor-critic 64-64, batch 64": (actor_critic(64), 0.6), "LSTM cell 32, batch 1": (lstm_cell(32, 1), 0.3),
+    "actor-critic 64-64, batch 1": (actor_critic(1), 0.3), "actor-critic 64-64, batch 64": (actor_critic(64), 0.6),
+    "LSTM cell 32, batch 1": (lstm_cell(32, 1), 0.3),
     "GRU 32, T=100": (gru(32, 100, 1), 0.3), "LeNet, batch 1": (lenet(1), 0.9), "ResNet-18 CIFAR, batch 1": (resnet18(1), 0.9),
     "GPT 2×128, a token after 63": (gpt(1, 1, past=63), 0.6),
 }  # fmt: skip

@@ -14,7 +14,8 @@ VERDICTS = {True: "yes", False: "NO", None: "no peer"}
 def entry(row: Row | FreshRow, result: Result) -> dict:
     """A row of the report."""
     return {
-        "row": row.name, "best_peer": result.best_peer(), "ratios": {name: result.ratio(name) for name in result.rounds if name != "numod"}, "of_limit": result.of_limit(),
+        "row": row.name, "best_peer": result.best_peer(), "ratios": {name: result.ratio(name) for name in result.rounds if name != "numod"},
+        "of_limit": result.of_limit(),
         "bar": str(row.bar) if row.bar else None, "met": row.bar.met(result) if row.bar else None, "seconds": result.rounds,
     }  # fmt: skip
 

@@ -19,7 +19,8 @@ from ..nn.recurrent import GRU, RNNBase
 from ..profiler.exchange import Exchange
 
 _POOLS = "avg_pool3d max_pool3d adaptive_avg_pool3d adaptive_max_pool3d max_unpool2d max_unpool3d"
-_LOSSES = """mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div cosine_embedding_loss ctc_loss
+_LOSSES = """mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy nll_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div
+    cosine_embedding_loss ctc_loss
     hinge_embedding_loss poisson_nll_loss margin_ranking_loss soft_margin_loss triplet_margin_loss multi_margin_loss multilabel_margin_loss"""
 LOW = {  # to the dtype of the context
     products: "matmul mm_ bmm addmm", contractions: "baddbmm addbmm", linear_algebra: "vecdot",

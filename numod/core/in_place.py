@@ -12,7 +12,8 @@ from .elementwise import checked_fill, divisor, quotient, refuse_masks, scale_of
 from .tensor import Tensor
 
 METHODS = """
-    add_ sub_ subtract_=sub_ div_ divide_=div_ true_divide_=div_ floor_divide_ remainder_ fmod_ clamp_ clip_=clamp_ round_ fill_ zero_ masked_fill_ addcmul_ addcdiv_
+    add_ sub_ subtract_=sub_ div_ divide_=div_ true_divide_=div_ floor_divide_ remainder_ fmod_ clamp_ clip_=clamp_ round_ fill_ zero_ masked_fill_ addcmul_
+    addcdiv_
 """
 
 

@@ -175,7 +175,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     tall = a.shape[-2] > a.shape[-1] and driver != "gelsy" and (driver == "gels" or bool((rank == a.shape[-1]).all()._observe()))
     residuals = reductions.sum(t.square(abs(rest)), -2) if tall else empty
     return return_types.linalg_lstsq((
-        squeeze(solution, -1) if vectors else solution, residuals, rank if driver != "gels" else rank.new_zeros(0), svdvals(a) if driver in ("gelsd", "gelss") else empty,
+        squeeze(solution, -1) if vectors else solution, residuals, rank if driver != "gels" else rank.new_zeros(0),
+        svdvals(a) if driver in ("gelsd", "gelss") else empty,
     ))  # fmt: skip
 
 

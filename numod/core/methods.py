@@ -11,9 +11,11 @@ from .tensor import Tensor
 
 # rows that become a method and a function unchanged: public name -> name in the table
 POINTWISE = {
-    name: name for name in """abs neg square reciprocal exp exp2 expm1 log log2 log10 log1p logaddexp sqrt rsqrt xlogy sin cos tan asin acos atan atan2 sinh cosh tanh
+    name: name for name in """abs neg square reciprocal exp exp2 expm1 log log2 log10 log1p logaddexp sqrt rsqrt xlogy sin cos tan asin acos atan atan2 sinh
+        cosh tanh
     asinh acosh atanh hypot sinc deg2rad rad2deg erf erfc erfinv sigmoid sign floor ceil trunc frac copysign heaviside isnan isfinite isinf isposinf
-    isneginf signbit maximum minimum fmax fmin clamp_min clamp_max lerp addcmul addcdiv mul eq ne lt le gt ge logical_and logical_or logical_xor logical_not bitwise_and
+    isneginf signbit maximum minimum fmax fmin clamp_min clamp_max lerp addcmul addcdiv mul eq ne lt le gt ge logical_and logical_or logical_xor logical_not
+    bitwise_and
     bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift relu logaddexp2 lgamma digamma i0 nextafter gcd lcm angle""".split()
 }
 ALIASES = {
@@ -71,9 +73,11 @@ for _name, _function in list(vars(Tensor).items()):
 for _name in ("selu", "celu", "hardshrink", "fill", "detach"):
     functions[_name] = row_function(t.rows[_name]) if _name not in ("fill", "detach") else checked(_name, getattr(Tensor, _name, functional(_name)), True)
 Tensor.hardshrink, Tensor.selu_, Tensor.celu_ = functions["hardshrink"], in_place(t.selu), in_place(t.celu)
-for _name in """abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip cos cosh deg2rad detach erf erfc
+for _name in """abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil clamp clamp_max clamp_min clip cos cosh deg2rad detach
+    erf erfc
     exp exp2 expm1 fill fix floor frac gcd i0 lcm ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc
     sinh sqrt square tan tanh trunc xlogy zero selu celu""".split():
     functions[f"{_name}_"] = checked(f"{_name}_", getattr(Tensor, f"{_name}_"), True)
-for _name in "as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold unsqueeze view view_as_complex view_as_real".split():
+for _name in """as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold unsqueeze view view_as_complex
+    view_as_real""".split():
     functions[f"{_name}_copy"] = checked(f"{_name}_copy", view_copy(_name, functions.get(_name) or getattr(Tensor, _name)), True)

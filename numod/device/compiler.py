@@ -121,7 +121,8 @@ def _answers() -> tuple[tuple[object, str, Callable], ...]:
         (base.BaseContext, "refresh", _when_registered(base.BaseContext.refresh, lambda self: self.typing_context.refresh())),
         (typing.BaseContext, "refresh", _when_registered(typing.BaseContext.refresh)),
         (base.BaseContext, "get_function", _with_elements(base.BaseContext.get_function)),
-        (functions.BaseFunction, "get_call_type", _remembered(functions.BaseFunction.get_call_type)), (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
+        (functions.BaseFunction, "get_call_type", _remembered(functions.BaseFunction.get_call_type)),
+        (overload, "_get_impl", _shared(overload._get_impl, targetconfig)),
         (targetconfig.TargetConfig, "values", _values), (ir.Inst, "_rec_list_vars", _variables(ir)), (processor, "run", _when_used(processor.run)),
         (base.BaseContext, "get_abi_sizeof", _known_sizes(base.BaseContext.get_abi_sizeof)), (base, "_has_loc", _takes_place(base._has_loc)),
         (ir.Loc, "_get_path", lambda self: self.filename),  # Numba makes it relative to the working directory, which may be deleted

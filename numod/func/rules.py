@@ -267,12 +267,15 @@ def _attention(op: Op, size: int, inputs: Given, each: Which, parameters: tuple)
 
 RULES: dict[type, Callable] = {
     Pointwise: _pointwise, OverComplex: _pointwise, reduction.Closing: _closing, reduction.Reduction: _along(0, contiguous=False),
-    softmax.Softmax: _along(0), scan.Running: _along(0), scan.RunningExtremum: _along(0), extremum.Extremum: _along(0), join.Cat: _along(0), flip.Flip: _along(0),
+    softmax.Softmax: _along(0), scan.Running: _along(0), scan.RunningExtremum: _along(0), extremum.Extremum: _along(0), join.Cat: _along(0),
+    flip.Flip: _along(0),
     scatter_reduce.ScatterReduce: _along(0), resample.Resample: _resampled,
-    fourier.Transform: _along(0), pad.Pad: _padded, pad.PadBack: _padded, triangle.Band: _leading, factorization.Factorization: _leading, substitution.Substitution: _leading,
+    fourier.Transform: _along(0), pad.Pad: _padded, pad.PadBack: _padded, triangle.Band: _leading, factorization.Factorization: _leading,
+    substitution.Substitution: _leading,
     matmul.Matmul: _matmul, matmul.Linear: _linear, linear_gradient.LinearGradient: _linear_gradient, convolution.Convolution: _convolution,
     sampling.Sample: _leading, sampling.GammaGradient: _leading, sort.Sort: _in_rows, select.Select: _in_rows, indexing.Read: _read,
-    normalization.RowNorm: _rows(1, 2), normalization.RowNormGradient: _row_norm_gradient, group_norm.GroupNorm: _rows(1, 2), group_norm.GroupNormGradient: _rows(2),
+    normalization.RowNorm: _rows(1, 2), normalization.RowNormGradient: _row_norm_gradient, group_norm.GroupNorm: _rows(1, 2),
+    group_norm.GroupNormGradient: _rows(2),
     pooling._Pool: _rows(), patches.Patches: _rows(), grid_sample.GridSample: _rows(), distance.Cdist: _rows(),
     softmax.CrossEntropy: _rows(), softmax.CrossEntropyTotal: _cross_entropy_total, softmax.CrossEntropyGradient: _cross_entropy_gradient,
     attention.Attention: _attention, attention.AttentionGradient: _attention,

@@ -286,7 +286,8 @@ class Compiled:
         if before and places and self.rounds < VERSIONS:
             self._want(places)
         elif again:
-            return f"compile: {change} whenever it runs, which a compiled function cannot repeat; write tensors in place, or return them, and keep other state outside"
+            advice = "write tensors in place, or return them, and keep other state outside"
+            return f"compile: {change} whenever it runs, which a compiled function cannot repeat; {advice}"
         return ""
 
     def _keep(self, places: list[guards.Place], arguments: tuple, named: dict) -> Any:

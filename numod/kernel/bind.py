@@ -33,7 +33,8 @@ _MATH = sorted(name for name in dir(math) if not name.startswith("_") and callab
 
 
 def launcher(
-    device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset = builder.FAST_POINTWISE, team: tuple[int, int] | None = None,
+    device: object, name: str, source: str, signature: str, real: DType, work: int, fastmath: frozenset = builder.FAST_POINTWISE,
+    team: tuple[int, int] | None = None,
 ) -> Callable:  # fmt: skip
     """A function that runs the kernel `source` on `device`: serial, parallel or on a grid, depending on `work` (in elements of simple work).
 

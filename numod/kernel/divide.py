@@ -35,7 +35,8 @@ def divided(source: str) -> str:
         given = _given(loop, *([each for each in found if loop.lineno <= each.lineno <= loop.end_lineno] for found in (names, sums)), variables)
         first = loop.body[0]  # it may stand behind the colon
         turns = textwrap.dedent("\n".join([" " * first.col_offset + lines[first.lineno - 1][first.col_offset :], *lines[first.lineno : loop.end_lineno]]))
-        head = f"def {name}({', '.join(['first_turn', 'last_turn', *given])}):\n    for {ast.unparse(loop.target)} in range(uint64(first_turn), uint64(last_turn)):\n"
+        loop_line = f"    for {ast.unparse(loop.target)} in range(uint64(first_turn), uint64(last_turn)):\n"
+        head = f"def {name}({', '.join(['first_turn', 'last_turn', *given])}):\n{loop_line}"
         parts.append(head + textwrap.indent(turns, " " * 8))
         call = f"divide({name}, int64({ast.unparse(loop.iter.args[0])}), threads, ({', '.join(given)}{',' if len(given) == 1 else ''}))"
         body += [*lines[done : loop.lineno - 1], " " * loop.col_offset + call]

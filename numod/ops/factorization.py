@@ -17,7 +17,8 @@ from .op import Op, Plan
 from .substitution import solve_triangular
 
 _KINDS = {  # results that hold counts and indices, and those that are real, or complex, whatever the matrix
-    **{name: lambda dtype: dtypes.int32 for name in ("lu.pivots", "lu.info", "ldl.pivots", "ldl.info")}, **{name: lambda dtype: dtypes.int64 for name in ("lu.order", "order.order", "lstsq.rank")},
+    **{name: lambda dtype: dtypes.int32 for name in ("lu.pivots", "lu.info", "ldl.pivots", "ldl.info")},
+    **{name: lambda dtype: dtypes.int64 for name in ("lu.order", "order.order", "lstsq.rank")},
     **{name: DType.to_real for name in ("eigh.values", "slogdet.logabsdet", "svd.s", "svdvals.svdvals", "eigvalsh.eigvalsh")},
     "eig.values": DType.to_complex, "eig.vectors": DType.to_complex,
 }  # fmt: skip

@@ -54,7 +54,8 @@ class Nll(Op):
 
     inputs, outputs, parameters = ("x", "target", "weight"), ("loss", "kept", "wrong"), ("ignore_index", "reduction")
     gradients = {
-        "x": lambda grads, target, weight, kept, layout, ignore_index, reduction: nll_gradient.apply((grads[0].contiguous(), target, weight, kept), (ignore_index, reduction, tuple(layout.shape))),
+        "x": lambda grads, target, weight, kept, layout, ignore_index,
+        reduction: nll_gradient.apply((grads[0].contiguous(), target, weight, kept), (ignore_index, reduction, tuple(layout.shape))),
     }  # fmt: skip
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:

@@ -16,7 +16,8 @@ from .op import Op, Plan, argument_names, single_device
 
 rows: dict[str, Pointwise] = {}
 _OF_BOOLS = {  # operators that users try on bool masks, and what to use instead
-    "neg": "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+    "neg": "Negation, the `-` operator, on a bool tensor is not supported. "
+    "If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
 }
 
 

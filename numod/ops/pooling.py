@@ -264,7 +264,8 @@ class _Pool(Op):
     parameters = ("kernel", "stride", "padding", "dilation", "sizes")
 
     def _plan(
-        self, kernel: Callable, results: tuple[Layout, ...], arrays: tuple[np.dtype, ...], x: tuple, out: tuple, parameters: tuple, numbers: tuple = (), scratch: tuple = (),
+        self, kernel: Callable, results: tuple[Layout, ...], arrays: tuple[np.dtype, ...], x: tuple, out: tuple, parameters: tuple, numbers: tuple = (),
+        scratch: tuple = (),
     ) -> Plan:  # fmt: skip
         """`arrays`: the storages of inputs and results. `scratch`: counts and storages of memory that comes after them. x and out: shapes."""
         window, stride, padding, dilation = (_three(each, filler) for each, filler in zip(parameters, (1, 1, 0, 1)))

@@ -74,7 +74,8 @@ def product_tiles(
                             pack_rows(a, a_at, a_row, a_column, depth, min(ROW_RUN, bottom - i), packed, own_a, TILE_ROWS)
                         target = base + i * columns + first
                         multiply_strip(
-                            a, a_at, a_row, a_column, b, b_at, b_row, packed, own, own_a + strip * depth, out, target, columns, depth, keep, held, width, panel, pack_a, pack_b,
+                            a, a_at, a_row, a_column, b, b_at, b_row, packed, own, own_a + strip * depth, out, target, columns, depth, keep, held, width, panel,
+                            pack_a, pack_b,
                             TILE_ROWS, LANES, SIZE,
                         )  # fmt: skip
                         if k + depth == inner:

@@ -285,7 +285,8 @@ lstm_layer = Layer(
     "lstm_layer", forward, LSTM, "x weight h0 c0 counts", {"h": _STATES, "c": _STATES, "gates": _KEPT}, {"product": "padded", "state": "size", "cell": "size"}
 )
 lstm_layer_gradient = Layer(
-    "lstm_layer_gradient", backward, LSTM, "given_h given_c weight h0 c0 counts h c gates", {"d_x": _GATES, "d_h0": _START, "d_c0": _START, "h_before": _STATES},
+    "lstm_layer_gradient", backward, LSTM, "given_h given_c weight h0 c0 counts h c gates",
+    {"d_x": _GATES, "d_h0": _START, "d_c0": _START, "h_before": _STATES},
     {"d_h": "padded", "slopes": "wide", "d_c": "size", "c_before": "size"},
 )  # fmt: skip
 gru_layer = Layer("gru_layer", forward, GRU, "x weight bias h0 counts", {"h": _STATES, "gates": _KEPT}, {"product": "padded", "state": "size"})

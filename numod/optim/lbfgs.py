@@ -91,7 +91,8 @@ class LBFGS(Optimizer):
                 if group["line_search_fn"] != "strong_wolfe":
                     raise RuntimeError("only 'strong_wolfe' is supported")
                 start = [p.clone() for p in self._params]
-                loss, gradient, step, calls = strong_wolfe(lambda t: self._evaluate(closure, start, t, direction), step, direction, loss, gradient, slope)  # noqa: B023
+                along = lambda t: self._evaluate(closure, start, t, direction)  # noqa: B023, E731
+                loss, gradient, step, calls = strong_wolfe(along, step, direction, loss, gradient, slope)
                 self._move(step, direction)
             else:
                 self._move(step, direction)

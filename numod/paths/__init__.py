@@ -10,8 +10,12 @@ from types import ModuleType
 
 _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop")
 HOMES = {  # PyTorch's path -> numod's, both below numod
-    **{name: f"paths.{name}" for name in ("accelerator", "compiler", "cpu", "distributed", "futures", "fx", "hub", "jit", "masked", "multiprocessing", "onnx", "overrides", "signal", "types")},
-    **{name: "paths.other_devices" for name in ("mps", "mtia", "xpu")}, "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub", "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",
+    **{
+        name: f"paths.{name}"
+        for name in "accelerator compiler cpu distributed futures fx hub jit masked multiprocessing onnx overrides signal types".split()
+    },
+    **{name: "paths.other_devices" for name in ("mps", "mtia", "xpu")}, "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub",
+    "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",
     "_inductor": "paths.compiler", "_dynamo.config": "graph.config", "_inductor.config": "graph.config",
     "jit.annotations": "paths.annotations", "_C": "paths.internal", "signal.windows": "paths.windows",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor", "return_types": "core.return_types",

@@ -81,7 +81,8 @@ class KernelReport:
 
     def __str__(self) -> str:
         k = self.kernel
-        return f"{k.name}: {self.calls} calls, {self.time:.1f} us, {self.gflops:.2f} GFLOP/s, {self.gbs:.2f} GB/s, {100 * self.roofline:.0f} % of the roofline{self._sharing()}; {k.why}"
+        rates = f"{self.gflops:.2f} GFLOP/s, {self.gbs:.2f} GB/s, {100 * self.roofline:.0f} % of the roofline"
+        return f"{k.name}: {self.calls} calls, {self.time:.1f} us, {rates}{self._sharing()}; {k.why}"
 
     def _sharing(self) -> str:
         return f", {self.threads} threads, the busiest {self.imbalance:.2f} of the mean, {100 * self.waiting:.0f} % waiting" if self.shared else ""

@@ -28,7 +28,8 @@ class profile(_profile):
         post_processing_timeout_s: float | None = None, activity_filters: Any = None,
     ) -> None:
         super().__init__(
-            record_shapes=record_shapes, with_flops=with_flops, profile_memory=profile_memory, with_stack=with_stack, with_modules=with_modules, acc_events=acc_events,
+            record_shapes=record_shapes, with_flops=with_flops, profile_memory=profile_memory, with_stack=with_stack, with_modules=with_modules,
+            acc_events=acc_events,
             custom_trace_id_callback=custom_trace_id_callback,
         )  # fmt: skip
         self.enabled = enabled

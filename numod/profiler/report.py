@@ -52,8 +52,10 @@ def describe(prof: profile, title: str, assembly: int) -> dict[str, Any]:
     limits = machine()
     return {
         "title": title, "wall": sum(each.cpu_time_total for each in events if each.category == "profile"), "kinds": kinds(events),
-        "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin), "left_out": max(len(events) - _LIMIT, 0), "flame": _flame(events),
-        "modules": modules(events), "lines": lines(events), "memory": _memory(prof, begin), "machine": [limits.gflops, limits.cache_gbs, limits.shared_gbs, limits.memory_gbs],
+        "averages": _averages(events.key_averages()), "slices": _slices(events[:_LIMIT], begin), "left_out": max(len(events) - _LIMIT, 0),
+        "flame": _flame(events),
+        "modules": modules(events), "lines": lines(events), "memory": _memory(prof, begin),
+        "machine": [limits.gflops, limits.cache_gbs, limits.shared_gbs, limits.memory_gbs],
         "kernels": list(_kernels(kernels, assembly)),
         "compilations": [_compilation(each, begin) for each in events if each.category in ("compile", "load")],
         "options": [name for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "with_jit") if getattr(prof, name)],
@@ -202,7 +204,8 @@ def _kernels(reports: Sequence[KernelReport], most: int) -> Iterator[dict[str, A
 def _kernel(report: KernelReport, with_assembly: bool) -> dict[str, Any]:
     kernel, code = report.kernel, report.machine_code if with_assembly else None
     found = {
-        "name": kernel.name, "key": kernel.key, "signature": kernel.signature, "variant": _variant(report), "source": kernel.source, "why": kernel.why, "built": report.built,
+        "name": kernel.name, "key": kernel.key, "signature": kernel.signature, "variant": _variant(report), "source": kernel.source, "why": kernel.why,
+        "built": report.built,
         "seconds": kernel.seconds, "calls": report.calls, "time": report.time, "dispatch": report.dispatch, "flops": report.flops, "bytes": report.bytes_moved,
         "gflops": report.gflops, "gbs": report.gbs, "roofline": report.roofline, "imbalance": report.imbalance, "waiting": report.waiting,
         "ops": list(report.ops), "modules": list(report.modules), "passes": report.passes,

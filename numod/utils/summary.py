@@ -85,7 +85,8 @@ class ModelStatistics:
         sizes = [("Input size", self.total_input), ("Forward/backward pass size", 2 * self.total_output_bytes), ("Params size", self.total_param_bytes)]
         sizes.append(("Estimated Total Size", sum(size for _, size in sizes)))
         totals = [
-            f"Total params: {self.total_params:,}", f"Trainable params: {self.trainable_params:,}", f"Non-trainable params: {self.total_params - self.trainable_params:,}",
+            f"Total params: {self.total_params:,}", f"Trainable params: {self.trainable_params:,}",
+            f"Non-trainable params: {self.total_params - self.trainable_params:,}",
             f"Total mult-adds: {self.total_mult_adds:,}",
         ]  # fmt: skip
         return "\n".join([rule, lines[0], rule, *lines[1:], rule, *totals, rule, *(f"{name} (MB): {size / _MEGABYTE:.2f}" for name, size in sizes), rule])
@@ -125,7 +126,8 @@ def summary(
     parameters = {id(each): each for each in model.parameters()}.values()
     counted = [each for each in _walk(root) if not each.children and not each.repeated]
     result = ModelStatistics(
-        root, depth, columns, tuple(row_settings), sum(each.numel() for each in parameters), sum(each.numel() for each in parameters if each.requires_grad), root.mult_adds,
+        root, depth, columns, tuple(row_settings), sum(each.numel() for each in parameters), sum(each.numel() for each in parameters if each.requires_grad),
+        root.mult_adds,
         sum(_bytes(each) for each in _tensors((arguments, keywords))), sum(each.output_bytes for each in counted), sum(map(_bytes, parameters)),
     )  # fmt: skip
     if verbose:

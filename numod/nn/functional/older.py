@@ -14,7 +14,8 @@ from .linear import linear
 
 _REDUCTIONS = ("none", "mean", "sum")  # by numeric code; PyTorch's default here is 0, none
 _MODES, _BORDERS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
-FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_norm binary_cross_entropy_with_logits constant_pad_nd convolution cosine_embedding_loss
+FUNCTIONS = """adaptive_max_pool1d affine_grid_generator alpha_dropout_ batch_norm binary_cross_entropy_with_logits constant_pad_nd convolution
+    cosine_embedding_loss
     ctc_loss dropout_ embedding embedding_bag feature_alpha_dropout_ feature_dropout feature_dropout_ grid_sampler gru_cell instance_norm kl_div lstm_cell
     max_pool1d_with_indices norm_except_dim rnn_relu_cell rnn_tanh_cell rrelu_ triplet_margin_loss"""
 
@@ -46,7 +47,8 @@ def embedding_bag(
 ) -> tuple[Tensor]:
     """`nn.functional.embedding_bag`, its mode 0, 1 or 2 for sum, mean or max; the bags alone, in a tuple."""
     return (_embedding_bag(
-        indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=("sum", "mean", "max")[mode], sparse=sparse, per_sample_weights=per_sample_weights,
+        indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=("sum", "mean", "max")[mode], sparse=sparse,
+        per_sample_weights=per_sample_weights,
         include_last_offset=include_last_offset, padding_idx=padding_idx,
     ),)  # fmt: skip
 

@@ -19,7 +19,8 @@ _files |= {name: _files[other] for name, other in _ELSEWHERE.items()}
 for _name, _file in _files.items():
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _file
 for _name, _base, _own in (  # base classes used in `isinstance` checks, by PyTorch's name and the name here
-    ("conv", "_ConvNd", "_Convolution"), ("conv", "_ConvTransposeNd", "_ConvTranspose"), ("batchnorm", "_NormBase", "_Norm"), ("dropout", "_DropoutNd", "_Dropout"),
+    ("conv", "_ConvNd", "_Convolution"), ("conv", "_ConvTransposeNd", "_ConvTranspose"), ("batchnorm", "_NormBase", "_Norm"),
+    ("dropout", "_DropoutNd", "_Dropout"),
     ("pooling", "_MaxPoolNd", "_MaxPool"), ("pooling", "_AvgPoolNd", "_AvgPool"), ("pooling", "_AdaptiveAvgPoolNd", "_AdaptiveAvgPool"),
     ("transformer", "_get_clones", "_copies"), ("transformer", "_get_activation_fn", "_activation_of"),
     ("pooling", "_AdaptiveMaxPoolNd", "_AdaptiveMaxPool"), ("padding", "_ConstantPadNd", "_ConstantPad"),
@@ -28,7 +29,8 @@ for _name, _base, _own in (  # base classes used in `isinstance` checks, by PyTo
 
 
 for _name, _file, _layer in (  # layers that are in another file here
-    ("activation", "attention", "MultiheadAttention"), ("linear", "attention", "NonDynamicallyQuantizableLinear"), ("loss", "linear_cross_entropy", "LinearCrossEntropyLoss"),
+    ("activation", "attention", "MultiheadAttention"), ("linear", "attention", "NonDynamicallyQuantizableLinear"),
+    ("loss", "linear_cross_entropy", "LinearCrossEntropyLoss"),
 ):  # fmt: skip
     setattr(_files[_name], _layer, getattr(_files[_file], _layer))
 
