@@ -137,7 +137,8 @@ class Node:
     @property
     def next_functions(self) -> tuple:
         """The nodes gradients flow to next, with the output they belong to."""
-        return tuple((None, 0) if edge is None else (AccumulateGrad.of(edge[0]) if isinstance(edge[0], Tensor) else edge[0].shown(), edge[1]) for edge in self.edges)
+        shown = lambda target: AccumulateGrad.of(target) if isinstance(target, Tensor) else target.shown()  # noqa: E731
+        return tuple((None, 0) if edge is None else (shown(edge[0]), edge[1]) for edge in self.edges)
 
     def register_hook(self, hook: Callable) -> Handle:
         """Call `hook(grad_inputs, grad_outputs)` after this node's gradient is computed; a tuple it returns replaces grad_inputs."""
