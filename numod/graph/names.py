@@ -13,6 +13,7 @@ from typing import Any
 
 _NEAR = 20  # instructions between a call of type() and what its result is compared with
 _CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # of Python 3.11, and of later ones
+_JUMPS = {*dis.hasjrel, *dis.hasjabs}
 _ASK = {"getattr", "hasattr"}
 _ASK_FOR_ALL = {"vars", "__dict__", "asdict", "astuple", "eval", "exec", "dir", "getmembers"}
 _TAKE_NUMBERS = {"json", "dumps", "Decimal", "sqlite3", "executemany", "statistics"}  # of Python's library, which take nothing else for a number
@@ -112,12 +113,14 @@ def asked_for(code: types.CodeType) -> frozenset[str] | None:
 
 
 def _second_argument(steps: list[dis.Instruction]) -> object:
-    """The constant that is the second argument of a call whose function lies on the stack, or None."""
+    """The constant that is the second argument of a call whose function lies on the stack, or None: also where it may be another one (`name or "x"`)."""
     depth, second = 0, None
     for each in steps:
         if each.opname == _CALL and each.arg == depth:
             return second
         before, depth = depth, depth + dis.stack_effect(each.opcode, each.arg, jump=False)
+        if depth < 0 or each.opcode in _JUMPS:
+            return None
         if depth == 2:
             second = each.argval if each.opname == "LOAD_CONST" and before == 1 else None
     return None
