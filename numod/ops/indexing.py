@@ -130,6 +130,15 @@ def bag_kernel(x, index, bounds, share, out, bags, inner, mean):
                 out[uintp(bag * inner + j)] /= last - first
 
 
+def bag_bounds_kernel(offsets, out, given, total, length):
+    """out (total) = offsets (given), then length; -1 in the place of one that is less than the one before, and of a first one that is not 0."""
+    for task in parallel_range(total):
+        place = int64(task)
+        here = offsets[uintp(place)] if place < given else length
+        before = offsets[uintp(place - 1)] if place > 0 else int64(0)
+        out[uintp(place)] = -1 if (here < before) | ((place == 0) & (here != 0)) else here
+
+
 def nonzero_kernel(mask, before, out, n):
     """out[before[i] - 1] = i for each i where mask; `before` counts the true elements up to and with i."""
     for task in parallel_range(n):
@@ -297,6 +306,23 @@ class Bag(Op):
         return Plan(out, launch, (out.shape[0], x.shape[1], int(mean)))
 
 
+class BagBounds(Op):
+    """Where bags begin and the last one ends, of dense `offsets` into parameter `length` indices; with parameter `include_last` these tell the end themselves.
+
+    Offsets that do not rise from 0 on are -1.
+    """
+
+    inputs, parameters, gradients, differentiable = ("offsets",), ("length", "include_last"), {}, False
+
+    def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
+        (offsets,), (length, include_last) = arguments, parameters
+        out = layout((offsets.size + (not include_last),), dtypes.int64, offsets.device)
+        launch = bind.launcher(
+            out.device, self.name, bind.source_of(bag_bounds_kernel), bind.signature("int64", "int64", numbers=3), dtypes.float64, out.size
+        )
+        return Plan(out, launch, (offsets.size, out.size, length))
+
+
 def _of_members(g: object, index: object, bounds: object, mean: bool) -> object:
     """The rows of g that belong to the bags' members; for a mean divided by their number."""
     g = g / (bounds[1:] - bounds[:-1]).clamp(min=1).unsqueeze(1) if mean else g
@@ -362,4 +388,4 @@ scatter = Write("scatter", _ELEMENTS, False, lambda g, index, dim: g.scatter(dim
 scatter_add = Write("scatter_add", _ELEMENTS, True, lambda g: g, lambda g, index, dim: g.gather(dim, index))
 nonzero = Nonzero("nonzero")
 bounded = Bounded("bounded")
-bag = Bag("bag")
+bag, bag_bounds = Bag("bag"), BagBounds("bag_bounds")

@@ -138,6 +138,15 @@ def test_empty_bags() -> None:
         assert F.embedding_bag(none, weight, none, mode=mode).shape == (0, 3)
 
 
+@pytest.mark.parametrize("offsets, last, message", [
+    ([1, 2], False, "However, got 1"), ([0, 3, 2], False, "have to rise"), ([0, 5], False, "a last one of 5"), ([0, -1], False, "a last one of -1"),
+    ([0, 2, 5], True, "a last one of 5"), ([], False, "at least 1"), ([], True, "at least 1"),
+])  # fmt: skip
+def test_offsets_are_checked(offsets: list, last: bool, message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        F.embedding_bag(tensor([1, 2, 3, 3]), table(), tensor(offsets, dtype=numod.int64), include_last_offset=last)
+
+
 def test_one_hot() -> None:
     assert F.one_hot(tensor([[0, 2]]), 3).tolist() == [[[1, 0, 0], [0, 0, 1]]]
     assert F.one_hot(numod.zeros(0, dtype=numod.int64), 3).shape == (0, 3)

@@ -8,7 +8,7 @@ from ...core import creation, functions as f
 from ...core.apply import observed
 from ...core.tensor import Tensor
 from ...ops import reduction as r, table as t
-from ...ops.indexing import bag, index_select
+from ...ops.indexing import bag, bag_bounds, index_select
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 
@@ -122,7 +122,7 @@ def _check_sample_weights(shares: Tensor | None, input: Tensor, weight: Tensor, 
         )
 
 
-def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, Tensor, int]:
+def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, Tensor]:
     """(the indices as a vector, where in it each bag begins and the last one ends)."""
     if input.ndim == 2:
         if offsets is not None:
@@ -138,22 +138,20 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Te
     if offsets.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor")
     flat, places = _indices(input), _indices(offsets)
-    last = _last_offset(places, flat.numel(), include_last)
-    return (flat[:last], places) if include_last else (flat, f.pad_constant(places, (0, 1), flat.numel()))
+    length = flat.numel()
+    bounds = bag_bounds.apply((places,), (length, include_last))
+    if not bounds.numel() or observed(r.closing(t.bounds), (bounds, 0, length + 1), (1,)):
+        _refuse_offsets(places, length, include_last)
+    return flat[: places[-1]._observe()] if include_last else flat, bounds
 
 
-def _last_offset(places: Tensor, length: int, include_last: bool) -> int:
-    """The last offset, after checking that offsets start at 0, ascend, and end within the input."""
+def _refuse_offsets(places: Tensor, length: int, include_last: bool) -> None:
+    """Raise RuntimeError for offsets that do not start at 0, rise, and end within the input."""
     if not places.numel():
-        if include_last or length:
-            raise RuntimeError(f"offsets: expected at least 1 for {length} indices with include_last_offset={include_last}, got none")
-        return 0
+        raise RuntimeError(f"offsets: expected at least 1 for {length} indices with include_last_offset={include_last}, got none")
     if first := places[0]._observe():
         raise RuntimeError(f"offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {first}")
-    last = places[-1]._observe()
-    if last > length or (places[1:] < places[:-1]).any()._observe():
-        raise RuntimeError(f"offsets have to rise and end within the input's length of {length}, got a last one of {last}")
-    return last
+    raise RuntimeError(f"offsets have to rise and end within the input's length of {length}, got a last one of {places[-1]._observe()}")
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
