@@ -16,7 +16,7 @@ from ..ops.view import View
 from .tape import AccumulateGrad, Node, edge_to
 
 walks: list[_Walk] = []  # running backward passes, the innermost last
-retaining = 0  # how many loops over examples are running that walk one graph several times, see `func.vmap`
+before_accumulation: Callable = None  # (tensors): what `func.vmap` asks of those that are to get a `.grad` while a call of it runs
 watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
 
@@ -246,6 +246,9 @@ class _Walk:
 
     def finish(self, only: tuple[Tensor, ...] | None) -> None:
         """Accumulate the gradients of the leaves: of all, or of those in `only`."""
+        if state.examples:
+            into = [each for each in self.leaves if each._requires_grad] if only is None else [_target(each)[0] for each in only]
+            before_accumulation([each for each in into if isinstance(each, Tensor)])
         for leaf, gradient in self.leaves.items():
             if leaf._hooks is not None:
                 for hook in list(leaf._hooks.values()):
@@ -291,7 +294,7 @@ def _walk(tensors: tuple, weights: object, retain: bool, create_graph: bool, wan
         for root, seed in zip(roots, seeds):
             walk.given.add(id(seed._storage))
             walk.send(root, seed)
-        walk.run(retain or retaining > 0)
+        walk.run(retain or state.examples > 0)
         walk.finish(wanted if into_leaves else ())
         for call in walk.at_end:
             call()
@@ -335,6 +338,8 @@ def _hooked(node: Node, grads: list[Tensor | None], walk: _Walk) -> None:
     for number, reference in node.hooks.retain.items():
         tensor = reference()
         if tensor is not None and grads[number] is not None:
+            if state.examples:
+                before_accumulation((tensor,))
             tensor._grad = grads[number].contiguous().clone() if tensor._grad is None else tensor._grad + grads[number]
 
 

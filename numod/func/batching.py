@@ -12,8 +12,9 @@ from typing import Any
 
 from ..autograd import engine
 from ..core import Tensor, cat, stack
+from ..core.apply import state
 from ..core.random import default_generator
-from .examples import Batch, Disagreement, active
+from .examples import Batch, Disagreement, active, undo
 from .trees import leaves, map_leaves
 
 __all__ = ["vmap"]
@@ -109,18 +110,22 @@ _DIFFERENT = "vmap: `func` can not return a BatchedTensor when out_dim is None: 
 def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str, out_dims: Any) -> Any:
     """The results for `size` examples, of one call if that can be."""
     before = _place()
-    engine.retaining += 1  # a graph from outside, which `func` may walk, serves all examples
+    state.examples += 1  # a graph from outside, which `func` may walk, serves all examples
     try:
         if size > 1:
+            active.written.append(written := {})
             try:
                 batch, result = _at_once(func, args, values, dims, size, kwargs, randomness)
             except (Disagreement, Exception):  # an error of the function's own comes again, from the example it is of
+                undo(written)
                 default_generator._restart(*before)
             else:
                 chosen = _matched(out_dims, result, "out_dims")
                 _require_tensors(result, chosen)
                 places = iter(chosen)
                 return map_leaves(lambda each: _placed(each, batch, next(places)), result)
+            finally:
+                active.written.pop()
         results = []
         for number in range(size):
             if randomness == "same":
@@ -130,7 +135,7 @@ def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None],
                 _refuse_random(before)
         return _stacked(results, out_dims)
     finally:
-        engine.retaining -= 1
+        state.examples -= 1
 
 
 def _at_once(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str) -> tuple[Batch, Any]:

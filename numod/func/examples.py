@@ -9,9 +9,10 @@ what comes. The tape above sees tensors of one example, the one below all of the
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 
+from ..autograd import engine, no_grad
 from ..core import apply as waist, random
 from ..core.tensor import Tensor, wrap
 from ..device import Layout, Storage
@@ -32,6 +33,7 @@ class _Active(threading.local):
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.randomness: list[str] = []  # of each, as `vmap` was told
+        self.written: list[dict[tuple, tuple]] = []  # of each, what was there before it wrote to it, see `_before_write`
 
 
 active = _Active()
@@ -154,8 +156,10 @@ def _part(storage: _Examples, own: Layout, offset: int) -> Tensor:
             part = part.permute((*range(first), *(first + places.index(d) for d in sorted(places))))
             part = part.reshape((*lead, *(own.shape[d] if d in places else 1 for d in range(own.ndim))))
             return part.expand((*lead, *own.shape))
-    strides = (n, *own.strides) if storage.each else own.strides
-    return waist.apply(v.as_strided, (flat,), ((*lead, *own.shape), strides, offset))
+        flat = flat.contiguous()
+    *across, step = flat._layout.strides  # those of an expanded or transposed argument are its own
+    strides = tuple([step * each for each in own.strides])
+    return waist.apply(v.as_strided, (flat,), ((*lead, *own.shape), (*across, *strides), step * offset))
 
 
 def _innermost(layouts: tuple) -> Batch:
@@ -238,5 +242,39 @@ def _count(x: Tensor, in_place: bool) -> int:
     return count
 
 
+# ---- what a call that is given up must not leave behind -----------------------------------------------------------------
+
+
+def _before_write(target: Tensor) -> None:
+    """Keep what a write changes while a call is for all examples: memory, and the history of the tensor that has it."""
+    check_write(target)
+    if not active.written:
+        return
+    place, owner = (id(target._storage), target._offset, target._layout), target if target._base is None else target._base
+    if any(place not in written for written in active.written):
+        with no_grad():
+            content = target.detach().clone() if target._layout.batch is None else None  # else the write to the numbers comes here too
+        before = target.detach(), content, owner, owner._node, owner._output, owner._requires_grad
+        for written in active.written:
+            written.setdefault(place, before)
+
+
+def undo(written: dict[tuple, tuple]) -> None:
+    """Give back what a call has written to, the latest first."""
+    for target, content, owner, *history in reversed(written.values()):
+        if content is not None:
+            with no_grad():
+                target.copy_(content)
+        owner._node, owner._output, owner._requires_grad = history
+
+
+def _before_accumulation(tensors: Iterable[Tensor]) -> None:
+    """Raises Disagreement where a backward pass would add to `.grad` of tensors that are not of each example: each is to add its own."""
+    if active.batches and any(each._layout.batch is not active.batches[-1] for each in tensors):
+        raise Disagreement
+
+
+check_write = waist.before_write
+waist.before_write, engine.before_accumulation = _before_write, _before_accumulation
 random.made_for_examples, random.count_for_examples = _made, _count
 waist.planned_for_examples, waist.planned_into_for_examples = planned, planned_into

@@ -98,8 +98,7 @@ def _as_scalar(x: Tensor, others: Given, ndims: Sequence[int]) -> Tensor:
     common = wide[0]
     for each in wide[1:]:
         common = dtypes.promote_types(common, each)
-    rank = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-    return x.to(common) if rank.get(x.dtype.kind, 2) <= rank.get(common.kind, 2) else x
+    return x.to(dtypes.result_type([common], [x.dtype], []))
 
 
 def _along(*places: int, contiguous: bool = True) -> Callable:
@@ -138,7 +137,8 @@ def _in_rows(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -
 
 
 def _resampled(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:
-    return (_along(0, contiguous=False) if each == (True, False, False) else for_each)(op, size, inputs, each, parameters)
+    x, *tables = inputs
+    return (_along(0, contiguous=False) if each == (True, False, False) else for_each)(op, size, (x.contiguous(), *tables), each, parameters)
 
 
 def _padded(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> object:

@@ -249,6 +249,46 @@ def test_writes_to_arguments_reach_them() -> None:
     assert numod.equal(other, numod.ones(2, SIZE))
 
 
+def test_a_call_that_is_given_up_leaves_nothing_behind() -> None:
+    x, count, weight = numod.zeros(SIZE, 2), numod.zeros(()), numod.zeros(2, requires_grad=True)
+    scaled = weight * 1
+
+    def step(x: numod.Tensor, number: numod.Tensor) -> numod.Tensor:
+        x.add_(1)
+        count.add_(1)
+        scaled.mul_(2)
+        return x if number > 1 else -x
+
+    vmap(step)(x, numod.arange(SIZE))
+    assert numod.equal(x, numod.ones(SIZE, 2)) and count == SIZE
+    scaled.sum().backward()
+    assert weight.grad.tolist() == [8.0, 8.0]
+
+
+def test_backward_inside_adds_numbers_to_leaves() -> None:
+    weight, x = numod.zeros(2, requires_grad=True), floats(SIZE, 2, dtype=numod.float32)
+    scaled = weight * 2
+    scaled.retain_grad()
+    vmap(lambda x: ((scaled * x).sum().backward(), x)[1])(x)
+    numod.testing.assert_close(weight.grad, 2 * x.sum(0))
+    numod.testing.assert_close(scaled.grad, x.sum(0))
+    own = vmap(lambda x: ((leaf := x.detach().requires_grad_()).square().sum().backward(), leaf.grad)[1])(x)
+    numod.testing.assert_close(own, 2 * x)
+
+
+@pytest.mark.parametrize("x, dim", [(floats(1, 7).expand(SIZE, 7), 0), (floats(7, SIZE), 1), (floats(9, 20)[::3, 6::2], 0), (floats(9)[::3], 0)])
+def test_parts_of_arguments_that_are_not_dense(x: numod.Tensor, dim: int) -> None:
+    part = lambda x: x[1::2] if x.ndim else x.expand(4)[1:]  # noqa: E731
+    assert numod.equal(vmap(part, dim)(x), in_turn(part, dim, x))
+    image = lambda x: F.interpolate(x.reshape(1, 1, -1), size=9, mode="linear")  # noqa: E731
+    assert numod.equal(vmap(image, dim)(x), in_turn(image, dim, x))
+
+
+def test_complex_numbers_without_dimensions_do_not_widen_floats() -> None:
+    x, y = numod.complex(floats(SIZE), floats(SIZE, seed=1)), floats(SIZE, 4, dtype=numod.float32)
+    numod.testing.assert_close(vmap(lambda x, y: x * y)(x, y), in_turn(lambda x, y: x * y, 0, x, y))
+
+
 def test_random_numbers_for_each_example_or_all(once: list) -> None:
     x = numod.ones(SIZE, 64)
     for draw in (lambda x: numod.rand(64) + 0 * x, lambda x: F.dropout(x), lambda x: numod.bernoulli(x / 2), lambda x: numod.poisson(x), lambda x: x.clone().normal_()):
