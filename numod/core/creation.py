@@ -83,8 +83,9 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
     elif hasattr(data, "__cuda_array_interface__"):
         result = as_tensor(data, dtype, device).clone()
     else:
-        array, numpy = _array(data), isinstance(data, (np.ndarray, np.generic))
-        kind = dtype or (dtypes.from_numpy(array.dtype) if numpy else _inferred(array))
+        kinds: set[type | DType | np.dtype] = set()
+        array, numpy = _array(data, kinds), isinstance(data, (np.ndarray, np.generic))
+        kind = dtype or (dtypes.from_numpy(array.dtype) if numpy else _inferred(array, kinds))
         array = array if numpy else _fitting(array, kind)
         made = tell_made(_from_array(_converted(array, kind.compute), kind.compute), "array" if isinstance(data, np.ndarray) else "values")
         device = default_device() if device is None else device
@@ -151,10 +152,12 @@ def _memory(array: np.ndarray, extent: int, kind: DType) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(array.view(kind.storage), (extent,), (array.itemsize,))
 
 
-def _array(data: object) -> np.ndarray:
-    data = _without_tensors(data)
+def _array(data: object, kinds: set[type | DType | np.dtype]) -> np.ndarray:
     try:
+        data = _without_tensors(data, kinds)
         array = np.asarray(data)
+    except RecursionError:
+        raise ValueError("too many dimensions 'list': the data contains itself, or is nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"expected sequences of equal length at every depth: {error}") from None
     except OverflowError as error:
@@ -175,15 +178,31 @@ def _array(data: object) -> np.ndarray:
     return array
 
 
-def _without_tensors(data: object) -> object:
-    if isinstance(data, Tensor):
-        return data.detach().cpu().numpy()
+def _without_tensors(data: object, kinds: set[type | DType | np.dtype]) -> object:
+    """The data with arrays for tensors. `kinds` gets the types of its numbers and the dtypes of its arrays and tensors."""
     if isinstance(data, (list, tuple)):
-        return data if _NUMBERS.issuperset(map(type, data)) else [_without_tensors(each) for each in data]
-    return data
+        types = set(map(type, data))
+        if types <= _NUMBERS:
+            kinds |= types
+            return data
+        return [_without_tensors(each, kinds) for each in data]
+    kinds.add(data.dtype if isinstance(data, (Tensor, np.ndarray, np.generic)) else type(data))
+    return data.detach().cpu().to(data.dtype.compute).numpy() if isinstance(data, Tensor) else data
 
 
-def _inferred(array: np.ndarray) -> DType:
+def _kind_of(each: type | DType | np.dtype) -> DType:
+    """The dtype of a tensor of such numbers."""
+    if isinstance(each, DType):
+        return each
+    if isinstance(each, np.dtype):
+        return dtypes.int64 if each.kind == "u" and each.itemsize > 1 else dtypes.from_numpy(each)
+    return _inferred(np.zeros(1, next((kind for kind in (bool, int, float, complex) if issubclass(each, kind)), float)), set())
+
+
+def _inferred(array: np.ndarray, kinds: set[type | DType | np.dtype]) -> DType:
+    """The dtype of a tensor of Python's numbers; with arrays and tensors among them the one that holds all of these, as in PyTorch."""
+    if not kinds <= _NUMBERS and any(isinstance(each, (DType, np.dtype)) for each in kinds):
+        return functools.reduce(dtypes.promote_types, map(_kind_of, kinds))
     if array.size == 0 and array.dtype == np.float64:
         return dtypes.get_default_dtype()
     if array.dtype.kind in "fc":

@@ -140,9 +140,9 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """self[index[k]] = source[k] along a dimension, in order."""
-    if not self.ndim and source.ndim == 0:
-        return _of_scalar(index_copy_, self, index, source)
     dim = normalize_dim(dim, self.ndim)
+    if self.ndim + source.ndim <= 1:
+        return _of_scalar(index_copy_, self, index, source)
     index = check_bounds("index_copy_()", _vector("index_copy_", self, dim, index, source), self._layout.shape[dim], dim)
     return write(ix.index_copy, self, dim, index, source)
 
@@ -162,8 +162,8 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
 
 def _of_scalar(write: Callable, self: Tensor, index: Tensor, source: Tensor, **named: object) -> Tensor:
-    """A write into a zero-dimensional tensor, as one into a vector of one element."""
-    write(reshape(self, 1), 0, reshape(index, -1), reshape(source, 1), **named)
+    """A write where a tensor without dimensions, or a source without, stands for a vector of one element."""
+    write(reshape(self, -1), 0, reshape(index, -1), reshape(source, -1), **named)
     return self
 
 

@@ -177,6 +177,12 @@ def test_random_get_and_set_of_a_strided_tensor(seed):
 # ---- what the result is
 
 
+def test_index_copy_where_a_tensor_has_no_dimensions():
+    index = numod.tensor([0])
+    assert numod.tensor(1.0).index_copy_(0, index, numod.tensor([5.0])).item() == 5.0
+    assert numod.tensor([1.0, 2.0]).index_copy_(0, index, numod.tensor(5.0)).tolist() == [5.0, 2.0]
+
+
 def test_basic_indexing_is_a_view():
     x = numod.tensor(X)
     for index in (0, slice(1, 2), ..., None, (..., 1), ()):
