@@ -360,7 +360,7 @@ def _second_by_x(g: object, given: object, x: object, target: object, ignore_ind
 def _source(kernel: Callable, device: object, inner: int) -> str:
     """A kernel's text; where its lines lie in one piece, with the processor's functions of such lines."""
     text = bind.source_of(kernel)
-    if inner > 1 or not device.backend.VECTORISED:
+    if inner != 1 or not device.backend.VECTORISED:
         return text
     return re.sub(r"\b(greatest|sum_of_exp|write_softmax)\(", r"\1_in_line(", text).replace("):\n", "):\n    inner = 1\n", 1)
 

@@ -165,6 +165,13 @@ def test_extreme_scores():
     assert attention(numod.tensor([[math.nan], [1.0]]), v, v).isnan().tolist() == [[True], [False]]
 
 
+def test_nan_of_any_bits():
+    q, k = numod.zeros(1, 1, 3, 8), numod.zeros(1, 1, 40, 8)
+    q[0, 0, 1] = numod.tensor(-1, dtype=numod.int32).view(numod.float32)
+    found = attention(q, k, numod.ones(1, 1, 40, 8))
+    assert found.isnan()[0, 0, :, 0].tolist() == [False, True, False]
+
+
 def test_half_precision():
     q, k, v = (each.to(numod.bfloat16) for each in tensors((2, 9, 4), (2, 8, 4), (2, 8, 4)))
     found = attention(q, k, v)

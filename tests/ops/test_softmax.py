@@ -107,6 +107,14 @@ def test_nan(name, row):
     assert any(map(math.isnan, getattr(numod.tensor(row), name)(0).tolist()))
 
 
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("bits", [np.int32([-1, 0x7FC00155]), np.int64([-1, 0x7FF00000000007A2])], ids=["float32", "float64"])
+def test_nan_of_any_bits(name, bits):
+    rows = np.zeros((2, 40), f"f{bits.itemsize}")
+    rows[:, 3] = bits.view(rows.dtype)
+    assert np.isnan(getattr(numod.from_numpy(rows), name)(1).numpy()).all()
+
+
 def test_dtype_argument():
     result = numod.tensor([1.0, 2.0]).softmax(0, dtype=numod.float64)
     assert result.dtype is numod.float64
@@ -166,6 +174,13 @@ def test_cross_entropy_ignores_outside_indices():
 
 def test_cross_entropy_of_all_ignored_is_nan():
     assert math.isnan(F.cross_entropy(numod.zeros(2, 3), numod.tensor([-100, -100])).item())
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (2, 5, 0), (0, 5, 3)])
+def test_cross_entropy_of_no_targets(shape):
+    x = numod.zeros(shape, requires_grad=True)
+    target = numod.zeros((shape[0], *shape[2:]), dtype=numod.int64)
+    assert F.cross_entropy(x, target, reduction="sum").item() == 0.0 and math.isnan(F.cross_entropy(x, target).item())
 
 
 def test_cross_entropy_of_probabilities():

@@ -37,14 +37,14 @@ def excess(r: Number) -> Number:
     return multiply_add(r * r, polynomial(r, choose(r, *EXP)), r)
 
 
-def _near_one(r: Number) -> Number:
-    """exp(r). For float32 by Horner's scheme, which has the fewest operations: a loop of exp alone is bound by throughput, not by latency."""
+def _times_exp(scale: Number, r: Number) -> Number:
+    """scale * exp(r). For float32 by Horner's scheme, which has the fewest operations: a loop of exp alone is bound by throughput, not by latency."""
     if r.width == 64:
-        return excess(r) + 1.0
+        return multiply_add(excess(r), scale, scale)
     total = like(r, EXP[0][-1])
-    for each in (*reversed(EXP[0][:-1]), 1.0, 1.0):
+    for each in (*reversed(EXP[0][:-1]), 1.0):
         total = multiply_add(total, r, each)
-    return total
+    return multiply_add(total, r * scale, scale)
 
 
 def bias_of(x: Number) -> int:
@@ -69,13 +69,13 @@ def scaled(x: Number, code: Number) -> Number:
 def exp(x: Number) -> Number:
     x = at_most(at_least(x, choose(x, -104.0, -746.0)), choose(x, 89.0, 710.0))
     r, code = reduced(x, 2 * bias_of(x))
-    return scaled(_near_one(r), code)
+    return scaled(_times_exp(like(r, 1.0), r), code)
 
 
 def raised(x: Number, lift: int, least: float) -> Number:
-    """exp(x) * 2^lift for x <= 0, and 0 for x < least, below which the result might be no normal number: the power of two is added to the exponent."""
-    r, code = reduced(x, lift)  # meaningless for x below the limit, and not used there
-    return where(x < least, 0.0, number(bits(_near_one(r)) + (code << x.mantissa)))
+    """exp(x) * 2^lift for x <= 0, and 0 for x < least, below which the result might be no normal number."""
+    r, code = reduced(x, bias_of(x) + lift)  # meaningless for x below the limit, and not used there
+    return where(x < least, 0.0, _times_exp(power_of_two(code, x), r))
 
 
 @vector
