@@ -302,6 +302,8 @@ class _Walk:
             self.own(name, value)
         if of_library(kind):
             return
+        for each in _holders(kind):
+            self.absent(name, each)
         known: set[str] = set()
         unnamed = {"forward", *_unnamed(kind, value is kind)}
         while found := [each for each in self.mentioned | unnamed if each not in known and (not each.startswith("__") or each in unnamed)]:
@@ -322,6 +324,13 @@ class _Walk:
         missing = frozenset(each for each in self.optional if each not in inside and _found(type(value), each) is None)
         if missing:
             self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint({0}.__dict__)", (value, missing)))
+
+    def absent(self, name: str, holder: type | types.ModuleType) -> None:
+        """A guard that a class or a module of the user's has not come to have what code would take if it were there."""
+        missing = frozenset(self.optional - vars(holder).keys())
+        if missing and (id(holder), None) not in self.seen:
+            self.seen.add((id(holder), None))
+            self.guards.append(Guard(f"an attribute of {name}", "{1}.isdisjoint({0}.__dict__)", (holder, missing)))
 
     def attribute(self, name: str, value: Any, kind: type | types.ModuleType, key: str) -> None:
         descriptor = _found(kind, key)
@@ -349,7 +358,7 @@ class _Walk:
 
     def defined(self, name: str, kind: type | types.ModuleType, key: str) -> None:
         """A guard that a class or module of the user's still has the function of this name."""
-        holder = kind if isinstance(kind, types.ModuleType) else next(each for each in kind.__mro__ if key in vars(each) and not of_library(each))
+        holder = next(each for each in _holders(kind) if key in vars(each))
         if (id(holder), key) not in self.seen:
             self.seen.add((id(holder), key))
             self.guards.append(Guard(f"{name}.{key}", f"{{0}}.__dict__[{key!r}] is {{1}}", (holder, vars(holder)[key])))
@@ -412,9 +421,12 @@ def _unnamed(kind: type | types.ModuleType, makes: bool) -> list[str]:
 
 def _found(kind: type | types.ModuleType, key: str) -> Any:
     """A class's attribute as it stands there, or a module's name."""
-    if isinstance(kind, types.ModuleType):
-        return vars(kind).get(key)
-    return next((vars(each)[key] for each in kind.__mro__ if key in vars(each) and not of_library(each)), None)
+    return next((vars(each)[key] for each in _holders(kind) if key in vars(each)), None)
+
+
+def _holders(kind: type | types.ModuleType) -> list[type | types.ModuleType]:
+    """Where its attributes may stand: the module, or the class and those of its bases that are the user's."""
+    return [kind] if isinstance(kind, types.ModuleType) else [each for each in kind.__mro__ if not of_library(each)]
 
 
 def _fixed(name: str, value: Any) -> bool:

@@ -422,3 +422,15 @@ def test_attributes_of_tensors() -> None:
 def test_what_nothing_compares_from_call_to_call_is_refused(function: Callable) -> None:
     with pytest.raises(RuntimeError, match="which may be another for the tensors of the next call"):
         compile(function)(X)
+
+
+@pytest.mark.parametrize("asks", [lambda held: hasattr(type(held), "late"), lambda held: hasattr(held, "late"), lambda held: getattr(held, "late", None) is not None])
+def test_an_attribute_that_a_class_comes_to_have_is_noticed(asks):
+    class Held:
+        pass
+
+    held = Held()
+    compiled = numod.compile(lambda x: x * 2 if asks(held) else x)
+    assert [compiled(numod.ones(1)).item() for _ in range(2)] == [1.0, 1.0]
+    Held.late = 1
+    assert compiled(numod.ones(1)).item() == 2.0
