@@ -84,10 +84,16 @@ def fmod(input: Tensor, other: Tensor | float, *, out: Tensor | None = None) -> 
 
 
 def divisor(input: Tensor | float, other: Tensor | float) -> Tensor | float:
-    """`other`. Raises RuntimeError for an integer division by zero."""
-    integer = all(not each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other))
-    if integer and ((other.device.type != "meta" and (other == 0).any()._observe()) if isinstance(other, Tensor) else other == 0):
-        raise RuntimeError("ZeroDivisionError: integer division or remainder by zero")
+    """`other`. Raises RuntimeError for an integer division by zero; on a GPU when that is known."""
+    if all(not each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, int) for each in (input, other)):
+        told = RuntimeError, "ZeroDivisionError: integer division or remainder by zero"
+        if not isinstance(other, Tensor):
+            if other == 0:
+                raise told[0](told[1])
+        elif other.device.type != "meta":
+            from .selection import require_all
+
+            require_all(other, *told)
     return other
 
 

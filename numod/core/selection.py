@@ -55,7 +55,7 @@ def bounded(index: Tensor, low: int, size: int, error: type, text: str, ignored:
 
 
 def require_all(condition: Tensor, error: type, text: str) -> None:
-    """Raise `error` with `text` unless all of a bool tensor is true; on a GPU when that is known."""
+    """Raise `error` with `text` unless no element is zero or False; on a GPU when that is known."""
     found = condition.all()
     if found.device.backend.FLAT:
         bounded(found.to(dtypes.int64), 1, 2, error, text)

@@ -132,7 +132,7 @@ def without_dead(program: Program) -> Program:
 
 
 def _needed(step: Step, needed: set[Value], roots: set, effects: Effects) -> bool:
-    if draws(step):
+    if draws(step) or step.op.reports:
         return True
     if step.in_place:
         return not step.results or any(not isinstance(effects.root[each], Value) or effects.root[each] in roots for each in step.results)

@@ -182,6 +182,7 @@ class Bounded(Op):
     """
 
     inputs, parameters, gradients, differentiable = ("index", "report"), ("low", "size", "ignored", "place"), {}, False
+    reports = True
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         index, _ = arguments

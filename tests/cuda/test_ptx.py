@@ -266,6 +266,19 @@ def test_folds(compiled: list[str]) -> None:
     for kind in (dtypes.float32, dtypes.int64):
         scatter_reduce.scatter_reduce.prepare((on_gpu(7, 5, dtype=kind), places, on_gpu(3, 5, dtype=kind)), (0, "prod"))
     check(compiled)
+    assert not any("atom" in text for text in compiled)  # of few elements a thread takes a column's
+
+
+@pytest.mark.parametrize("kind", scatter_reduce._SWAPPED, ids=str)
+def test_folds_by_compare_and_swap(kind: dtypes.dtype, compiled: list[str]) -> None:
+    places = on_gpu(300, 3, dtype=dtypes.int64)
+    for how in scatter_reduce.KINDS:
+        scatter_reduce.scatter_reduce.prepare((on_gpu(7, 3, dtype=kind), places, on_gpu(300, 3, dtype=kind)), (0, how))
+    check(compiled)
+    swapping = [text for text in compiled if f"atom.global.cas.b{8 * kind.itemsize}" in text]
+    assert len(swapping) == len(scatter_reduce.KINDS) * len(CAPABILITIES)  # the other kernels only copy
+    if shutil.which("ptxas"):
+        assert all(used(text) <= 32 and spilled(text) == 0 for text in compiled)
 
 
 @pytest.mark.parametrize("kind", [dtypes.float32, dtypes.float64, dtypes.uint8, dtypes.int64], ids=str)
@@ -320,6 +333,18 @@ def test_optimizer_steps(name: str, compiled: list[str]) -> None:
     arguments = tuple(on_gpu(7, 5) if k <= max(last, 1) else float for k in range(len(op.inputs)))
     op.prepare_into(arguments, (1,), tuple(arguments[k] for k in op.positions), ())
     check(compiled)
+
+
+@pytest.mark.parametrize("name", ["sgd_momentum", "adam"])
+def test_steps_of_several_parameters(name: str, compiled: list[str]) -> None:
+    op = update.rows[name]
+    last = max(op.positions)
+    members = [[on_gpu(7 + k, 5)] * (last + 1) for k in range(op.together)]
+    op.prepare_into((*sum(members, []), *[float] * (len(op.inputs) - last - 1)), (op.together,), tuple(each[k] for each in members for k in op.positions), ())
+    check(compiled)
+    assert len(compiled) == len(CAPABILITIES)  # one launch
+    if shutil.which("ptxas"):
+        assert all(used(text) <= 64 and spilled(text) == 0 for text in compiled)
 
 
 @pytest.mark.parametrize("kind", [dtypes.float32, dtypes.float64], ids=str)

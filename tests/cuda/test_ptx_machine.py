@@ -489,6 +489,18 @@ def test_an_index_outside_is_told() -> None:
     same(x + 0, x.cpu())
 
 
+def test_checks_of_values_are_told_in_compiled_functions_too(machine: Machine) -> None:
+    x, chances = numod.arange(6).cuda(), numod.full((3,), 0.5, device="cuda")
+    for function, right, wrong, told in ((lambda n: x // n, x + 1, x, "ZeroDivisionError"), (lambda p: F.binary_cross_entropy(p, chances), chances, chances * 3, "between 0 and 1")):
+        for use in (function, numod.compile(function)):
+            expected = use(right)
+            copies = machine.calls["cuMemcpyDtoH_v2"]
+            same(use(right), expected.cpu())
+            assert machine.calls["cuMemcpyDtoH_v2"] == copies + 2  # what `same` reads: nothing waits for the check
+            with pytest.raises(RuntimeError, match=told):
+                use(wrong).cpu()
+
+
 def counted(machine: Machine, function: Callable) -> Counter:
     """Instructions and memory traffic of what `function` launches, its kernels built before."""
     function()
