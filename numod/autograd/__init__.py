@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ..core import changes
 from ..core.tensor import Tensor
-from . import forward_ad, functional, graph, tape
+from . import engine, forward_ad, functional, graph, tape
 from .anomaly import detect_anomaly, is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled, set_detect_anomaly
 from .engine import backward, grad
 from .function import Function
@@ -36,6 +36,8 @@ def _register_hook(self: Tensor, hook: Callable) -> Handle:
     """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the gradient."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self._layout.batch is not None:
+        engine.require_own((self,))  # gradients of its numbers would pass the hook by
     if self.grad_fn is not None:
         return Handle.add(hooks_of(self._node).tensor.setdefault(self._output, {}), hook)
     if self._pictured:

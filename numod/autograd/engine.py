@@ -16,7 +16,7 @@ from ..ops.view import View
 from .tape import AccumulateGrad, Node, edge_to
 
 walks: list[_Walk] = []  # running backward passes, the innermost last
-before_accumulation: Callable = None  # (tensors): what `func.vmap` asks of those that are to get a `.grad` while a call of it runs
+require_own: Callable = None  # (tensors): refuses, while `func.vmap` calls for all examples at once, gradients that lead out of the call
 watch: Callable | None = None  # runs a node's backward while anomaly detection is on, see `anomaly`
 
 
@@ -247,8 +247,7 @@ class _Walk:
     def finish(self, only: tuple[Tensor, ...] | None) -> None:
         """Accumulate the gradients of the leaves: of all, or of those in `only`."""
         if state.examples:
-            into = [each for each in self.leaves if each._requires_grad] if only is None else [_target(each)[0] for each in only]
-            before_accumulation([each for each in into if isinstance(each, Tensor)])
+            require_own(self.leaves if only is None else [_target(each)[0] for each in only])
         for leaf, gradient in self.leaves.items():
             if leaf._hooks is not None:
                 for hook in list(leaf._hooks.values()):
@@ -339,7 +338,7 @@ def _hooked(node: Node, grads: list[Tensor | None], walk: _Walk) -> None:
         tensor = reference()
         if tensor is not None and grads[number] is not None:
             if state.examples:
-                before_accumulation((tensor,))
+                require_own((tensor,))
             tensor._grad = grads[number].contiguous().clone() if tensor._grad is None else tensor._grad + grads[number]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..core.apply import state
 from ..core.tensor import Tensor
 from ..device import Layout
-from . import tape
+from . import engine, tape
 from .modes import no_grad
 from .tape import Node, edge_to
 
@@ -178,6 +178,8 @@ class Function:
     @classmethod
     def apply(cls, *arguments: Any) -> Any:
         """Run `forward` without recording its operations, and record a single node for it."""
+        if state.examples and state.grad_enabled:
+            engine.require_own(arguments)  # those that it stands for would have no node
         context = Context()
         edges = tuple(map(edge_to, arguments)) if state.grad_enabled else (None,) * len(arguments)
         context.needs_input_grad = tuple(edge is not None for edge in edges)

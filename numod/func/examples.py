@@ -210,7 +210,7 @@ def planned_into(op: Op, layouts: tuple, parameters: tuple) -> Plan:
 
 def numbers_require_grad(x: object) -> bool:
     """Whether a tensor stands for examples whose numbers something outside of `vmap` wants the gradient of."""
-    return isinstance(x, Tensor) and x._layout.batch is not None and x._storage.numbers.requires_grad
+    return isinstance(x, Tensor) and x._layout.batch is not None and (x._storage.numbers.requires_grad or numbers_require_grad(x._storage.numbers))
 
 
 def _stands_for(x: Tensor, batch: Batch) -> bool:
@@ -268,13 +268,15 @@ def undo(written: dict[tuple, tuple]) -> None:
         owner._node, owner._output, owner._requires_grad = history
 
 
-def _before_accumulation(tensors: Iterable[Tensor]) -> None:
-    """Raises Disagreement where a backward pass would add to `.grad` of tensors that are not of each example: each is to add its own."""
-    if active.batches and any(each._layout.batch is not active.batches[-1] for each in tensors):
+def _require_own(tensors: Iterable[object]) -> None:
+    """Raises Disagreement where something outside of `vmap` wants gradients of a tensor: what is to happen with these happens with those of each example."""
+    if active.batches and any(
+        isinstance(each, Tensor) and (numbers_require_grad(each) or each.requires_grad and each._layout.batch is not active.batches[-1]) for each in tensors
+    ):
         raise Disagreement
 
 
 check_write = waist.before_write
-waist.before_write, engine.before_accumulation = _before_write, _before_accumulation
+waist.before_write, engine.require_own = _before_write, _require_own
 random.made_for_examples, random.count_for_examples = _made, _count
 waist.planned_for_examples, waist.planned_into_for_examples = planned, planned_into

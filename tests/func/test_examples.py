@@ -272,6 +272,13 @@ def test_backward_inside_adds_numbers_to_leaves() -> None:
     vmap(lambda x: ((scaled * x).sum().backward(), x)[1])(x)
     numod.testing.assert_close(weight.grad, 2 * x.sum(0))
     numod.testing.assert_close(scaled.grad, x.sum(0))
+    x.requires_grad_()
+    vmap(lambda x: ((3 * x).sum().backward(), x)[1])(x)
+    numod.testing.assert_close(x.grad, 3 * numod.ones_like(x))
+    x.grad = None
+    vmap(lambda x: (tripled := x * 1, tripled.register_hook(lambda g: g * 3))[0])(x).sum().backward()
+    numod.testing.assert_close(x.grad, 3 * numod.ones_like(x))
+    x = x.detach()
     own = vmap(lambda x: ((leaf := x.detach().requires_grad_()).square().sum().backward(), leaf.grad)[1])(x)
     numod.testing.assert_close(own, 2 * x)
 
@@ -329,6 +336,10 @@ def test_own_functions_and_modes(once: list) -> None:
     with numod.no_grad():
         numod.testing.assert_close(vmap(grad(lambda x: (x**3).sum()))(x), 3 * x**2)
     assert len(once) == 2
+    for dims, leaf in ((0, x.clone().requires_grad_()), ((None, 0), x[0].clone().requires_grad_())):  # gradients by what comes of it: its own
+        vmap(lambda x, y: Cube.apply(x) * y, dims)(leaf, x).sum().backward()
+        expected = 3 * leaf.detach() ** 2 * x
+        numod.testing.assert_close(leaf.grad, expected if dims == 0 else expected.sum(0))
     step = numod.compile(vmap(lambda x, y: (x * y).sum().exp()))
     for _ in range(2):
         numod.testing.assert_close(step(x, x), (x * x).sum(1).exp())
