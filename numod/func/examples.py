@@ -181,8 +181,11 @@ def planned(op: Op, layouts: tuple, parameters: tuple) -> Plan:
 
     def run(inputs: tuple) -> object:
         given, each = zip(*map(batch.numbers, inputs))
-        found = rule(op, batch.size, given, each, parameters)
-        return tuple(map(batch.wrap, found)) if op.outputs else batch.wrap(found)
+        if differs := any(each):
+            found = rule(op, batch.size, given, each, parameters)
+        else:
+            found = waist.apply(op, tuple([x.contiguous() if isinstance(x, Tensor) else x for x in given]), parameters)
+        return tuple([batch.wrap(one, differs) for one in found]) if op.outputs else batch.wrap(found, differs)
 
     plan.run = run
     return plan

@@ -291,6 +291,13 @@ def test_parts_of_arguments_that_are_not_dense(x: numod.Tensor, dim: int) -> Non
     assert numod.equal(vmap(image, dim)(x), in_turn(image, dim, x))
 
 
+def test_what_is_the_same_for_all_examples_stays_so() -> None:
+    x = floats(SIZE, SIZE)  # of the batch's size, which could be taken for it
+    for func in (lambda x: (numod.ones_like(x) * 2).sum(), lambda x: numod.ones_like(x).outer(x.new_ones(SIZE)) + x, lambda x: (numod.ones_like(x) + 1).max(0)[0]):
+        assert numod.equal(vmap(func)(x), in_turn(func, 0, x))
+    assert numod.equal(vmap(hessian(lambda x, y: (x * y).sum()))(floats(4, 4), floats(4, 4)), numod.zeros(4, 4, 4, dtype=x.dtype))
+
+
 def test_complex_numbers_without_dimensions_do_not_widen_floats() -> None:
     x, y = numod.complex(floats(SIZE), floats(SIZE, seed=1)), floats(SIZE, 4, dtype=numod.float32)
     numod.testing.assert_close(vmap(lambda x, y: x * y)(x, y), in_turn(lambda x, y: x * y, 0, x, y))
