@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import re
 import types
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -14,8 +15,9 @@ from typing import Any
 _NEAR = 20  # instructions between a call of type() and what its result is compared with
 _CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"  # of Python 3.11, and of later ones
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
-_ASK = {"getattr", "hasattr"}
-_ASK_FOR_ALL = {"vars", "__dict__", "asdict", "astuple", "eval", "exec", "dir", "getmembers"}
+ASK = {"getattr", "hasattr"}
+_ASK_FOR_ALL = {"vars", "__dict__", "__getattribute__", "attrgetter", "asdict", "astuple", "eval", "exec", "dir", "getmembers"}
+_TAKE_TEXT = {"globals", "eval", "exec"}  # which find globals by names in texts
 _TAKE_NUMBERS = {"json", "dumps", "Decimal", "sqlite3", "executemany", "statistics"}  # of Python's library, which take nothing else for a number
 
 
@@ -63,8 +65,8 @@ def global_uses(code: types.CodeType) -> dict[str, bool]:
     for each in dis.get_instructions(code):
         if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"):
             found[each.argval] = found.get(each.argval, False) or not each.opname.startswith("LOAD")
-    if "globals" in code.co_names:
-        found.update((name, found.get(name, False)) for name in strings_in(code))
+    if not _TAKE_TEXT.isdisjoint(found):
+        found.update((name, found.get(name, False)) for text in strings_in(code) for name in re.findall(r"\w+", text))
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             found.update((name, stored or found.get(name, False)) for name, stored in global_uses(constant).items())
@@ -103,7 +105,7 @@ def asked_for(code: types.CodeType) -> frozenset[str] | None:
     found: set[str] = set()
     steps = list(dis.get_instructions(code))
     for k, each in enumerate(steps):
-        if each.opname.startswith("LOAD") and each.argval in _ASK:
+        if each.opname.startswith("LOAD") and each.argval in ASK:
             name = _second_argument(steps[k + 1 :])
             if not isinstance(name, str):
                 return None

@@ -32,7 +32,7 @@ from .kinds import (
     step_hooks, worded,
 )
 from .lines import CannotRepeat
-from .names import asked_for, asks_types, global_names, imports_in, names_of, strings_in, written
+from .names import ASK, asked_for, asks_types, global_names, imports_in, names_of, strings_in, written
 
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -230,7 +230,9 @@ class _Walk:
             raise _another(name)
         elif isinstance(value, type):
             self.attributes(name, value, value)
-        elif not isinstance(value, types.BuiltinFunctionType):
+        elif isinstance(value, types.BuiltinFunctionType):
+            self.any_name |= value.__name__ in ASK  # under another name
+        else:
             self.thing(name, value)
 
     def namespace(self, name: str, module: types.ModuleType) -> None:

@@ -7,9 +7,29 @@ from ..instructions import NAN, Number, absolute, choose, library, like, where, 
 from .registry import vector
 
 
+def _rounded(name: str, x: Number) -> Number:
+    """A rounding. Without the barrier LLVM would round a float16 before it widens it, which processors cannot do, so that the loop would stay scalar."""
+    return library(name, library("canonicalize", x) if x.width == 32 else x)
+
+
+@vector
+def floor(x: Number) -> Number:
+    return _rounded("floor", x)
+
+
+@vector
+def ceil(x: Number) -> Number:
+    return _rounded("ceil", x)
+
+
+@vector
+def trunc(x: Number) -> Number:
+    return _rounded("trunc", x)
+
+
 @vector
 def round_even(x: Number) -> Number:
-    return library("rint", x)
+    return _rounded("rint", x)
 
 
 def _left(x: Number, y: Number) -> Number:
