@@ -132,3 +132,20 @@ def test_reductions_are_taken_in_the_dtype_of_what_they_are_written_to() -> None
     x = numod.tensor([40000.0, 40000.0], dtype=numod.float16)
     assert numod.sum(x, 0, out=numod.empty((), dtype=numod.float32)).item() == 80000 and numod.cumsum(x, 0, out=numod.empty(2, dtype=numod.float32))[1].item() == 80000
     assert numod.sum(numod.tensor([2**62, 2**62]), 0, out=numod.empty((), dtype=numod.float64)).item() == 2.0**63
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "trunc", "round"])
+def test_all_halves_are_rounded_as_numpy_rounds_them(name: str) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    every = every[~np.isnan(every)]
+    found, expected = getattr(numod, name)(numod.tensor(every)).numpy(), getattr(np, name)(every)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_products_of_vectors_are_summed_wide(dtype: numod.dtype) -> None:
+    ones, small = numod.ones(5000, dtype=dtype, requires_grad=True), numod.full((5000,), 0.5, dtype=dtype)
+    total = ones.dot(small)
+    total.backward()
+    assert total.dtype is dtype and total.item() == 2496 + 4 * (dtype is numod.float16) and numod.equal(ones.grad, small)
