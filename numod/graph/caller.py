@@ -37,15 +37,15 @@ def _code(text: str, name: str) -> CodeType:
 
 def caller(
     executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage],
-    reached: dict[int, bool],
+    reached: dict[int, bool], held: frozenset[Storage],
 ) -> Callable:
     """The fast path for arguments like these. If any guard fails it calls `slow`.
 
-    The inputs numbered `without` must have no gradient; those in `shared` must be that memory; those `reached` by a backward pass have no hooks, and are leaves
-    if so told.
+    The inputs numbered `without` must have no gradient; those in `shared` must be that memory, and no others any that is `held`; those `reached` by a backward
+    pass have no hooks, and are leaves if so told.
     """
     writer = Writer if executable.section.linked else InTurn
-    return writer(executable, picture, arguments, named, slow, without, shared, reached).function()
+    return writer(executable, picture, arguments, named, slow, without, shared, reached, held).function()
 
 
 class Writer:
@@ -54,14 +54,14 @@ class Writer:
     def __init__(
         self, executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int],
         shared: dict[int, Storage],
-        reached: dict[int, bool],
+        reached: dict[int, bool], held: frozenset[Storage],
     ) -> None:
         self.shared, self.reached = shared, reached
         self.executable, self.picture, self.section, self.without = executable, picture, executable.section, without
         self.space: dict[str, Any] = {
             "slow": slow, "state": waist.state, "listeners": waist.listeners, "changes": changes, "picture": picture, "equal": _equal, "new": object.__new__,
             "Tensor": Tensor, "Storage": Storage, "address": address, "restore": restore, "absent": object(), "plain": is_plain,
-            "held": frozenset(each._storage for each in executable.program.held.values()),
+            "held": held,
         }
         self.arguments: list[str] = []  # names of the tensor arguments
         self.tensors: list[Tensor] = []

@@ -17,6 +17,7 @@ from .. import dtypes
 from ..core import changes
 from ..core.random import Generator
 from ..core.tensor import Tensor
+from ..device import Storage
 from ..kernel import tensor_cores
 from ..ops import indexing
 from .instance import is_instance, is_tuple
@@ -41,6 +42,7 @@ class Picture:
         self.entries = look.entries
         self.numbers: dict[tuple[int, Any], Place] = {(id(holder), key): (holder, key) for holder, key, value in look.places if type(value) in (int, float)}
         self.count = changes.count
+        self.storages = frozenset(thing for _, _, thing in self.entries if isinstance(thing, Storage))  # of tensors, with which code may compare arguments
         for _, kind, thing in self.entries:
             if kind == "is" and isinstance(thing, Tensor):
                 thing._pictured = True

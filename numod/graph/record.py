@@ -39,13 +39,13 @@ class Version:
         self.shared = shared  # of inputs that are tensors which the function also reaches by itself: their memory
         self.without = owned.inputs_without  # numbers of inputs that had no gradient
         self.gradients = owned.places
-        self.held = {id(each._storage) for each in executable.program.held.values()}
+        self.held = picture.storages.union(each._storage for each in executable.program.held.values())
         self.made: Callable | None = None
 
     def caller(self, arguments: tuple, named: dict[str, Any], slow: Callable) -> Callable:
         """The short way into this version."""
         if self.made is None:
-            self.made = caller(self.executable, self.picture, arguments, named, slow, self.without, self.shared, self.reached)
+            self.made = caller(self.executable, self.picture, arguments, named, slow, self.without, self.shared, self.reached, self.held)
         return self.made
 
     def run(self, tensors: tuple[Tensor, ...], function: Callable) -> Any:
@@ -57,7 +57,7 @@ class Version:
     def objection(self, tensors: tuple[Tensor, ...]) -> str | None:
         """Why the program may not run now, or None."""
         for number, each in enumerate(tensors):
-            if id(each._storage) in self.held or each._storage is not self.shared.get(number, each._storage):
+            if each._storage is not self.shared[number] if number in self.shared else each._storage in self.held:
                 return "an argument that shares memory with a tensor the function reaches by itself"
         for number in self.without:
             if tensors[number]._grad is not None:

@@ -434,3 +434,9 @@ def test_an_attribute_that_a_class_comes_to_have_is_noticed(asks):
     assert [compiled(numod.ones(1)).item() for _ in range(2)] == [1.0, 1.0]
     Held.late = 1
     assert compiled(numod.ones(1)).item() == 2.0
+
+
+def test_an_argument_may_be_compared_with_a_tensor_of_the_closure():
+    own, other = numod.ones(1), numod.ones(1)
+    compiled = numod.compile(lambda x: x * 2 if x is own else x)
+    assert [compiled(each).item() for each in (own, other, own, other, own)] == [2.0, 1.0, 2.0, 1.0, 2.0]
