@@ -343,6 +343,8 @@ HELD: dict[str, tuple[object, Callable, Callable]] = {
     "a computed name": (with_rate(Settings()), lambda held: getattr(held, "".join(["ra", "te"])), put), "all names": (with_rate(Settings()), lambda held: sum(vars(held)[each] for each in ["rate"]), put),
     "a getter": (with_rate(Settings()), operator.attrgetter("rate"), put), "added": (Settings(), lambda held: getattr(held, "rate", 2.0), put), "asked for": (Settings(), lambda held: 1.0 + hasattr(held, "rate"), put),
     "one of two names": (with_rate(Settings()), lambda held: getattr(held, "other" if OTHER else "rate"), put), "a name or another": (with_rate(Settings()), lambda held: getattr(held, NAMES[0] or "other"), put),
+    "a getter made inside": (with_rate(Settings()), lambda held: operator.attrgetter(NAMES[0])(held), put), "the method of all names": (with_rate(Settings()), lambda held: held.__getattribute__(NAMES[0]), put),
+    "getattr by another name": (with_rate(Settings()), lambda held, get=getattr: get(held, NAMES[0]), put), "a text": (None, lambda held: eval("WEAKLY.rate"), lambda held, value: put(WEAKLY, value)),
     "caught": (Settings(), or_else, put), "items as attributes": (Access(rate=1.0), rate_of, lambda held, value: held.update(rate=value)), "attributes of a dictionary": (with_rate(Named()), rate_of, put),
     "a dictionary of the library's": (UserDict(rate=1.0), lambda held: held["rate"], lambda held, value: held.update(rate=value)), "a chain": (ChainMap({}, {"rate": 1.0}), lambda held: held["rate"], lambda held, value: held.maps[1].update(rate=value)),
     "a weak reference": (weakref.ref(WEAKLY), lambda held: held().rate, lambda held, value: put(WEAKLY, value)),
