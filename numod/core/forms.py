@@ -75,9 +75,11 @@ def checked(name: str, function: Callable, of_tensor: bool = False) -> Callable:
     def answered(*arguments: object, **named: object) -> object:
         if of_tensor and arguments and not isinstance(arguments[0], Tensor):
             raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(arguments[0]).__name__}")
-        if named and axes and ("axis" in named or "keepdims" in named):
-            named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
         try:
+            if not named:  # to hand on even an empty dictionary takes a quarter of the time here
+                return function(*arguments)
+            if axes and ("axis" in named or "keepdims" in named):
+                named = {{"axis": "dim", "keepdims": "keepdim"}.get(name, name): value for name, value in named.items()}
             return function(*arguments, **named)
         except Exception as error:
             if "input" in named and not arguments and next(iter(inspect.signature(function).parameters)) != "input":

@@ -54,7 +54,7 @@ for _home in f.HOMES:
     functions |= {_name: checked(_name, _function) for _name, _function in _names(_home, "FUNCTIONS").items()}
     functions |= {_name: checked(_name, _function, True) for _name, _function in _names(_home, "BOTH").items()}
     for _name, _function in _names(_home, "BOTH").items():
-        setattr(Tensor, _name, functions[_name] if _has_axis(_function) or any("Tensor" in kind for kind in _further(_function)) else _function)
+        setattr(Tensor, _name, checked(_name, _function) if _has_axis(_function) or any("Tensor" in kind for kind in _further(_function)) else _function)
     for _name, _function in _names(_home, "METHODS").items():
         setattr(Tensor, _name, checked(_name, _function) if _has_axis(_function) or "Tensor" in _further(_function) else _function)
     for _name, _function in _names(_home, "IN_PLACE").items():
