@@ -134,7 +134,7 @@ def gradient(
 def _slopes(y: Tensor, step: float | Tensor, dim: int, edge_order: int) -> Tensor:
     """The slope of the parabola through three neighbours; at the ends that of the parabola there or, for `edge_order` 1, of a line. Fornberg, 1988."""
     y, n = movedim(y, dim, -1), y.shape[dim]
-    gaps = diff(step.to(y.dtype)) if isinstance(step, Tensor) and step.ndim else y.new_full((n - 1,), float(step))
+    gaps = diff(step.to(y.dtype)) if isinstance(step, Tensor) and step.ndim else y.new_full((n - 1,), step if isinstance(step, complex) else float(step))
     lines = diff(y) / gaps
     if n == 2:
         return movedim(cat([lines, lines], -1), -1, dim)

@@ -32,3 +32,8 @@ def test_gradient_along_one_dimension_of_integers_and_its_own() -> None:
 def test_what_gradient_refuses(named: dict, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         numod.gradient(numod.ones(2, 3), **named)
+
+
+def test_gradient_by_a_complex_step():
+    y = np.array([1 + 2j, 3 - 1j, 0.5j])
+    np.testing.assert_allclose(numod.gradient(numod.tensor(y), spacing=2 + 1j)[0].numpy(), np.gradient(y) / (2 + 1j))
