@@ -29,7 +29,8 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         raise RuntimeError(f"matmul: inner sizes differ, mat1 and mat2 shapes cannot be multiplied: {tuple(x.shape)} @ {tuple(y.shape)}")
     if x.ndim == 0 or y.ndim == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {x.ndim}D and {y.ndim}D")
-    if x.ndim == y.ndim == 1 and x.dtype is y.dtype and x.dtype.is_floating_point:
+    exact = x.dtype.itemsize >= 4 or x.batch is y.batch is None  # for examples the terms become a tensor, in which 16-bit floats would be rounded
+    if x.ndim == y.ndim == 1 and x.dtype is y.dtype and x.dtype.is_floating_point and exact:
         return apply(r.closing(t.mul), (contiguous(input), contiguous(other)), (1,))
     result = apply(mm.matmul, (unsqueeze(input, 0) if x.ndim == 1 else input, unsqueeze(other, 1) if y.ndim == 1 else other), (False, False))
     result = squeeze(result, -2) if x.ndim == 1 else result
