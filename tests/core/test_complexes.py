@@ -52,6 +52,7 @@ def test_functions_at_infinities(name: str) -> None:
     np.testing.assert_allclose(found.real, expected.real, rtol=1e-14)
     np.testing.assert_allclose(found.imag, expected.imag, rtol=1e-14)
     assert numod.tensor([complex(-np.inf, np.inf)]).exp().item() == 0
+    assert numod.tensor([complex(-1e20, np.inf)]).exp().isnan().all()
 
 
 @pytest.mark.parametrize("function", [

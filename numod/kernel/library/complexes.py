@@ -30,7 +30,7 @@ def complex_quotient(x, y):
 def complex_exp(x):
     """exp(x); of a real number real, even where it is infinite, and 0 of what has the real part -inf."""
     length = exp(x.real)
-    if x.imag - x.imag != 0.0 and length == 0.0:
+    if x.imag - x.imag != 0.0 and x.real == -real(1e400):
         return complex(length, length)
     return complex(length * cos(x.imag), length * sin(x.imag) if x.imag != 0.0 else x.imag)
 
