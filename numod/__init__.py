@@ -25,7 +25,7 @@ from .dtypes import (
 from .dtypes import promote_types, can_cast
 from math import e, inf, nan, pi
 from sys import modules as _modules
-from .formats import channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
+from .formats import ABSENT as _layouts, channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided
 from .graph import compile
 
 globals().update(_foreach.functions)
@@ -35,6 +35,7 @@ for _name, _function in _methods.functions.items():  # pickle looks functions up
     if _found is not _function and hasattr(_function, "__qualname__"):
         _function.__module__, _function.__qualname__ = __name__, _name
 newaxis = None
+globals().update({**dtypes.ABSENT, **_layouts})
 globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16, cfloat=complex64, cdouble=complex128)
 
 from . import cuda, fft, linalg, nn, special
@@ -49,14 +50,16 @@ from .nn.functional import older as _older
 globals().update({_name: getattr(_older, _name) for _name in _older.FUNCTIONS.split()})
 
 _LATER = {  # what is imported when it is first asked for, so that `import numod` stays quick: a name's home, or itself
-    **dict.fromkeys(name for name in paths.HOMES if "." not in name and name != "_tensor"),
+    **dict.fromkeys(name for name in (*paths.HOMES, *paths.named.MODULES) if "." not in name and name != "_tensor"),
     **dict.fromkeys(("__future__", "amp", "backends", "distributions", "func", "optim", "profiler", "random", "serialization", "testing", "utils")),
     **dict.fromkeys((
         "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype",
         "set_autocast_enabled", "get_autocast_cpu_dtype", "get_autocast_gpu_dtype", "is_autocast_cpu_enabled", "set_autocast_cpu_dtype",
         "set_autocast_cpu_enabled", "set_autocast_gpu_dtype",
     ), "amp.autocast"),
-    "autocast": "amp", "Future": "paths.futures", "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
+    "autocast": "amp", "Future": "paths.futures",
+    "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
+    "UntypedStorage": "paths.storage", "TypedStorage": "paths.storage", "PyTorchFileReader": "paths.internal", "Stream": "cuda", "Event": "cuda",
     **dict.fromkeys((
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
         "set_deterministic_debug_mode", "set_float32_matmul_precision", "use_deterministic_algorithms", "get_num_interop_threads", "set_num_interop_threads",
@@ -83,6 +86,8 @@ def set_default_tensor_type(t: object) -> None:
 
 
 def __getattr__(name: str) -> object:
+    if name == "torch":  # files say `torch.torch.Tensor`
+        return _modules[__name__]
     if name not in _LATER:
         raise AttributeError(f"module 'numod' has no attribute '{name}'" + _absent(name))
     from importlib import import_module
@@ -93,16 +98,7 @@ def __getattr__(name: str) -> object:
     return value
 
 
-def _of_autograd(name: str) -> object:
-    """Resolve `numod.autograd.profiler` and PyTorch's other paths that have another place here, on first use."""
-    if f"autograd.{name}" not in paths.HOMES:
-        raise AttributeError(f"module 'numod.autograd' has no attribute '{name}'")
-    from importlib import import_module
-
-    return import_module(f"numod.{paths.HOMES[f'autograd.{name}']}")
-
-
-autograd.__getattr__ = _of_autograd
+autograd.__getattr__ = paths.later("autograd")
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,7 @@ from .dtypes import dtype as _dtype
 from .formats import layout as _layout, memory_format as _memory_format
 from .paths import accelerator as accelerator
 from . import amp as amp
+from . import ao as ao
 from . import autograd as autograd
 from . import backends as backends
 from .paths import compiler as compiler
@@ -31,11 +32,13 @@ from . import graph as graph
 from .paths import hub as hub
 from .paths import jit as jit
 from . import kernel as kernel
+from .paths import library as library
 from . import linalg as linalg
 from .paths import masked as masked
 from .paths import other_devices as mps
 from .paths import other_devices as mtia
 from .paths import multiprocessing as multiprocessing
+from . import nested as nested
 from . import nn as nn
 from .paths import onnx as onnx
 from . import ops as ops
@@ -48,17 +51,23 @@ from .core import return_types as return_types
 from . import serialization as serialization
 from .paths import signal as signal
 from . import special as special
+from .paths import storage as storage
 from . import testing as testing
 from .paths import types as types
 from . import utils as utils
 from . import version as version
 from .paths import other_devices as xpu
+from .cuda.streams import Event as Event
 from .paths.futures import Future as Future
 from .core.random import Generator as Generator
 from .amp.scaler import GradScaler as GradScaler
 from .errors import OutOfMemoryError as OutOfMemoryError
+from . import PyTorchFileReader as PyTorchFileReader
 from .device.layout import Size as Size
+from .cuda.streams import Stream as Stream
 from .core.tensor import Tensor as Tensor
+from .core.attributes import TypedStorage as TypedStorage
+from .device.storage import Storage as _Storage
 from .amp.autocast import autocast as autocast
 from .device.device import Device as _Device
 from .dtypes import dtype as dtype
@@ -178,6 +187,7 @@ HalfTensor: type[Tensor]
 IntTensor: type[Tensor]
 LongTensor: type[Tensor]
 ShortTensor: type[Tensor]
+UntypedStorage = _Storage
 bfloat16: _dtype
 bool: _dtype
 cdouble: _dtype
@@ -195,6 +205,11 @@ float: _dtype
 float16: _dtype
 float32: _dtype
 float64: _dtype
+float8_e4m3fn: Any
+float8_e4m3fnuz: Any
+float8_e5m2: Any
+float8_e5m2fnuz: Any
+float8_e8m0fnu: Any
 half: _dtype
 inf: _float
 int: _dtype
@@ -202,13 +217,22 @@ int16: _dtype
 int32: _dtype
 int64: _dtype
 int8: _dtype
+jagged: _layout
 long: _dtype
 nan: _float
 newaxis: None
 pi: _float
 preserve_format: _memory_format
 short: _dtype
+sparse_bsc: _layout
+sparse_bsr: _layout
+sparse_coo: _layout
+sparse_csc: _layout
+sparse_csr: _layout
 strided: _layout
+uint16: Any
+uint32: Any
+uint64: Any
 uint8: _dtype
 __version__: str
 

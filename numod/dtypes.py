@@ -56,6 +56,27 @@ _ROWS = [
     dtype("complex128", "c", np.complex128, np.complex128, "ComplexDouble"),
 ]
 ALL = {row.name: row for row in _ROWS}
+
+
+class AbsentDtype(dtype):
+    """A dtype of PyTorch's that numod has no tensors of: files that name it, in tables and comparisons, import. Asking what a kernel needs raises TypeError."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str, itemsize: int) -> None:
+        self.name, self.itemsize, self.real = name, itemsize, self
+        self.is_floating_point = self.is_signed = name.startswith("float")
+        self.is_complex = False
+
+    def __getattr__(self, name: str) -> object:
+        if name not in dtype.__slots__:
+            raise AttributeError(f"'dtype' object has no attribute '{name}'")
+        use = "numod.bfloat16 or numod.float16" if self.is_floating_point else f"numod.int{min(16 * self.itemsize, 64)}"
+        raise TypeError(f"numod has no tensors of dtype {self.name}; use {use}")
+
+
+_EIGHT_BITS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+ABSENT = {name: AbsentDtype(name, size) for name, size in {**dict.fromkeys(_EIGHT_BITS, 1), "uint16": 2, "uint32": 4, "uint64": 8}.items()}
 bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 = _ROWS
 float16.compute = bfloat16.compute = complex64.real = float32
 complex128.real = float64
@@ -76,7 +97,7 @@ def given(kind: object) -> object:
 
 
 def _by_name(name: str) -> dtype:
-    return ALL[name]
+    return ALL.get(name) or ABSENT[name]
 
 
 def get_default_dtype() -> dtype:
@@ -87,7 +108,7 @@ def get_default_dtype() -> dtype:
 def set_default_dtype(d: dtype) -> None:
     """Make `d` the dtype of new floating tensors. Raises TypeError unless it is a floating dtype."""
     global _default
-    if not (isinstance(d, dtype) and d.is_floating_point):
+    if not (isinstance(d, dtype) and d.is_floating_point and d.differentiable):
         raise TypeError(f"only floating-point types are supported as the default type, got {d!r}; try numod.float64")
     _default = d
     for forget in on_default_change:
@@ -170,9 +191,9 @@ class _Info:
 
     def __init__(self, kind: dtype | None = None) -> None:
         kind = kind.real if kind else _default
-        if kind.kind not in self._kinds:
+        if ("f" if kind.is_floating_point else kind.name[0]) not in self._kinds:
             raise TypeError(f"{type(self).__name__} does not describe {kind!r}; use numod.{self._other}")
-        info = self._source(kind.numpy) if kind.numpy else _BFLOAT16
+        info = _LIMITS.get(kind.name) or self._source(kind.name)
         self.dtype, self.bits = kind.name, info.bits
         for name, convert in self._fields.items():
             setattr(self, name, convert(getattr(info, name)))
@@ -182,9 +203,18 @@ class _Info:
         return f"{type(self).__name__}({fields}, dtype={self.dtype})"
 
 
-_BFLOAT16 = SimpleNamespace(
-    bits=16, resolution=0.01, min=-(2.0 - 2.0**-7) * 2.0**127, max=(2.0 - 2.0**-7) * 2.0**127, eps=2.0**-7, smallest_normal=2.0**-126, tiny=2.0**-126
-)
+
+def _limits(bits: int, largest: float, eps: float, smallest: float, resolution: float = 1.0, low: float | None = None) -> SimpleNamespace:
+    low = -largest if low is None else low
+    return SimpleNamespace(bits=bits, resolution=resolution, min=low, max=largest, eps=eps, smallest_normal=smallest, tiny=smallest)
+
+
+_LIMITS = {  # of the formats that NumPy has not
+    "bfloat16": _limits(16, (2.0 - 2.0**-7) * 2.0**127, 2.0**-7, 2.0**-126, 0.01),
+    "float8_e4m3fn": _limits(8, 448.0, 2.0**-3, 2.0**-6), "float8_e4m3fnuz": _limits(8, 240.0, 2.0**-3, 2.0**-7),
+    "float8_e5m2": _limits(8, 57344.0, 2.0**-2, 2.0**-14), "float8_e5m2fnuz": _limits(8, 57344.0, 2.0**-2, 2.0**-15),
+    "float8_e8m0fnu": _limits(8, 2.0**127, 1.0, 2.0**-127, low=2.0**-127),
+}  # fmt: skip
 
 
 class finfo(_Info):

@@ -48,14 +48,33 @@ class OutOfMemoryError(RuntimeError, MemoryError):
 
 _ABSENT = {
     "16-bit complex numbers": "complex32 chalf",
-    "sparse tensors": """sparse sparse_coo sparse_csr sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_compressed_tensor
+    "sparse tensors": """sparse sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_compressed_tensor
         hspmm smm sspaddmm""",
     "tensors of a quantized dtype": """quantize_per_tensor quantize_per_channel quantized_max_pool1d qint8 quint8 qint32 dequantize
         fake_quantize_per_tensor_affine""",
-    "nested tensors": "nested jagged",
 }
 
 
 def absent(name: str) -> str:
     """What to say after the name of a part of PyTorch that is left out as a whole; nothing for other names."""
     return next((f"; numod has no {kind}" for kind, names in _ABSENT.items() if name in names.split()), "")
+
+
+class NameOnly(type):
+    """The class of names of PyTorch's that stand for nothing here, in annotations, as base classes, keys and for `isinstance`: there are no instances, and what
+    is asked of one is another. Calling one raises NotImplementedError."""
+
+    def __call__(cls, *arguments: object, **named: object) -> None:
+        raise NotImplementedError(f"numod has no {cls._path}: {cls._instead}")
+
+    def __getattr__(cls, name: str) -> NameOnly:
+        if name.startswith("__"):
+            raise AttributeError(f"{cls._path} has no attribute '{name}'")
+        return name_only(f"{cls._path}.{name}", cls._instead)
+
+
+@cache
+def name_only(path: str, instead: str) -> NameOnly:
+    """The name at PyTorch's path, such as `distributed.device_mesh.DeviceMesh`; `instead` is what the error tells to do."""
+    home, _, name = path.rpartition(".")
+    return NameOnly(name, (), {"_path": path, "_instead": instead, "__module__": f"numod.{home}", "__doc__": f"Only a name: {instead}."})

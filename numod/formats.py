@@ -1,4 +1,4 @@
-"""Names for how a tensor's elements lie in memory: `strided`, the only layout there is, and the memory formats. What they do is in `core.formats`."""
+"""Names for how a tensor's elements lie in memory: `strided`, the only layout of tensors, and the memory formats. What they do is in `core.formats`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Named:
 
 
 class layout(_Named):
-    """How a tensor is stored; numod has `strided`."""
+    """How a tensor is stored. All are `strided`; the others are names, for comparisons."""
 
 
 class memory_format(_Named):
@@ -25,6 +25,7 @@ class memory_format(_Named):
 
 
 strided = layout("strided")
+ABSENT = {name: layout(name) for name in ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")}
 contiguous_format, preserve_format, channels_last, channels_last_3d = map(
     memory_format, ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 )

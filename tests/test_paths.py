@@ -146,7 +146,7 @@ def test_attention_runs_under_any_choice_of_kernels() -> None:
 
 
 def test_importing_numod_loads_none_of_it() -> None:
-    code = "import sys, numod; print([each for each in sys.modules if each.startswith('numod.paths.')])"
+    code = "import sys, numod; print([each for each in sys.modules if each.startswith('numod.paths.') and each != 'numod.paths.named'])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
@@ -223,3 +223,49 @@ def test_registered_classes_are_trees() -> None:
     assert slope.first.tolist() == [3, 3] and slope.second.tolist() == [1, 1]
     with pytest.raises(ValueError, match="already registered"):
         pytree.register_pytree_node(Pair, list, list)
+
+
+@pytest.mark.parametrize("path", sorted(paths.named.MODULES))
+def test_names_of_absent_parts_import_and_say_so(path: str) -> None:
+    module = importlib.import_module(f"numod.{path}")
+    for name in module.__all__:
+        named = getattr(module, name)
+        assert not isinstance(numod.ones(1), named) and (named | None)
+        for use in (named, named.anything, type("Derived", (named,), {})):
+            with pytest.raises(NotImplementedError, match=rf"numod has no {path}\.{name}.*: \w+"):
+                use(1)
+
+
+def test_names_in_modules_that_are_there() -> None:
+    assert numod.distributed.device_mesh.DeviceMesh is importlib.import_module("numod.distributed.device_mesh").DeviceMesh
+    assert numod.ops.aten.add.Tensor is numod.ops.aten.add.Tensor and numod.torch is numod
+    for use in (numod.distributed.init_process_group, numod.cuda.CUDAGraph, numod.overrides.TorchFunctionMode, numod.fx.Tracer, numod.ops.aten.add.Tensor):
+        with pytest.raises(NotImplementedError, match="numod has no "):
+            use()
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = numod.distributed.nothing
+    assert isinstance(numod.ones(2).untyped_storage(), numod.UntypedStorage) and "numba" in numod.__config__.show()
+    assert numod.sparse_coo != numod.strided == numod.ones(1).layout
+    with pytest.raises(TypeError, match="must be numod.strided, not numod.sparse_coo"):
+        numod.zeros(2, layout=numod.sparse_coo)
+
+
+def test_operators_of_libraries() -> None:
+    @numod.library.custom_op("mine::cube", mutates_args=())
+    def cube(x: numod.Tensor, times: float = 1.0) -> numod.Tensor:
+        return x.detach() ** 3 * times
+
+    assert numod.ops.mine.cube is cube is cube.default
+    numod.library.register_fake("mine::cube", lambda x, times: x)
+    numod.library.register_autograd(
+        "mine::cube", lambda ctx, g: (g * 3 * ctx.saved_tensors[0] ** 2 * ctx.times, None),
+        setup_context=lambda ctx, inputs, output: (ctx.save_for_backward(inputs[0]), setattr(ctx, "times", inputs[1])),
+    )  # fmt: skip
+    x = numod.tensor([1.0, 2.0], requires_grad=True)
+    for each in (cube(x, 2.0), numod.ops.mine.cube(x, times=2.0)):
+        assert each.tolist() == [2.0, 16.0] and numod.autograd.grad(each.sum(), x)[0].tolist() == [6.0, 24.0]
+    for name in ("cube", "attention::cube"):
+        with pytest.raises(ValueError, match="a namespace of your own"):
+            numod.library.custom_op(name, abs)
+    with pytest.raises(RuntimeError, match="there is no operator 'mine::other'"):
+        numod.library.register_autograd("mine::other", abs)

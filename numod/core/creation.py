@@ -343,7 +343,9 @@ def _progression(kind: str | None, *bounds: float) -> tuple[DType, float, float,
     if (end - start) * step < 0:
         raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}")
     kind = (
-        dtypes.ALL[kind] if kind else (dtypes.int64 if all(isinstance(each, (int, np.integer)) for each in (start, end, step)) else dtypes.get_default_dtype())
+        (dtypes.ALL.get(kind) or dtypes.ABSENT[kind])
+        if kind
+        else (dtypes.int64 if all(isinstance(each, (int, np.integer)) for each in (start, end, step)) else dtypes.get_default_dtype())
     )
     if kind is dtypes.int64:  # PyTorch counts whole numbers for this dtype alone
         start, end, step = int(start), int(end), int(step)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from ..errors import name_only
 from ..device.device import Device
 from .memory import *
 from .streams import *
@@ -161,6 +162,9 @@ def is_current_stream_capturing() -> bool:
 
 def ipc_collect() -> None:
     """Nothing: device memory is not shared between processes."""
+
+
+CUDAGraph, graph = (name_only(f"cuda.{_name}", "numod.compile launches the kernels of a whole function") for _name in ("CUDAGraph", "graph"))
 
 
 def __getattr__(name: str) -> object:

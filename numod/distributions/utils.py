@@ -58,6 +58,9 @@ def sum_rightmost(value: Tensor, dims: int) -> Tensor:
     return value.flatten(-dims).sum(-1) if dims > 0 else value
 
 
+_sum_rightmost = sum_rightmost  # PyTorch's name
+
+
 def _standard_normal(shape: Sequence[int], dtype: dtypes.dtype | None, device: Any) -> Tensor:
     """Normally distributed numbers, which others' distributions draw."""
     return randn(shape, dtype=dtype, device=device)

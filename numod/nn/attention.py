@@ -15,6 +15,7 @@ from .module import Module
 from .parameter import Parameter
 
 __all__ = ["MultiheadAttention"]
+__path__: list[str] = []  # `flex_attention` is below it, as a name (`paths.named`)
 
 
 class SDPBackend(IntEnum):

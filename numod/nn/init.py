@@ -171,10 +171,15 @@ def kaiming_normal_(
 
 
 def _kaiming_deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    if mode.lower() not in ("fan_in", "fan_out"):
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """The fan of that name. Raises ValueError for another."""
+    fans = dict(zip(("fan_in", "fan_out"), _calculate_fan_in_and_fan_out(tensor)))
+    if mode.lower() not in fans:
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
-    return calculate_gain(nonlinearity, a) / math.sqrt(fan_in if mode.lower() == "fan_in" else fan_out)
+    return fans[mode.lower()]
 
 
 @no_grad()

@@ -9,3 +9,7 @@ steps (`update`). The others have kernels of their own. Where these fill several
 - `teams` and `rows_team` are kernels in which blocks of GPU threads share rows, `finish` pointwise work at the end of a product, `cost` what an op's call
 takes.
 """
+
+from ..errors import name_only as _name_only
+
+aten = _name_only("ops.aten", "its operators are functions and methods of their own names, as numod.add; there is no registry of operators")

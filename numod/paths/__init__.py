@@ -4,25 +4,32 @@ folder."""
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+from . import named
 
 _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop", "rprop")
 HOMES = {  # PyTorch's path -> numod's, both below numod
     **{
         name: f"paths.{name}"
-        for name in "accelerator compiler cpu distributed futures fx hub jit masked multiprocessing onnx overrides signal types".split()
+        for name in "accelerator compiler cpu distributed futures fx hub jit library masked multiprocessing onnx overrides signal types".split()
     },
     **{name: "paths.other_devices" for name in ("mps", "mtia", "xpu")}, "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub",
     "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",
+    "_dynamo._trace_wrapped_higher_order_op": "paths.compiler", "_dynamo.eval_frame": "paths.compiler",
+    "__config__": "paths.configuration", "storage": "paths.storage",
     "_inductor": "paths.compiler", "_dynamo.config": "graph.config", "_inductor.config": "graph.config",
-    "jit.annotations": "paths.annotations", "_C": "paths.internal", "signal.windows": "paths.windows",
+    "jit.annotations": "paths.annotations", "_C": "paths.internal", "onnx.symbolic_helper": "paths.onnx", "signal.windows": "paths.windows",
     **{f"optim.{name}": "optim.adaptive" for name in _ADAPTIVE}, "optim.adamw": "optim.adam", "_tensor": "core.tensor", "return_types": "core.return_types",
     "autograd.grad_mode": "autograd.modes", "autograd.anomaly_mode": "autograd.anomaly", "amp.grad_scaler": "amp.scaler", "cuda.nvtx": "profiler.ranges",
     "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler": "profiler.legacy", "autograd.profiler_util": "profiler.legacy",
     **{f"nn.parallel.{name}": "nn.parallel" for name in ("data_parallel", "distributed", "scatter_gather")},
-    "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks", "utils.data._utils": "utils.data",
+    "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks",
+    **{name: "paths.fx" for name in ("fx.graph_module", "_subclasses", "_subclasses.fake_tensor", "fx.experimental", "fx.experimental.proxy_tensor")},
+    "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
 }  # fmt: skip
 _EINOPS = "einops._backends"
@@ -37,8 +44,10 @@ class Finder:
         if name == _EINOPS:
             return import_module("numod.paths.einops").find_spec(name, path)
         root, _, rest = name.partition(".")
-        home = HOMES.get(rest) if root == "numod" else None
-        return None if home is None else ModuleSpec(name, _Loader(f"numod.{home}"), is_package=any(each.startswith(f"{rest}.") for each in HOMES))
+        if root != "numod" or rest not in HOMES and rest not in named.MODULES:
+            return None
+        is_package = any(each.startswith(f"{rest}.") for each in (*HOMES, *named.MODULES))
+        return ModuleSpec(name, _Loader(f"numod.{HOMES[rest]}") if rest in HOMES else _NamesLoader, is_package=is_package)
 
 
 class _Loader:
@@ -57,6 +66,30 @@ class _Loader:
         for name, value in self.before.items():
             if value is not None or name in vars(module):
                 setattr(module, name, value if value is not None or name != "__path__" else [])
+
+
+class _NamesLoader:
+    """Makes a module that has names and nothing behind them."""
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> ModuleType:
+        return named.module(spec.name.partition(".")[2])
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        module.__getattr__ = later(module.__name__.partition(".")[2])
+
+
+def later(parent: str) -> Callable[[str], ModuleType]:
+    """A module's `__getattr__`, which imports PyTorch's paths below it on first use, as `numod.autograd.profiler`."""
+
+    def __getattr__(name: str) -> ModuleType:
+        path = f"{parent}.{name}"
+        if path not in HOMES and path not in named.MODULES:
+            raise AttributeError(f"module 'numod.{parent}' has no attribute '{name}'")
+        return import_module(f"numod.{path}")
+
+    return __getattr__
 
 
 sys.meta_path.insert(0, Finder)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from ..core.apply import listeners
 from ..core.tensor import Tensor
+from ..errors import name_only
 from ..graph import compile as compile, config as config, mark_dynamic as mark_dynamic
 from ..graph.compile import BACKENDS
 
@@ -13,6 +15,9 @@ __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting",
     "list_backends", "nested_compile_region", "reset",
 ]  # fmt: skip
+
+OptimizedModule = name_only("_dynamo.OptimizedModule", "numod.compile gives a module of its own class")
+TransformGetItemToIndex = nullcontext  # vmap takes elements at each example's index without it
 
 
 def is_compiling() -> bool:

@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+from ..errors import name_only
 
 __all__ = ["wrap"]
+
+Graph, GraphModule, Interpreter, Node, Proxy, Tracer, Transformer, symbolic_trace = (
+    name_only(f"fx.{_name}", "numod.graph.trace records a function")
+    for _name in ("Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "symbolic_trace")
+)
+FakeTensor, FakeTensorMode = (name_only(_name, "shapes without values are those of device='meta'") for _name in ("FakeTensor", "FakeTensorMode"))
+
+
+def is_fake(x: Any) -> bool:
+    """False: `numod._subclasses.fake_tensor` has it."""
+    return False
+
+
+def get_proxy_mode() -> None:
+    """None: `numod.fx.experimental.proxy_tensor` has it."""
 
 
 def wrap(fn_or_name: str | Callable) -> str | Callable:

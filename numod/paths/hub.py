@@ -10,12 +10,14 @@ from typing import Any
 from urllib.parse import urlparse
 from urllib.request import Request, urlopen
 
+from ..errors import name_only
 from ..serialization import load
 from ..serialization.atomic import written
 
 __all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _folder: list[str] = []
+tqdm = name_only("hub.tqdm", "numod.utils.progress shows a loop's progress; import tqdm from the package of that name")
 
 
 def _get_torch_home() -> str:

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..errors import name_only
+
+_TensorMeta = type(Tensor)
+PyTorchFileReader = name_only("PyTorchFileReader", "numod.load reads checkpoints")
+
 
 def _log_api_usage_once(event: str) -> None:
     """Nothing is logged."""
@@ -9,3 +18,15 @@ def _log_api_usage_once(event: str) -> None:
 
 def _get_tracing_state() -> None:
     """None: no tracer of PyTorch's runs."""
+
+
+def _disabled_torch_function_impl(func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    """The function's result: a class overrides nothing."""
+    return func(*args, **(kwargs or {}))
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Whether a function runs for all examples of a vmap at once."""
+    from ..func.examples import active
+
+    return bool(active.batches)

@@ -37,7 +37,7 @@ def script_if_tracing(fn: Callable) -> Callable:
     return fn
 
 
-export = interface = script_method = _script_if_tracing = _overload_method = script_if_tracing
+export = interface = script_method = _script_if_tracing = _overload = _overload_method = script_if_tracing
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Callable:

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core.tensor import Tensor
+from ..errors import name_only
 
-__all__ = ["handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like"]
+__all__ = ["TorchFunctionMode", "handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like"]
+
+TorchFunctionMode = name_only("overrides.TorchFunctionMode", "nothing overrides its functions; the calls of a function are seen by numod.profiler.profile")
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..errors import name_only
 from ..func.trees import leaves, map_leaves, registered
 
+PyTree = Any
+SUPPORTED_NODES, LeafSpec, TreeSpec, _get_node_type = (
+    name_only(f"utils._pytree.{_name}", "structures are trees of None; use tree_flatten and tree_unflatten")
+    for _name in ("SUPPORTED_NODES", "LeafSpec", "TreeSpec", "_get_node_type")
+)
 __all__ = ["register_pytree_node", "tree_any", "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only", "tree_unflatten"]
 
 
@@ -30,6 +36,17 @@ def _dict_flatten(d: dict) -> tuple[list[Any], list[Any]]:
 
 def _dict_unflatten(values: list[Any], context: list[Any]) -> dict:
     return dict(zip(context, values))
+
+
+class MappingKey(NamedTuple):
+    """Where a value of a dictionary is."""
+
+    key: Any
+
+
+def _dict_flatten_with_keys(d: dict) -> tuple[list[tuple[MappingKey, Any]], list[Any]]:
+    """(values with where they are, keys)."""
+    return [(MappingKey(key), value) for key, value in d.items()], list(d)
 
 
 def tree_leaves(tree: Any) -> list[Any]:

@@ -11,6 +11,7 @@ program in a file. For all of them: `saveable` checks an object before it is wri
 from __future__ import annotations
 
 from .checkpoint import load, save
+from .placement import MAP_LOCATION as MAP_LOCATION
 from .program import load_program, save_program
 from .refusal import CheckpointError
 from .safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals

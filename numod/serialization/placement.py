@@ -14,6 +14,7 @@ from ..device.device import Device
 from ..device.layout import layout
 from .refusal import refuse
 
+MAP_LOCATION = Callable[[Tensor, str], Tensor] | Device | str | dict[str, str] | None
 Placement = Callable[[Tensor, str], Tensor]  # (flat CPU tensor, name of the device it was saved on) -> tensor on the wanted device
 
 

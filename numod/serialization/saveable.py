@@ -17,7 +17,7 @@ from .keys import checked_key
 MAPPINGS = (dict, OrderedDict, Counter)
 SEQUENCES = (list, tuple, Size)
 SETS = (set, frozenset)
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, dtypes.dtype, Device)
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, dtypes.dtype, dtypes.AbsentDtype, Device)
 _NUMBER_KINDS = "biufc"  # of NumPy dtypes
 
 

@@ -146,7 +146,7 @@ def _rebuild_tensor_v2(
 def _rebuild_tensor_v3(
     storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object, kind: object, *_: object
 ) -> Tensor:
-    name = kind.name if isinstance(kind, StorageType) else "storage without a dtype"
+    name = kind.name if isinstance(kind, (StorageType, dtypes.dtype)) else "storage without a dtype"
     raise ValueError(f"it holds {name}, and numod has no such dtype; it has {', '.join(dtypes.ALL)}")
 
 
@@ -291,8 +291,7 @@ GLOBALS: dict[str, Any] = {
     **{path: Call(path.rpartition(".")[2], function) for path, function in _FUNCTIONS.items()},
     **{f"torch.{row.short}Storage": StorageType(f"{row.short}Storage", row) for row in dtypes.ALL.values()},
     **{f"torch.{name}Storage": StorageType(f"{name}Storage", None) for name in _UNSUPPORTED_STORAGES},
-    **{f"torch.{name}": StorageType(name, None) for name in ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128")},
-    **{f"torch.{name}": row for name, row in dtypes.ALL.items()},
+    **{f"torch.{name}": row for name, row in {**dtypes.ALL, **dtypes.ABSENT}.items()},
     "torch.storage.UntypedStorage": StorageType("UntypedStorage", None),
     "torch.Tensor": _TENSOR,
     "torch.nn.parameter.Parameter": _PARAMETER,

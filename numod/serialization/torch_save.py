@@ -83,7 +83,7 @@ class _Pickler(pickle._Pickler):
     def _save_dtype(self, obj: dtypes.dtype) -> None:
         self.save(_name("torch", obj.name))
 
-    dispatch[_Name], dispatch[dtypes.dtype] = _save_name, _save_dtype
+    dispatch[_Name], dispatch[dtypes.dtype], dispatch[dtypes.AbsentDtype] = _save_name, _save_dtype, _save_dtype
 
 
 def _reduce_tensor(tensor: Tensor) -> tuple:

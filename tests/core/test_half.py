@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 
 import numpy as np
 import pytest
 
 import numod
-from numod import nn
+from numod import dtypes, nn
 
 HALVES = [numod.float16, numod.bfloat16]
 
@@ -149,3 +150,29 @@ def test_products_of_vectors_are_summed_wide(dtype: numod.dtype) -> None:
     total = ones.dot(small)
     total.backward()
     assert total.dtype is dtype and total.item() == 2496 + 4 * (dtype is numod.float16) and numod.equal(ones.grad, small)
+
+
+@pytest.mark.parametrize("name", sorted(dtypes.ABSENT))
+def test_dtypes_without_tensors_are_names_that_say_so(name: str) -> None:
+    kind = getattr(numod, name)
+    assert isinstance(kind, numod.dtype) and repr(kind) == f"numod.{name}" and kind not in dtypes.ALL.values()
+    assert copy.deepcopy(kind) is kind is pickle.loads(pickle.dumps(kind)) and not hasattr(kind, "nothing")
+    numod.save({"kind": kind}, file := io.BytesIO())
+    file.seek(0)
+    assert numod.load(file)["kind"] is kind
+    x = numod.ones(2)
+    for use in (
+        lambda: x.to(kind), lambda: x.view(kind), lambda: numod.zeros(2, dtype=kind), lambda: numod.arange(3, dtype=kind), lambda: x.sum(dtype=kind),
+        lambda: numod.nn.Linear(2, 2).to(kind), lambda: numod.promote_types(kind, numod.float32), lambda: numod.set_default_dtype(kind), lambda: x.type(kind),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=f"numod has no tensors of dtype {name}; use numod|only floating-point types"):
+            use()
+
+
+def test_limits_of_dtypes_without_tensors() -> None:
+    largest = {"float8_e4m3fn": 1.75 * 2**8, "float8_e4m3fnuz": 1.875 * 2**7, "float8_e8m0fnu": 2.0**127, "float8_e5m2": 1.75 * 2**15}
+    for name, value in largest.items():
+        assert numod.finfo(getattr(numod, name)).max == value and numod.finfo(getattr(numod, name)).bits == 8
+    assert [numod.iinfo(getattr(numod, f"uint{bits}")).max for bits in (16, 32, 64)] == [2**16 - 1, 2**32 - 1, 2**64 - 1]
+    with pytest.raises(TypeError, match="use numod.finfo"):
+        numod.iinfo(numod.float8_e5m2)

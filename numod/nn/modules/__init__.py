@@ -14,7 +14,7 @@ _ELSEWHERE = {
     "pixelshuffle": "vision", "upsampling": "vision", "fold": "vision", "channelshuffle": "vision",
 }  # files of PyTorch that have another name here
 
-_files = {name: file for name, file in vars(_nn).items() if isinstance(file, ModuleType) and not hasattr(file, "__path__")}
+_files = {name: file for name, file in vars(_nn).items() if isinstance(file, ModuleType) and not getattr(file, "__path__", None)}
 _files |= {name: _files[other] for name, other in _ELSEWHERE.items()}
 for _name, _file in _files.items():
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _file

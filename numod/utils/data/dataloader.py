@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ...core.random import Generator, randint
 from ...device.device import Device
@@ -232,3 +232,13 @@ def _check_sampling(batch_size: int | None, shuffle: object, sampler: object, ba
         raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
     if batch_sampler is None and batch_size is None and drop_last:
         raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+
+
+def __getattr__(name: str) -> Any:
+    """PyTorch's names of a pass over a loader, for `isinstance`."""
+    from .pool import WorkerPass
+
+    passes = {"_BaseDataLoaderIter": Pass | WorkerPass, "_SingleProcessDataLoaderIter": Pass, "_MultiProcessingDataLoaderIter": WorkerPass}
+    if name not in passes:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return passes[name]

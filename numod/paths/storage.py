@@ -1,0 +1,6 @@
+"""`numod.storage`: the classes of tensors' memory, for annotations and `isinstance`. `Tensor.untyped_storage` gives one."""
+
+from ..core.attributes import TypedStorage
+from ..device.storage import Storage as UntypedStorage
+
+__all__ = ["TypedStorage", "UntypedStorage"]
