@@ -14,7 +14,7 @@ from ..autograd import engine
 from ..core import Tensor, cat, stack
 from ..core.apply import state
 from ..core.random import default_generator
-from .examples import Batch, Disagreement, active, undo
+from .examples import Batch, Disagreement, active, undo, watch_writes
 from .trees import leaves, map_leaves
 
 __all__ = ["vmap"]
@@ -114,6 +114,7 @@ def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None],
     try:
         if size > 1:
             active.written.append(written := {})
+            watch_writes(1)
             try:
                 batch, result = _at_once(func, args, values, dims, size, kwargs, randomness)
             except (Disagreement, Exception):  # an error of the function's own comes again, from the example it is of
@@ -125,6 +126,7 @@ def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None],
                 places = iter(chosen)
                 return map_leaves(lambda each: _placed(each, batch, next(places)), result)
             finally:
+                watch_writes(-1)
                 active.written.pop()
         results = []
         for number in range(size):

@@ -262,6 +262,14 @@ def _before_write(target: Tensor) -> None:
             written.setdefault(place, before)
 
 
+def watch_writes(calls: int) -> None:
+    """So many more calls want to know of writes: where none does, these do not pay for it."""
+    global _watching
+    with _lock:
+        _watching += calls
+        waist.before_write = _before_write if _watching else check_write
+
+
 def undo(written: dict[tuple, tuple]) -> None:
     """Give back what a call has written to, the latest first."""
     for target, content, owner, *history in reversed(written.values()):
@@ -279,7 +287,7 @@ def _require_own(tensors: Iterable[object]) -> None:
         raise Disagreement
 
 
-check_write = waist.before_write
-waist.before_write, engine.require_own = _before_write, _require_own
+_watching, _lock, check_write = 0, threading.Lock(), waist.before_write
+engine.require_own = _require_own
 random.made_for_examples, random.count_for_examples = _made, _count
 waist.planned_for_examples, waist.planned_into_for_examples = planned, planned_into
