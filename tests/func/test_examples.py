@@ -351,7 +351,7 @@ def test_own_functions_and_modes(once: list) -> None:
     for _ in range(2):
         numod.testing.assert_close(step(x, x), (x * x).sum(1).exp())
     half = x.half()
-    numod.testing.assert_close(vmap(lambda x: (x @ x).exp())(half), numod.stack([(each @ each).exp() for each in half]), rtol=2e-3, atol=2e-3)
+    numod.testing.assert_close(vmap(lambda x: (x @ x).sqrt())(half), numod.stack([(each @ each).sqrt() for each in half]), rtol=2e-3, atol=2e-3)
 
 
 def test_the_walk_to_some_inputs_computes_no_other_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
