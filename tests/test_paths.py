@@ -245,6 +245,9 @@ def test_names_in_modules_that_are_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = numod.distributed.nothing
     assert isinstance(numod.ones(2).untyped_storage(), numod.UntypedStorage) and "numba" in numod.__config__.show()
+    assert numod.ScriptModule is numod.jit.ScriptModule and numod._dynamo.mark_static_address(numod.ones(1)) is None
+    with numod._C.DisableTorchFunctionSubclass():
+        assert not numod._C._are_functorch_transforms_active()
     assert numod.sparse_coo != numod.strided == numod.ones(1).layout
     with pytest.raises(TypeError, match="must be numod.strided, not numod.sparse_coo"):
         numod.zeros(2, layout=numod.sparse_coo)

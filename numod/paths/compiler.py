@@ -57,6 +57,10 @@ def mark_static(tensor: Tensor, index: int | list | tuple | None = None) -> None
     tensor._dynamic = False
 
 
+def mark_static_address(t: Tensor, guard: bool = False) -> None:
+    """Nothing: a program takes each tensor as an argument."""
+
+
 def graph_break(msg: str = "") -> None:
     """Nothing: there is always one whole graph."""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from ..core.tensor import Tensor
 from ..errors import name_only
 
 _TensorMeta = type(Tensor)
+DisableTorchFunctionSubclass = nullcontext  # no class overrides a function
 PyTorchFileReader = name_only("PyTorchFileReader", "numod.load reads checkpoints")
 
 
