@@ -63,6 +63,7 @@ from .core.random import Generator as Generator
 from .amp.scaler import GradScaler as GradScaler
 from .errors import OutOfMemoryError as OutOfMemoryError
 from . import PyTorchFileReader as PyTorchFileReader
+from .paths.jit import ScriptModule as ScriptModule
 from .device.layout import Size as Size
 from .cuda.streams import Stream as Stream
 from .core.tensor import Tensor as Tensor
@@ -389,7 +390,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors concatenated along a dimension. Empty one-dimensional tensors are skipped, as in PyTorch."""
 def cdist(x1: Tensor, x2: Tensor, p: _float = 2.0, compute_mode: str | None = 'use_mm_for_euclid_dist_if_necessary') -> Tensor:
-    """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R). For many rows and p = 2 by a matrix product, which is less"""
+    """p-norm distances of all pairs of rows, (..., P, M) and (..., R, M) -> (..., P, R). For many rows and p = 2 by a matrix product, which is less accurate."""
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """ceil(x), element by element, with broadcasting and type promotion."""
 def ceil_(input: Tensor) -> Tensor:
@@ -1067,7 +1068,7 @@ def std(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool
 def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
 def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
-    """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex,"""
+    """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
 def sub(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:
     """input - alpha * other."""
 def subtract(input: Tensor, other: Tensor | _float, *, alpha: _float = 1, out: Tensor | None = None) -> Tensor:

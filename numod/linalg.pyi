@@ -46,7 +46,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: _bool = False, check_errors: _bool = 
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: _bool = False, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """X with A X = B, from `ldl_factor` of A."""
 def lstsq(A: Tensor, B: Tensor, rcond: _float | None = None, *, driver: str | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.linalg_lstsq:
-    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, the shortest solution where there are several; what the driver does"""
+    """(solution, residuals, rank, singular values) of the least-squares problem |A X - B|, the shortest solution where there are several; what the driver does not compute is empty."""
 def lu(A: Tensor, *, pivot: _bool = True, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.linalg_lu:
     """(P, L, U) with A = P L U; without `pivot`, P is empty."""
 def lu_factor(A: Tensor, *, pivot: _bool = True, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.linalg_lu_factor:

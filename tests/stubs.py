@@ -35,6 +35,11 @@ COMPARED = "eq ne lt le gt ge add radd sub rsub mul rmul truediv rtruediv floord
 IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift".split()
 
 
+def summary(text: str) -> str:
+    """The first paragraph of a docstring, in one line."""
+    return " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
+
+
 def annotation(text: object, parameter: bool) -> str:
     """An annotation in names that the stubs know; anything else is Any. `object`, which takes everything, says nothing of what comes back."""
     if not isinstance(text, str):
@@ -95,7 +100,7 @@ def definition(name: str, function: Callable, first: str, returned: str | None =
     elif code == "filled":
         texts = with_keywords(texts, "out: Tensor | tuple[Tensor, ...] | None = None")
     found = returned or annotation(inspect.signature(function).return_annotation, False)
-    text = (inspect.getdoc(said or function) or "").partition("\n")[0].replace("\\", "\\\\")
+    text = summary(inspect.getdoc(said or function) or "").replace("\\", "\\\\")
     return f"def {name}({', '.join(texts)}) -> {found}:" + (f'\n    """{text}"""' if text else " ...")
 
 
@@ -119,7 +124,7 @@ def members() -> Iterator[str]:
             continue
         if isinstance(own, property):
             found = "Tensor" if name in ("T", "H", "mT", "mH", "real", "data") else annotation(inspect.signature(own.fget).return_annotation, False)
-            yield f"@property\ndef {name}(self) -> {found}:" + (f'\n    """{own.fget.__doc__.partition(chr(10))[0]}"""' if own.fget.__doc__ else " ...")
+            yield f"@property\ndef {name}(self) -> {found}:" + (f'\n    """{summary(own.fget.__doc__)}"""' if own.fget.__doc__ else " ...")
             if own.fset is not None:
                 yield f"@{name}.setter\ndef {name}(self, value: {found if name != 'data' else 'Tensor'}) -> None: ..."
         elif callable(own) and hasattr(own, "__code__"):

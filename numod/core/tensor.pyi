@@ -282,7 +282,7 @@ class Tensor:
         """In-place cumsum."""
     @property
     def data(self) -> Tensor:
-        """A detached tensor over the same memory, whose writes autograd does not notice. Assigning replaces memory, shape and dtype but keeps the tensor's"""
+        """A detached tensor over the same memory, whose writes autograd does not notice. Assigning replaces memory, shape and dtype but keeps the tensor's identity."""
     @data.setter
     def data(self, value: Tensor) -> None: ...
     def data_ptr(self) -> _int:
@@ -456,7 +456,7 @@ class Tensor:
     def grad(self, value: Tensor | None) -> None: ...
     @property
     def grad_fn(self) -> object | None:
-        """The tape's node that made this tensor; None for leaves."""
+        """The tape's node that made this tensor, of a class that bears its name (`AddBackward0`); None for leaves."""
     def greater(self, other: Tensor | _float) -> Tensor:
         """gt(x, y), element by element, with broadcasting and type promotion."""
     def greater_(self, other: Tensor | _float) -> Tensor:
@@ -908,7 +908,7 @@ class Tensor:
     def reciprocal_(self) -> Tensor:
         """In-place reciprocal."""
     def record_stream(self, stream: object) -> None:
-        """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is"""
+        """Mark the tensor as used by another `numod.cuda.Stream` than the one it was made on: its memory is not reused before that stream's pending work is done."""
     def register_hook(self, hook: Callable) -> Any:
         """Call `hook(grad)` when this tensor's gradient is computed; what it returns (unless None) replaces the gradient."""
     def register_post_accumulate_grad_hook(self, hook: Callable) -> Any:
@@ -941,7 +941,7 @@ class Tensor:
     def reshape_as(self, other: Tensor) -> Tensor:
         """Reshaped to the shape of `other`."""
     def resize_(self, *sizes: _int, size: Sequence[_int] | None = None, memory_format: object = None) -> Tensor:
-        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are"""
+        """Resize in place, to another shape row-major from the tensor's first element on; the storage grows if it is too small, and new elements are uninitialised."""
     def resize_as_(self, the_template: Tensor, *, memory_format: object = None) -> Tensor:
         """`resize_` to the shape of another tensor."""
     def resolve_conj(self) -> Tensor:
@@ -1053,7 +1053,7 @@ class Tensor:
     def std_mean(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
         """(standard deviation, mean) over dimensions."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
-        """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex,"""
+        """Transforms of frames of `n_fft` samples, `hop_length` apart, times `window`: signals (T,) or (B, T) -> (B, frequencies, frames), complex, or pairs of real numbers where `return_complex` is False."""
     def storage(self) -> Any:
         """The storage that the tensor shares with its views, as elements of its dtype."""
     def storage_offset(self) -> _int:
