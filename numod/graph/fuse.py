@@ -55,7 +55,7 @@ class Fused(Op):
     def prepare_into(self, arguments: tuple, parameters: tuple, into: tuple[Layout, ...], over: tuple[int | None, ...]) -> Plan:
         """The one result written over an input."""
         tensors = [each for each in arguments if isinstance(each, Layout)]
-        loop = replace(self.loop, outputs=(replace(self.loop.outputs[0], over=self.inputs[over[0]]),))
+        loop = replace(self.loop, outputs=(self.loop.outputs[0]._replace(over=self.inputs[over[0]]),))
         launch, constants = plan_loop(loop, self.name, into[0].device, tensors, (), self.shape)
         return Plan(into[0], launch, constants)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from ..dtypes import dtype as DType
 from .emit import FEW, at_once, dot, unravel
@@ -16,11 +16,11 @@ _LIMIT = 8192  # texts that are kept: the same serve all sizes, which are argume
 STREAMS = 8  # rows that a reduction over columns reads per pass, summed in the compute dtype
 
 
-@dataclass(frozen=True)
-class Fold:
+class Fold(NamedTuple):
     """A reduction: `each` maps an element (symbol x), `combine` reduces (a, b), `finish` maps the total (symbols a and n) to the result.
 
-    Elements are combined in `dtype`, partial results in `wide`, which a second stage may read back.
+    Elements are combined in `dtype`, partial results in `wide`, which a second stage may read back. A tuple, since tuples ask for identity before they
+    compare: `==` of two formulas is a formula, and since Python 3.13 a dataclass asks for nothing else.
     """
 
     each: Expression

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..dtypes import dtype as DType
 from .expression import Call, Constant, Expression, Symbol, as_expression, topological
@@ -21,8 +22,7 @@ class Input:
     integer: bool = False
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """A result of a loop: written to a tensor of its own, or over input `over`."""
 
     expression: Expression
