@@ -27,7 +27,7 @@ from .structure import replace
 class _Empty:
     """The op of uninitialised memory: a buffer without a call."""
 
-    name, is_view, outputs = "empty", False, ()
+    name, is_view, reports, outputs = "empty", False, False, ()
 
 
 EMPTY = _Empty()

@@ -94,6 +94,16 @@ def test_what_changes_nothing_is_left_out() -> None:
     assert names(steps(lambda: (((x * 1).contiguous() / 1).view(3, 4) ** 1).exp())) == ["exp"]
 
 
+def test_memory_that_nothing_reads_goes() -> None:
+    x = numod.randn(3)
+
+    def function() -> numod.Tensor:
+        numod.empty(2, 3)
+        return x + 1
+
+    assert names(steps(function)) == ["add"]
+
+
 def test_dead_steps_go_but_draws_stay() -> None:
     x = numod.randn(3)
 
