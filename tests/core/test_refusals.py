@@ -83,11 +83,16 @@ def test_a_start_that_is_a_tensor():
     assert torch.arange(5).narrow(0, torch.tensor(2), 2).tolist() == [2, 3]
 
 
-@pytest.mark.parametrize(("name", "kind"), [("complex32", "16-bit complex numbers"), ("sparse_coo_tensor", "sparse tensors"), ("quantize_per_tensor", "quantized"), ("nested", "nested tensors")])
+@pytest.mark.parametrize(("name", "kind"), [("complex32", "16-bit complex numbers"), ("sparse_coo_tensor", "sparse tensors"), ("quantize_per_tensor", "quantized")])
 def test_what_is_left_out_as_a_whole_is_said(name, kind):
     assert not hasattr(torch, name)
     with pytest.raises(AttributeError, match=f"module 'numod' has no attribute '{name}'; numod has no .*{kind}"):
         getattr(torch, name)
+
+
+def test_what_is_only_a_name_says_so_when_it_is_used() -> None:
+    with pytest.raises(NotImplementedError, match="pad_sequence"):
+        torch.nested.nested_tensor([torch.ones(2)])
 
 
 def test_types_of_errors() -> None:
