@@ -5,7 +5,6 @@ Products are matrix products and convolutions. A product moves to the position o
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
 
 from ..device import Layout
 from ..kernel import bind, writer
@@ -33,7 +32,7 @@ class Finished(Op):
         self.element, outputs = loop.inputs[place], list(loop.loop.outputs)
         self.at = 0 if kept else next(k for k, each in enumerate(loop.layouts) if each.dtype is out.dtype)  # the result that holds the product
         if not kept:
-            outputs[self.at] = changed(outputs[self.at], over="out")
+            outputs[self.at] = outputs[self.at]._replace(over="out")
         self.loop = writer.Loop(loop.loop.inputs, tuple(outputs), loop.loop.dtype)
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
