@@ -5,7 +5,6 @@ Products are matrix products and convolutions. A product moves to the position o
 
 from __future__ import annotations
 
-
 from ..device import Layout
 from ..kernel import bind, writer
 from ..ops.op import Op, Plan
