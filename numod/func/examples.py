@@ -71,11 +71,11 @@ class Batch:
             found.batch = self
         return found
 
-    def wrap(self, numbers: Tensor, each: bool = True, apart: bool = False) -> Tensor:
-        """A tensor of one example, of dense or other `numbers` (size, *shape), or where not `each`, (*shape), the same for all; `apart` as in `_Examples`."""
-        shape = numbers.shape[1:] if each else numbers.shape
-        apart, storage = apart or not numbers._layout.dense, object.__new__(_Examples)
-        storage.numbers, storage.each, storage.apart = numbers.reshape((self.size, prod(shape)) if each else (prod(shape),)), each, apart
+    def wrap(self, numbers: Tensor, each: bool = True) -> Tensor:
+        """A tensor of one example, of dense or other `numbers` (size, *shape), or where not `each`, (*shape), the same for all."""
+        shape, storage = numbers.shape[1:] if each else numbers.shape, object.__new__(_Examples)
+        storage.numbers, storage.each = numbers.reshape((self.size, prod(shape)) if each else (prod(shape),)), each
+        storage.apart = not numbers._layout.dense
         return wrap(storage, self.layout(layout(shape, numbers.dtype, numbers.device)), 0)
 
     def numbers(self, x: object) -> tuple[object, bool]:
