@@ -224,7 +224,8 @@ def _recorded(cls: type, context: Context, arguments: tuple, edges: tuple, resul
                 )
             tape.rebase(node, each)
         elif isinstance(each, Tensor) and each._layout.dtype.differentiable and not any(original is one for one in context._no_gradient):
-            each._base = None if id(original) not in dirty else each._base
+            if each._base is not None and id(original) not in dirty:
+                each._unrecorded = True  # a gradient would pass the Function by after a write to it or to what it shows
             each._node, each._output, each._requires_grad = node, number, True
     return fresh
 

@@ -319,7 +319,8 @@ def make_write_node(op: Op, inputs: tuple, layouts: list, parameters: tuple, tar
     """A node for an op that is about to overwrite `target`. Old values that it needs are saved as copies."""
     if target._unrecorded:
         raise RuntimeError(
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded."
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view where gradients are recorded, "
+            "and let an autograd.Function that returns a view, or its input, return a clone()."
         )
     node = make_node(op, inputs, layouts, parameters, (target._layout,))
     for place, each in enumerate(node.kept):
@@ -447,6 +448,11 @@ def _of_dtype(gradient: Tensor, dtype: DType) -> Tensor:
 
 def renew(view: Tensor) -> None:
     """Bring a view's node up to date with its base."""
+    if view._unrecorded and view._node is not None and view._base._node is not None:
+        raise RuntimeError(
+            f"Output {view._output} of {view._node.name()} is a view and its base or another view of its base has been modified inplace, which its gradient "
+            "does not account for, since an autograd.Function returned the view or it was made in no_grad mode. Return a clone() there, or write to a clone()."
+        )
     view._seen = (view._own or view._storage).version
     if view._base._node is not None and not view._unrecorded:
         node, before = ViewNode(view._base, view), view._node

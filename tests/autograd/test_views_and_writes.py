@@ -525,3 +525,34 @@ def test_a_write_to_a_view_of_what_does_not_begin_its_memory():
     base[1:3].mul_(w)
     (base * numod.tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()
     assert w.grad.tolist() == [2 * 3.0, 3 * 4.0]
+
+
+class Passed(numod.autograd.Function):
+    """Returns its input, or a view of it."""
+
+    @staticmethod
+    def forward(ctx, x, as_view):
+        return x.view_as(x) if as_view else x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, None
+
+
+@pytest.mark.parametrize("as_view", [True, False])
+def test_a_view_that_a_function_returned_is_not_used_after_a_write_to_what_it_shows(as_view):
+    h = leaf() * 1
+    y = Passed.apply(h, as_view)
+    part = y[0]
+    h[0].mul_(3)
+    for each in (y, part):  # the gradient would be as it was before the write
+        with pytest.raises(RuntimeError, match="is a view and its base or another view of its base has been modified inplace"):
+            each.sum()
+
+
+@pytest.mark.parametrize("as_view", [True, False])
+def test_a_view_that_a_function_returned_is_not_written(as_view):
+    y = Passed.apply(leaf() * 1, as_view)
+    for each in (y, y[0]):
+        with pytest.raises(RuntimeError, match="autograd.Function"):
+            each.mul_(3)
