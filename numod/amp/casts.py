@@ -44,6 +44,7 @@ PLAIN = {products: "dot outer", complexes: "vdot", F: "bilinear", linear_algebra
 def enter(casts: tuple[tuple[str, DType], ...]) -> tuple[tuple[str, DType], ...]:
     """From now on this thread casts so, per device type; not at all for (). Gives what was before."""
     before, state.autocast = state.autocast, casts
+    type(state).special = True
     if bool(before) != bool(casts):
         with _lock:
             _count(1 if casts else -1)

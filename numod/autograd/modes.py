@@ -118,7 +118,7 @@ class inference_mode(_Mode):
 
     def _set(self) -> None:
         state.grad_enabled, state.inference = not self.mode and state.grad_enabled, self.mode
-        type(state).inferred = True
+        type(state).special = True
 
     def _again(self) -> inference_mode:
         return inference_mode(self.mode)

@@ -29,7 +29,7 @@ class _State(threading.local):
 
     grad_enabled = True
     inference = False
-    inferred = False  # whether any thread ever entered inference mode: reading thread-local state would take a twentieth of an op's time
+    special = False  # whether any thread ever entered inference mode or autocast: reading thread-local state would take a twentieth of an op's time
     autocast: tuple[tuple[str, DType], ...] = ()  # (device type, dtype)
     examples = 0  # how many calls of `func.vmap` are running, which may walk one graph several times
     acting = False  # whether a schedule's step is run for a recorder, which is not to hear of those in it
@@ -85,7 +85,7 @@ def apply(op: Op, inputs: tuple, parameters: tuple = ()) -> Tensor | tuple[Tenso
     result = plan.run(inputs)
     if wanted is not False and op.differentiable and state.grad_enabled and (wanted or _is_wanted(inputs, ())):
         record(op, inputs, key[1:], parameters, result)
-    if _State.inferred and state.inference:
+    if _State.special and state.inference:
         for each in result if op.outputs else (result,):
             each._inference = not op.is_view or inputs[0]._inference
     if listeners:

@@ -61,7 +61,7 @@ class Writer:
         self.space: dict[str, Any] = {
             "slow": slow, "state": waist.state, "listeners": waist.listeners, "changes": changes, "picture": picture, "equal": _equal, "new": object.__new__,
             "Tensor": Tensor, "Storage": Storage, "address": address, "restore": restore, "absent": object(), "plain": is_plain,
-            "held": held,
+            "held": held, "modes": type(waist.state),
         }
         self.arguments: list[str] = []  # names of the tensor arguments
         self.tensors: list[Tensor] = []
@@ -75,6 +75,7 @@ class Writer:
             self.opening += [f"{name} = named[{key!r}]", *self._take(name, each)]
         self.steady = _steady(executable.lowered.sources, picture.guards) if all(executable.lowered.widths) else {}  # what gives no numbers sets settings
         self.space |= {f"kept{k}": (None, None) for k in self.steady}
+        self.tested = [each for each in picture.guards if each not in self.steady.values()]  # here, and not by the native function
         self._sort_memory()
 
     def _name(self, value: Any, letter: str) -> str:
@@ -123,7 +124,10 @@ class Writer:
         self.large = [each for each in self.results if each.nbytes > LARGEST]
         pairs = [(owner, lowered.layouts[value]) for owner, value in map(own.get, self.gradients)]
         self.owners = {self.gradients[buffer]: self._name(own[buffer][0], "parameter") for buffer in self.gradients}
-        self.space["memory"] = Memory(self.section, self.executable.arena, small, list(self.gradients), pairs, self.space)
+        watched = [each for each in self.tested if each.word] if len(self.steady) == len(lowered.sources) else []  # else numbers would be drawn before
+        self.tested = [each for each in self.tested if each not in watched]
+        self.memory = Memory(self.section, self.executable.arena, small, list(self.gradients), pairs, self.space, [each.word for each in watched])
+        self.space["memory"] = self.memory
         self.pack = ", ".join(["place", "table", "keep", *(self.results[each] for each in small)])
 
     def function(self) -> Callable:
@@ -142,8 +146,10 @@ class Writer:
     def _same(self) -> str:
         """All guards as one expression."""
         tests = ["not listeners", "changes.count == picture.count"]
-        tests += [f"state.grad_enabled is {waist.state.grad_enabled}", f"state.inference is {waist.state.inference}"]
-        tests.append(f"state.autocast == {self._name(waist.state.autocast, 'autocast')}" if waist.state.autocast else "not state.autocast")
+        tests.append(f"state.grad_enabled is {waist.state.grad_enabled}")
+        casts = f"state.autocast == {self._name(waist.state.autocast, 'autocast')}" if waist.state.autocast else "not state.autocast"
+        plain = "" if waist.state.autocast or waist.state.inference else "not modes.special or "  # reading thread-local state takes three times as long
+        tests.append(f"({plain}state.inference is {waist.state.inference} and {casts})")
         for number, (name, tensor) in enumerate(zip(self.arguments, self.tensors)):
             tests.append(f"{name}._layout is {self._name(tensor._layout, 'layout')}")
             tests.append(f"{name}._storage is {self._name(self.shared[number], 'storage')}" if number in self.shared else f"{name}._storage not in held")
@@ -155,9 +161,8 @@ class Writer:
         for k in range(len(self.arguments)):
             for j in range(k):
                 tests += self._sharing(j, k)
-        others = [each for each in self.picture.guards if each not in self.steady.values()]
         tests += [self._fresh(each) for each in self.executable.frozen]
-        return " and ".join([*tests, *(self._unchanged(k) for k in self.steady), conditions(others, self.space)])
+        return " and ".join([*tests, *(self._unchanged(k) for k in self.steady), conditions(self.tested, self.space)])
 
     def _fresh(self, frozen: Frozen) -> str:
         """The condition that what a frozen value was computed of has not been written to since."""
@@ -206,7 +211,9 @@ class Writer:
         lines += self._all_numbers()
         numbers = [f"n{source}_{index}" for source, index in self.section.numbers]
         launch = f"failed = launch({', '.join(['place', *map(self._input, self.section.inputs), *numbers])})"
-        lines += [launch, "if failed < 0:", "    pack, formers = memory.renew(failed, pack, formers)", f"    {self.pack} = pack"]
+        lines += [launch, "if failed < 0:"]
+        lines += [f"    if failed > -{self.memory.guarded}:", "        packs.append(pack)", "        restore(formers)", f"        {self.back}"]
+        lines += ["    pack, formers = memory.renew(failed, pack, formers)", f"    {self.pack} = pack"]
         lines += [f"    {each}" for each in [*addresses, launch, "memory.watch(pack)", "packs = memory.packs"]]
         lines.append("packs.append(pack)")
         return lines + (["if failed:", "    restore(formers)", *self._give_back()] if self.section.tests else [])

@@ -2,7 +2,8 @@
 
 Sizes and strides are literals, so that the compiler unrolls and specialises; or, if one function serves many sizes, entries of `table`.
 Memory is passed as addresses in `table`, so that a call costs the same for three tensors and for three hundred. Weights are arguments, never constants.
-The table can also list words of memory to check first: reference counts, which tell whether memory of an earlier call may be reused.
+The table can also list words of memory to check first: fields of Python's objects that guards watch, and reference counts, which tell whether memory of an
+earlier call may be reused.
 """
 
 from __future__ import annotations

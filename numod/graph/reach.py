@@ -20,6 +20,7 @@ import weakref
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from ctypes import c_ssize_t, sizeof
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +67,25 @@ class Guard:
             names.append(f"thing{len(space)}")
             space[names[-1]] = each
         return self.text.format(*names)
+
+    @property
+    def word(self) -> tuple[int, int] | None:
+        """The address of a word of memory and what it holds as long as the condition does, where the condition is on a field of an object.
+
+        Native code compares a word in a twentieth of the time that the expression takes. The addresses are those of the guard's objects, which it keeps.
+        """
+        place = _FIELDS.get(self.text)
+        return None if place is None else (id(self.objects[0]) + place, id(self.objects[1]))
+
+
+def _place_of(content: Any, holder: Any) -> int | None:
+    """Where in the memory of an object the address of what it holds lies, in bytes; None if the interpreter keeps it elsewhere."""
+    size = sizeof(c_ssize_t)
+    words = (c_ssize_t * (type(holder).__basicsize__ // size)).from_address(id(holder))
+    return list(words).index(id(content)) * size if id(content) in words else None
+
+
+_FIELDS = {"{0}.cell_contents is {1}": _place_of(_place_of, types.CellType(_place_of)), "{0}.__code__ is {1}": _place_of(_place_of.__code__, _place_of)}
 
 
 @dataclass(eq=False)

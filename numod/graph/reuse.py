@@ -1,7 +1,7 @@
 """Memory reuse between calls of a linked program: results that nobody references any more, and gradients that only their parameters reference.
 
 References are detected by Python's reference counts. The native function compares them, as words at the objects' addresses, before it
-does anything: this adds little to its cost, whereas a check in Python would take longer than the program itself.
+does anything: this adds little to its cost, whereas a check in Python would take longer than the program itself. It compares words of guards first.
 """
 
 from __future__ import annotations
@@ -30,24 +30,27 @@ Formers = Sequence[tuple[Tensor, "Tensor | None"]]
 class Memory:
     """The tables for a program's calls, and the memory they refer to. `leaves`: the tensors whose gradients the buffers `gradients` are, with their layouts.
 
-    The gradients' tensors are gradient0, gradient1 ... in `space`, the names of the function that makes the calls.
+    The gradients' tensors are gradient0, gradient1 ... in `space`, the names of the function that makes the calls. `words` are addresses of words that guards
+    watch, each with what it must hold.
 
     A call takes a pack from `packs` for itself: (the table's address, the table, arrays to keep alive, *storages of the results).
     """
 
     def __init__(
         self, section: Section, arena: np.ndarray, results: Sequence[Buffer], gradients: Sequence[Buffer], leaves: Sequence[tuple[Tensor, Layout]],
-        space: dict[str, Any],
+        space: dict[str, Any], words: Sequence[tuple[int, int]],
     ) -> None:
         self.space, self.section, self.results, self.gradients, self.leaves = space, section, results, gradients, leaves
         self.slots = [section.places_of[each] for each in results]
         first = section.table.size
-        self.split = first + 6 * len(gradients)  # entries before it watch gradients' memory, those after it results' memory
+        self.guarded = first + 2 * len(words)  # entries before it watch what guards do, those after it gradients' memory, and from `split` on results' memory
+        self.split = self.guarded + 6 * len(gradients)
         self.end = self.split + 4 * len(results)
         self.template = np.zeros(self.end, np.int64)
         self.template[:first] = section.table
         self.template[[ARENA, WATCH, END]] = address(arena), first, self.end
-        self.template[first + 1 :: 2] = _UNSHARED
+        self.template[first : self.guarded] = [each for word in words for each in word]
+        self.template[self.guarded + 1 :: 2] = _UNSHARED
         self._renew()
 
     def _renew(self) -> None:
@@ -57,7 +60,7 @@ class Memory:
         self.space.update((f"gradient{k}", each) for k, each in enumerate(current))
         self.kept = [(each._storage, each._storage.data) for each in current]
         watched = [id(thing) for each, (storage, data) in zip(current, self.kept) for thing in (each, storage, data)]
-        self.template[self.section.table.size : self.split : 2] = watched
+        self.template[self.guarded : self.split : 2] = watched
         for buffer, (_, data) in zip(self.gradients, self.kept):
             self.template[self.section.places_of[buffer]] = address(data)
 

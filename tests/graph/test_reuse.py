@@ -167,3 +167,27 @@ def test_the_short_way_takes_structures_and_named_arguments() -> None:
             found = compiled(ones, (ones * 2, [ones]), gain=gain, more=more)
             assert found.tolist() == combine(ones, (ones * 2, [ones]), gain=gain, more=more).tolist()
         assert compiled.__call__ != compiled._call
+
+
+def test_what_closures_hold_and_code_is_compared_by_the_native_function() -> None:
+    factor, w = numod.tensor(2.0), numod.ones(3, requires_grad=True)
+
+    def slope(x: numod.Tensor) -> numod.Tensor:
+        return x * factor
+
+    @numod.compile
+    def step() -> numod.Tensor:
+        loss = slope(w).sum()
+        loss.backward()
+        return loss
+
+    def run() -> tuple:
+        w.grad = None
+        return step().item(), w.grad.tolist()
+
+    assert [run() for _ in range(3)] == [(6.0, [2.0] * 3)] * 3
+    assert "cell_contents" not in step.__call__.text and "__code__" not in step.__call__.text
+    factor = numod.tensor(5.0)
+    assert [run() for _ in range(3)] == [(15.0, [5.0] * 3)] * 3
+    slope.__code__ = (lambda x: x * factor * factor).__code__
+    assert [run() for _ in range(3)] == [(75.0, [25.0] * 3)] * 3
