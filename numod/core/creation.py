@@ -155,9 +155,10 @@ def _memory(array: np.ndarray, extent: int, kind: DType) -> np.ndarray:
 def _array(data: object, kinds: set[type | DType | np.dtype]) -> np.ndarray:
     try:
         data = _without_tensors(data, kinds)
-        array = np.asarray(data)
     except RecursionError:
         raise ValueError("too many dimensions 'list': the data contains itself, or is nested too deeply") from None
+    try:
+        array = np.asarray(data)
     except ValueError as error:
         raise ValueError(f"expected sequences of equal length at every depth: {error}") from None
     except OverflowError as error:
@@ -179,7 +180,7 @@ def _array(data: object, kinds: set[type | DType | np.dtype]) -> np.ndarray:
 
 
 def _without_tensors(data: object, kinds: set[type | DType | np.dtype]) -> object:
-    """The data with arrays for tensors. `kinds` gets the types of its numbers and the dtypes of its arrays and tensors."""
+    """The data with numbers for tensors of one element. `kinds` gets the types of its numbers and the dtypes of its arrays and tensors."""
     if isinstance(data, (list, tuple)):
         types = set(map(type, data))
         if types <= _NUMBERS:
@@ -187,7 +188,11 @@ def _without_tensors(data: object, kinds: set[type | DType | np.dtype]) -> objec
             return data
         return [_without_tensors(each, kinds) for each in data]
     kinds.add(data.dtype if isinstance(data, (Tensor, np.ndarray, np.generic)) else type(data))
-    return data.detach().cpu().to(data.dtype.compute).numpy() if isinstance(data, Tensor) else data
+    if not isinstance(data, Tensor):
+        return data
+    if data.numel() != 1:
+        raise ValueError(f"only one element tensors can be converted to Python scalars: got one of shape {tuple(data.shape)} in a sequence; use stack or cat")
+    return data.detach().cpu().to(data.dtype.compute).numpy().reshape(())  # of any number of dimensions, as in PyTorch
 
 
 def _kind_of(each: type | DType | np.dtype) -> DType:

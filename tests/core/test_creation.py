@@ -36,6 +36,9 @@ def test_dtype_argument(dtype):
 def test_nested_tensors():
     assert numod.tensor([numod.tensor(1), numod.tensor(2)]).tolist() == [1, 2]
     assert numod.tensor([[numod.tensor(1.5), 2], [3, 4]]).tolist() == [[1.5, 2.0], [3.0, 4.0]]
+    assert numod.tensor([numod.ones(1), numod.ones(1, 1), 2]).tolist() == [1.0, 1.0, 2.0]  # of any number of dimensions
+    with pytest.raises(ValueError, match="only one element tensors .* shape \\(2,\\)"):
+        numod.tensor([numod.ones(2), numod.ones(2)])
 
 
 def test_data_is_copied():
