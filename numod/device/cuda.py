@@ -392,7 +392,7 @@ def chunks(outs: int, n: int, together: bool) -> int:
     """In how many parts to reduce n elements for each of `outs` results: blocks take parts of rows that lie `together`, threads parts of columns."""
     if config.cuda_simulator():
         return max(1, min(6 // max(outs, 1), n // 8))
-    wanted, least = (_CHUNKS, 4096) if together else (_RESIDENT, 64)
+    wanted, least = (_CHUNKS, 4096) if together else (_RESIDENT, 128)
     return max(1, min(wanted // max(outs, 1), n // least, _CHUNKS))
 
 

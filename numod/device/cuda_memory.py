@@ -112,7 +112,7 @@ class Pool:
         return Block(memory, size, stream)
 
     def _allocate(self, size: int) -> object | None:
-        if self.limit is not None and self.numbers["reserved"] + size > self.limit:
+        if size >> 63 or self.limit is not None and self.numbers["reserved"] + size > self.limit:  # a driver is given 64 bits of the size, whatever it is
             return None
         return self.source.allocate(size)
 

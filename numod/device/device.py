@@ -49,8 +49,13 @@ class Device:
 
     @property
     def backend(self) -> ModuleType:
-        """The module that holds this device's memory and compiles its kernels."""
+        """The module that holds this device's memory and compiles its kernels. Raises RuntimeError for a GPU that is not the first."""
         if self._backend is None:
+            if self.index:
+                raise RuntimeError(
+                    f"CUDA error: invalid device ordinal {self.index}; a process has one GPU here, cuda:0. "
+                    "Choose which by CUDA_VISIBLE_DEVICES before it starts"
+                )
             self._backend = cpu if self.type == "cpu" else importlib.import_module(f"{__package__}.{self.type}")
         return self._backend
 

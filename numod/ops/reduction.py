@@ -132,13 +132,31 @@ def _plan(fold: folds.Fold, name: str, x: Layout, dims: tuple[int, ...], out: La
     columns = len(length) == 1 and walk[0] > kept_steps[-1] > 0 and kept[-1] >= 4 and x.size >= _COLUMNS and not x.device.backend.FLAT
     if columns:
         return _columns(fold, name, x, kept, kept_steps, length[0], walk[0], count)
+    if len(length) > 1 and x.device.backend.FLAT and x.device.backend.chunks(outs, count, walk[-1] == 1) > 1:
+        return _by_dimensions(fold, name, x, kept, kept_steps, length, walk, outs, count)
+    return _divided(fold, name, x, kept, kept_steps, length, walk, outs, count)
+
+
+def _divided(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, count: int) -> tuple[Callable, tuple]:
+    """Reduce in one stage, or in two where there are few outputs of many elements each along one dimension."""
     if x.device.backend.FLAT:
         chunks = x.device.backend.chunks(outs, length[0], walk[0] == 1) if len(length) == 1 else 1
     else:
-        chunks = min(_CHUNKS, length[-1] // (_SPLIT // _CHUNKS)) if len(length) == 1 and outs < _CHUNKS and count >= _SPLIT else 1
+        chunks = min(_CHUNKS, length[-1] // (_SPLIT // _CHUNKS)) if len(length) == 1 and outs < _CHUNKS and length[0] >= _SPLIT else 1
     if chunks == 1:
         return _rows(fold, name, x, kept, kept_steps, length, walk, outs, 1, count)
     return _two_stages(fold, name, x, kept, kept_steps, length, walk, outs, chunks, count)
+
+
+def _by_dimensions(
+    fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, count: int
+) -> tuple[Callable, tuple]:
+    """Reduce the innermost dimension for each place in the others, then these: on a GPU few outputs alone would be few threads, one row after the other."""
+    others, contiguous = prod(length[:-1]), walk[-1] == 1
+    sizes, steps = (kept + length[:-1], kept_steps + walk[:-1]) if contiguous else (length[:-1] + kept, walk[:-1] + kept_steps)  # neighbours read neighbours
+    partial = layout((outs, others), fold.wide, x.device, None if contiguous else (1, outs))
+    run, constants = _divided(_partial(fold), name, x, sizes, steps, length[-1:], walk[-1:], outs * others, length[-1])
+    return two_passes(run, constants, fold, name, partial, count), ()
 
 
 def _rows(
@@ -160,10 +178,14 @@ def _two_stages(
     fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: list, walk: list, outs: int, chunks: int, count: int
 ) -> tuple[Callable, tuple]:
     """Reduce in two stages: chunks, then their partial totals."""
-    first = folds.Fold(fold.each, fold.combine, _TOTAL, fold.identity, fold.source, fold.dtype, fold.wide, fold.wide)
     partial = layout((outs, chunks), fold.wide, x.device)
-    run, constants = _rows(first, name, x, kept, kept_steps, length, walk, outs, chunks, count)
+    run, constants = _rows(_partial(fold), name, x, kept, kept_steps, length, walk, outs, chunks, count)
     return two_passes(run, constants, fold, name, partial, count), ()
+
+
+def _partial(fold: folds.Fold) -> folds.Fold:
+    """The fold that gives totals which are still to be combined."""
+    return fold._replace(finish=_TOTAL, result=fold.wide)
 
 
 def _columns(fold: folds.Fold, name: str, x: Layout, kept: list, kept_steps: list, length: int, walk: int, count: int) -> tuple[Callable, tuple]:
@@ -213,7 +235,7 @@ class Closing(Op):
         wide, narrow = dtypes.float64 if compute.is_floating_point else compute, compute.compute
         fold = folds.Fold(self.each, self.total, finish, 0, compute, narrow, wide, compute)
         chunks = parts(n, out.device)
-        first = fold if chunks == 1 else folds.Fold(fold.each, fold.combine, _TOTAL, 0, compute, narrow, wide, wide)
+        first = fold if chunks == 1 else _partial(fold)
         run = flat(self.name, out.device, first, inputs, n, chunks)
         constants = (n, -(-n // chunks), chunks, n)
         if chunks == 1:
@@ -239,7 +261,8 @@ def two_passes(run_first: Callable, constants: tuple, fold: folds.Fold, name: st
     """A launcher that computes partial totals, then their total."""
     outs, chunks = partial.shape
     last = folds.Fold(_ELEMENT, fold.combine, fold.finish, fold.identity, fold.wide, fold.wide, fold.wide, fold.result)
-    run_last, constants_last = _rows(last, name, partial, [outs], [chunks], [chunks], [1], outs, 1, count)
+    step, walk = partial.strides
+    run_last, constants_last = _divided(last, name, partial, [outs], [step], [chunks], [walk], outs, count)
 
     def launch(*arguments: object) -> None:
         *given, out = (each for each in arguments if not isinstance(each, (int, float)))

@@ -39,6 +39,8 @@ def test_what_needs_a_device_says_how_to_get_it(use):
 def test_a_second_device_is_refused():
     with pytest.raises(RuntimeError, match="invalid device ordinal 1.*CUDA_VISIBLE_DEVICES"):
         cuda.set_device(1)
+    with pytest.raises(RuntimeError, match="invalid device ordinal 2.*CUDA_VISIBLE_DEVICES"):
+        numod.zeros(3, device="cuda:2")
     with pytest.raises(ValueError, match="Expected a cuda device"):
         cuda.synchronize("cpu")
 

@@ -142,6 +142,10 @@ def test_long_reductions_in_two_stages() -> None:
     check(lambda x: (x.sum(), x.mean(), x.max(), x.argmin(), x.norm(), x.std()), x, tolerance=1e-4)
     columns = made(9000, 3)
     check(lambda x: (x.sum(0), x.amax(0), x.mean((0, 1))), columns, tolerance=1e-4)
+    images = made(40, 3, 23, 10)  # few results of rows that lie apart: blocks take rows, and the next kernel what they found
+    check(lambda x: (x.sum((0, 2, 3)), x.mean((0, 3)), x.amax((0, 2))[:, :2], x[..., ::2].sum((0, 2, 3)), x.sum((0, 2))), images, tolerance=1e-4)
+    check(lambda x: (x.sum((0, 2)), x.mean((0, 2)), (x > 5).any((0, 2))), made(2, 2, 9001), tolerance=1e-4, gradients=False)
+    check(lambda x: (x.sum((0, 2)), x.any((0, 2))), made(9001, 2, 2), tolerance=1e-4, gradients=False)
     nan = made(70001)
     nan[51234] = float("nan")
     check(lambda x: (x.amax(), x.sum()), nan, gradients=False)
