@@ -37,15 +37,15 @@ def _code(text: str, name: str) -> CodeType:
 
 def caller(
     executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int], shared: dict[int, Storage],
-    reached: dict[int, bool], held: frozenset[Storage],
+    reached: dict[int, bool], held: frozenset[Storage], answers: Sequence[tuple[int, str]] = (),
 ) -> Callable:
     """The fast path for arguments like these. If any guard fails it calls `slow`.
 
     The inputs numbered `without` must have no gradient; those in `shared` must be that memory, and no others any that is `held`; those `reached` by a backward
-    pass have no hooks, and are leaves if so told.
+    pass have no hooks, and are leaves if so told; `answers` are further conditions on inputs, by their numbers.
     """
     writer = Writer if executable.section.linked else InTurn
-    return writer(executable, picture, arguments, named, slow, without, shared, reached, held).function()
+    return writer(executable, picture, arguments, named, slow, without, shared, reached, held, answers).function()
 
 
 class Writer:
@@ -54,9 +54,9 @@ class Writer:
     def __init__(
         self, executable: Executable, picture: Picture, arguments: tuple, named: dict[str, Any], slow: Callable, without: Sequence[int],
         shared: dict[int, Storage],
-        reached: dict[int, bool], held: frozenset[Storage],
+        reached: dict[int, bool], held: frozenset[Storage], answers: Sequence[tuple[int, str]],
     ) -> None:
-        self.shared, self.reached = shared, reached
+        self.shared, self.reached, self.answers = shared, reached, answers
         self.executable, self.picture, self.section, self.without = executable, picture, executable.section, without
         self.space: dict[str, Any] = {
             "slow": slow, "state": waist.state, "listeners": waist.listeners, "changes": changes, "picture": picture, "equal": _equal, "new": object.__new__,
@@ -151,12 +151,13 @@ class Writer:
         plain = "" if waist.state.autocast or waist.state.inference else "not modes.special or "  # reading thread-local state takes three times as long
         tests.append(f"({plain}state.inference is {waist.state.inference} and {casts})")
         for number, (name, tensor) in enumerate(zip(self.arguments, self.tensors)):
-            tests.append(f"{name}._layout is {self._name(tensor._layout, 'layout')}")
+            tests.append(f"{name}._layout is {self._name(tensor._layout, 'layout')} and type({name}) is {self._name(type(tensor), 'kind')}")
             tests.append(f"{name}._storage is {self._name(self.shared[number], 'storage')}" if number in self.shared else f"{name}._storage not in held")
             if waist.state.grad_enabled:
                 without = f"not {name}._requires_grad and ({name}._base is None or not {name}.requires_grad)"
                 tests.append(f"{name}.requires_grad" if tensor.requires_grad else without)
         tests += [f"{self.arguments[k]}._grad is None" for k in self.without]
+        tests += [text.format(self.arguments[k]) for k, text in self.answers]
         tests += [f"plain({self.arguments[k]}, {leaf})" for k, leaf in self.reached.items()]
         for k in range(len(self.arguments)):
             for j in range(k):

@@ -200,6 +200,9 @@ class Look:
         elif isinstance(value, _CONTAINERS):
             yield f"len({name})", "equal", size(value, self.without)
             self.places += [(value, each, each) for each in value if isinstance(value, (set, dict)) and stands_for_numbers(each)]
+            if not isinstance(value, (list, tuple, deque)):  # arguments may be looked for among tensors that are keys
+                for each in value:
+                    yield from self._look(f"a key of {name}", each, depth) if isinstance(each, Tensor) else ()
             fixed = isinstance(value, (tuple, set, frozenset))  # whose members are no places
             for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
                 inside = f"{name}[{worded(key)}]"

@@ -29,7 +29,8 @@ def describe(arguments: tuple, named: dict) -> tuple[tuple, tuple[Tensor, ...]]:
 def _key(each: Any, tensors: list[Tensor]) -> Any:
     if isinstance(each, Tensor):
         tensors.append(each)
-        return (each._layout, each.requires_grad) if state.grad_enabled else each._layout
+        own = (each._layout, each.requires_grad) if state.grad_enabled else each._layout
+        return own if type(each) is Tensor else (own, type(each))
     if type(each) is slice:
         return slice, *[_key(part, tensors) for part in (each.start, each.stop, each.step)]  # which has no hash before Python 3.12
     if isinstance(each, SIMPLE):
@@ -64,6 +65,8 @@ def _worded(each: Any) -> str:
     """An argument's part of a key, in words."""
     if isinstance(each, Layout):
         return f"{each.dtype} {tuple(each.shape)}"
+    if isinstance(each, tuple) and len(each) == 2 and isinstance(each[1], type):
+        return f"{_worded(each[0])} of class {each[1].__name__}"
     if isinstance(each, tuple) and each and isinstance(each[0], Layout):
         return _worded(each[0]) + (" that requires a gradient" if each[1] else "")
     if isinstance(each, _Same):

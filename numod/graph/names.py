@@ -73,6 +73,19 @@ def global_uses(code: types.CodeType) -> dict[str, bool]:
     return found
 
 
+@cache
+def computes_text(code: types.CodeType) -> bool:
+    """Whether a code, or one it defines, finds globals by names in texts that do not stand there as constants: `eval(text)`, `globals()[name]`."""
+    steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "PUSH_NULL", "PRECALL")]
+    for k, each in enumerate(steps):
+        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME") and each.argval in _TAKE_TEXT:
+            found = [step for step in steps[k + 1 : k + 4] if step.opname != "CALL" or step.arg != 0][:2]
+            constant = len(found) == 2 and found[0].opname == "LOAD_CONST" and isinstance(found[0].argval, str)
+            if not (constant and (found[1].opname == "CALL" if each.argval != "globals" else found[1].opname.startswith(("BINARY", "STORE_SUBSCR")))):
+                return True
+    return any(computes_text(each) for each in code.co_consts if isinstance(each, types.CodeType))
+
+
 def global_names(code: types.CodeType) -> list[str]:
     """Names, of globals and attributes, in a code and in those it defines."""
     found = dict.fromkeys(code.co_names)

@@ -8,7 +8,9 @@ value of an iterator, is refused.
 from __future__ import annotations
 
 import array
+import contextvars
 import functools
+import gc
 import importlib.util
 import inspect
 import operator
@@ -33,7 +35,7 @@ from .kinds import (
     step_hooks, worded,
 )
 from .lines import CannotRepeat
-from .names import ASK, asked_for, asks_types, global_names, imports_in, names_of, strings_in, written
+from .names import ASK, asked_for, asks_types, computes_text, global_names, global_uses, imports_in, names_of, strings_in, written
 
 _UNTRACKED = ("random", "time", "datetime", "secrets", "uuid")
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -42,7 +44,10 @@ _SETTINGS = {"param_groups", "state"}  # of an optimizer, which have guards of t
 # each use binds anew
 _METHODS = (types.FunctionType, staticmethod, classmethod, types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
-_OF_ONE_CALL = {"is_leaf", "grad_fn", "_base", "_version", "storage_offset"}  # of tensors, which nothing compares from call to call
+# of tensors, or of who calls, which nothing compares from call to call
+_OF_ONE_CALL = {"is_leaf", "grad_fn", "_base", "_version", "storage_offset", "data_ptr", "is_shared", "_getframe", "currentframe", "initial_seed"}
+_OF_ARGUMENTS = {"requires_grad": "{}.requires_grad", "grad": "{}._grad is None", "is_inference": "{}._inference", "retains_grad": "{}._retains_grad"}
+_ASK_OUTSIDE = {"id", "open", "input"}  # functions of Python
 _CATCHES = {"AttributeError", "Exception", "BaseException"}
 _LIBRARY_CONTAINERS = (UserDict, UserList, ChainMap, types.MappingProxyType)
 _MAKING = ("__new__", "__init__", "__post_init__")
@@ -103,27 +108,28 @@ class Settings(Guard):
         )
 
 
-def quick(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> tuple[list[Guard], bool]:
-    """The guards of a function and of objects it is given (`roots`), but for places `without`, and whether its code may ask for the types of numbers.
+def quick(function: Callable, roots: Sequence = (), without: frozenset = frozenset()) -> Walk:
+    """The guards of a function and of objects it is given (`roots`), but for places `without`, and what its code asks.
 
     Raises CannotRepeat for what it uses and no guard can hold.
     """
-    walk = _Walk(without)
+    walk = Walk(without)
     while not walk.complete:
         walk.begin()
         walk.function(function, "")
         for k, each in enumerate(roots):
             walk.visit(f"object {k} given", each)
+        walk.patched("Tensor", Tensor)
         for hook in [hook for hooks in changes.everywhere for hook in hooks.values()]:
             walk.visit("a hook of all modules or optimizers", hook)
         for name, each in walk.optimizers:
             walk.optimizer(name, each)
         for name, each in walk.schedules:
             walk.schedule(name, each)
-    return walk.guards, walk.asks_types
+    return walk
 
 
-class _Walk:
+class Walk:
     """One way through all that a function reaches, and another one where code that was found late names what lies in an object that was found early."""
 
     def __init__(self, without: frozenset) -> None:
@@ -148,6 +154,17 @@ class _Walk:
         """Whether all names were known before the guards were made."""
         return self.known == self._extent()
 
+    def questions(self) -> list[str]:
+        """What the code asks of tensors it is given that their layouts do not tell, as expressions."""
+        found = [text for name, text in _OF_ARGUMENTS.items() if name in self.mentioned or self.any_name]
+        missing = {each for each in self.optional if not hasattr(Tensor, each)}
+        return found + ([f"{{}}.__dict__.keys().isdisjoint({sorted(missing)})"] if missing else [])
+
+    def refuse_attributes(self, tensors: Sequence[Tensor]) -> None:
+        """Raise CannotRepeat for an attribute that the user has given an argument and the code names."""
+        for name in (key for each in tensors for key, _ in attributes_of(each) if key in self.mentioned or self.any_name):
+            raise CannotRepeat(f"compile: an argument has an attribute, {name}, which the next call's may have another value of; give that as an argument")
+
     def _extent(self) -> tuple:
         return len(self.mentioned), len(self.strings), len(self.optional), self.any_name
 
@@ -162,9 +179,12 @@ class _Walk:
         for text, owner, name, value in names_of(function):
             if owner is None:
                 self.visit(prefix + name, value)  # the function's own object is the one it was bound to
-            elif not _fixed(name, value) and (id(owner), name) not in self.without:
+            elif _fixed(name, value):
+                self.visit(prefix + name, value if isinstance(value, types.ModuleType) else None)
+            elif (id(owner), name) not in self.without:
                 self.value(prefix + name, text, (owner,), value)
         own = getattr(function, "__func__", function)
+        self.visit(f"{prefix}registry", getattr(own, "registry", None))  # of functools.singledispatch
         if code is not None and code is getattr(own, "__code__", None):
             self.guards.append(Guard(f"{prefix}{own.__name__}", "{0}.__code__ is {1}", (own, code)))  # notebooks put new code into functions
         for key in sorted(self.mentioned & getattr(own, "__dict__", {}).keys()):
@@ -173,8 +193,10 @@ class _Walk:
     def code(self, code: types.CodeType) -> None:
         """The names in a code."""
         names, asked = global_names(code), asked_for(code)
+        if computes_text(code):
+            raise CannotRepeat(f"compile: {code.co_name} computes names of globals (eval, exec, globals), which a compiled function cannot follow")
         for each in names:
-            if each in _OF_ONE_CALL:
+            if each in _OF_ONE_CALL or (each in _ASK_OUTSIDE and each in global_uses(code)):
                 raise CannotRepeat(
                     f"compile: {code.co_name} asks for {each}, which may be another for the tensors of the next call; ask outside the compiled function"
                 )
@@ -225,8 +247,12 @@ class _Walk:
         elif isinstance(value, (list, tuple, dict, deque, *_LIBRARY_CONTAINERS)):
             self.container(name, value)
             self.attributes(name, value, type(value))
+        elif isinstance(value, functools._lru_cache_wrapper):
+            self.cache(name, value)
         elif isinstance(value, weakref.ref):
             self.value(name, "{0}()", (value,), value())
+        elif isinstance(value, contextvars.ContextVar):
+            self.value(name, "{0}.get({1})", (value, None), value.get(None))
         elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
             self.mentioned.update(part for each in value.__reduce__()[1] if isinstance(each, str) for part in each.split("."))
         elif isinstance(value, (set, frozenset)):
@@ -255,6 +281,13 @@ class _Walk:
         else:
             self.thing(name, value)
 
+    def cache(self, name: str, value: Any) -> None:
+        """A function with its results, which it gives again for the same arguments."""
+        tables = [each for each in gc.get_referents(value) if type(each) is dict and each is not vars(value)]
+        if any(isinstance(part, Tensor) for table in tables for key in table for part in (key if isinstance(key, (tuple, list)) else [key])):
+            raise CannotRepeat(f"compile: {name} keeps results for tensors by their identity (functools.cache), which the next call's do not have")
+        self.function(value.__wrapped__, f"{name}: ")
+
     def namespace(self, name: str, module: types.ModuleType) -> None:
         """Those of an imported module's names that the code mentions."""
         root = module.__name__.partition(".")[0]
@@ -264,6 +297,12 @@ class _Walk:
             self.visit("os.environ", os.environ)
         if root not in LIBRARIES:
             self.attributes(name, module, module)
+        elif root == PACKAGE:
+            for key, each in [(key, vars(module)[key]) for key in sorted(self.mentioned & vars(module).keys())]:
+                if isinstance(each, types.ModuleType):
+                    self.visit(f"{name}.{key}", each)
+                elif isinstance(each, types.FunctionType):  # another may be put in its place
+                    self.value(f"{name}.{key}", f"{{0}}.{key}", (module,), each)
 
     def hooks(self, name: str, tensor: Tensor) -> None:
         """The hooks of a leaf that has some: it notes the first one."""
@@ -323,6 +362,7 @@ class _Walk:
         if not is_module(value) and value is not kind:
             self.own(name, value)
         if of_library(kind):
+            self.patched(name, kind)
             return
         for each in _holders(kind):
             self.absent(name, each)
@@ -333,10 +373,20 @@ class _Walk:
             for key in sorted(found):
                 self.attribute(name, value, kind, key)
 
+    def patched(self, name: str, kind: type) -> None:
+        """The user's functions among the methods of a library's class."""
+        for holder in kind.__mro__[:-1] if isinstance(kind, type) and package_of(kind) == PACKAGE else ():
+            for key in sorted((self.mentioned | {"forward"}) & vars(holder).keys()):
+                if isinstance(each := vars(holder)[key], types.FunctionType) and not of_library(each) and (id(holder), key) not in self.seen:
+                    self.seen.add((id(holder), key))
+                    self.value(f"{name}.{key}", f"{{0}}.__dict__[{key!r}]", (holder,), each)
+
     def own(self, name: str, value: Any) -> None:
         """What a plain object has in its dictionary: all of it where code computes names, of a library's object what code names; and that it has nothing more
         which code would take."""
         inside = getattr(value, "__dict__", None)
+        for key in sorted(each for each in self.optional if isinstance(_found(type(value), each), types.MemberDescriptorType) and not hasattr(value, each)):
+            self.guards.append(Guard(f"{name}.{key}", f"not hasattr({{0}}, {key!r})", (value,)))
         if inside is None or package_of(type(value)) == PACKAGE or is_optimizer(value):
             return
         for key in sorted(inside if self.any_name else inside.keys() & self.mentioned if of_library(type(value)) else ()):
@@ -367,7 +417,7 @@ class _Walk:
                 self.guards.append(Guard(f"{name}.{key}", f"{key!r} not in {{0}}.__dict__", (value,)))
             self.visit(f"{name}.{key}", getattr(descriptor, "__func__", descriptor))
             return
-        own = is_module(value) and (key in value.__dict__ or any(key in value.__dict__[each] for each in _REGISTRIES))
+        own = is_module(value) and any(key in value.__dict__[each] for each in _REGISTRIES)
         own = own or (is_optimizer(value) and key in _SETTINGS)
         if own or (id(value), key) in self.without or not (descriptor is not None or key in getattr(value, "__dict__", ())):
             return
@@ -452,7 +502,7 @@ def _holders(kind: type | types.ModuleType) -> list[type | types.ModuleType]:
 
 
 def _fixed(name: str, value: Any) -> bool:
-    """Whether it is a library's module, or a function or class of a library under its own name, which nobody puts another in the place of."""
+    """Whether it is a library's module or class, or a function in C, under its own name, which nobody puts another in the place of."""
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in LIBRARIES - set(_UNTRACKED) - {"numpy", "os"}
-    return isinstance(value, (types.BuiltinFunctionType, type, types.FunctionType)) and of_library(value) and value.__name__ == name
+    return isinstance(value, (types.BuiltinFunctionType, type)) and of_library(value) and value.__name__ == name

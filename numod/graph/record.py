@@ -34,8 +34,13 @@ _OWN_HOOKS = tuple(f"self.{name}" for name in ("_forward_hooks", "_forward_pre_h
 class Version:
     """A program with what it was recorded under."""
 
-    def __init__(self, executable: Executable, picture: guards.Picture, owned: Gradients, shared: dict[int, Storage], reached: dict[int, bool]) -> None:
+    def __init__(
+        self, executable: Executable, picture: guards.Picture, owned: Gradients, shared: dict[int, Storage], reached: dict[int, bool],
+        answers: list[tuple[int, str]],
+    ) -> None:
         self.executable, self.picture, self.reached = executable, picture, reached
+        self.answers = answers  # what the code found where it asked inputs for more than their layouts: their numbers, and expressions
+        self.answered = eval(f"lambda x: {' and '.join(text.format(f'x[{number}]') for number, text in answers) or 'True'}")  # our own text
         self.shared = shared  # of inputs that are tensors which the function also reaches by itself: their memory
         self.without = owned.inputs_without  # numbers of inputs that had no gradient
         self.gradients = owned.places
@@ -45,7 +50,7 @@ class Version:
     def caller(self, arguments: tuple, named: dict[str, Any], slow: Callable) -> Callable:
         """The short way into this version."""
         if self.made is None:
-            self.made = caller(self.executable, self.picture, arguments, named, slow, self.without, self.shared, self.reached, self.held)
+            self.made = caller(self.executable, self.picture, arguments, named, slow, self.without, self.shared, self.reached, self.held, self.answers)
         return self.made
 
     def run(self, tensors: tuple[Tensor, ...], function: Callable) -> Any:
@@ -64,7 +69,7 @@ class Version:
                 return "an argument that has a gradient already"
         if not all(is_plain(tensors[number], leaf) for number, leaf in self.reached.items()):
             return "an argument with hooks or a history, which a backward pass inside reaches"
-        return self.picture.difference()
+        return self.picture.difference() if self.answered(tensors) else "an argument's gradient, or whether it has or requires one, or another attribute of it"
 
 
 @dataclass
@@ -125,7 +130,7 @@ def _concluded(witness: _Witness, owned: Gradients, shared: dict[int, Storage], 
     flags = (reach.Guard(name, "{0}()._observe() == {1}", (flag, found)) for name, flag, found in recorder.flags)
     picture = guards.Picture(function, witness.roots, [*witness.guards, *owned.guards, *flags], without)
     executable.counting = [*picture.counting, *counts_of(recorder.actors)]
-    return Recording(told, Version(executable, picture, owned, shared, witness.reached))
+    return Recording(told, Version(executable, picture, owned, shared, witness.reached, witness.answers))
 
 
 class _Witness:
@@ -134,9 +139,13 @@ class _Witness:
     def __init__(self, function: Callable, arguments: tuple, named: dict, tensors: tuple[Tensor, ...], before: guards.Look, without: frozenset) -> None:
         self.function, self.arguments, self.named, self.tensors, self.before, self.without = function, arguments, named, tensors, before, without
         self.roots = key.objects((arguments, named))
-        self.guards, asks_types = reach.quick(function, self.roots, without)
+        walk = reach.quick(function, self.roots, without)
+        walk.refuse_attributes(tensors)
+        self.guards = walk.guards
+        asked = [(k, each, text) for k, each in enumerate(tensors) for text in walk.questions()]
+        self.answers = [(k, f"({text}) is {eval(text.replace('{}', 'x'), {'x': each})}") for k, each, text in asked]  # our own text
         self.recorder = Recorder(tensors, {id(thing) for _, kind, thing in before.entries if kind == "is" and isinstance(thing, Tensor)})
-        self.recorder.postponing = not asks_types
+        self.recorder.postponing = not walk.asks_types
         self.recorder.moving = {holder for holder, name in without if name == "data"}
         self.contents, self.settings, self.set = structure.contents((arguments, named)), _settings(before.entries), False
         self.recorder.watch = self._watch
@@ -235,7 +244,7 @@ class _Witness:
         if found is None and (kind := structure.changed(self.contents)):
             found = f"what is in an argument, a {kind}, changes"
         if found is None:
-            former, (self.guards, _) = self.guards, reach.quick(self.function, self.roots, self.without)
+            former, self.guards = self.guards, reach.quick(self.function, self.roots, self.without).guards
             found = guards.moved(former, self.guards)
         return found
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextvars
 import enum
 import functools
 import operator
 import os
 import sys
 import types
+import warnings
 import weakref
 from collections import ChainMap, UserDict
 from collections.abc import Callable
@@ -442,3 +444,96 @@ def test_an_argument_may_be_compared_with_a_tensor_of_the_closure():
     own, other = numod.ones(1), numod.ones(1)
     compiled = numod.compile(lambda x: x * 2 if x is own else x)
     assert [compiled(each).item() for each in (own, other, own, other, own)] == [2.0, 1.0, 2.0, 1.0, 2.0]
+
+
+class Slotted:
+    __slots__ = ("late",)
+
+
+@functools.singledispatch
+def dispatched(given: object, x: numod.Tensor) -> numod.Tensor:
+    return x * SCALED[2]
+
+
+LATE: dict[str, float] = {"factor": 2.0}
+VARIABLE: contextvars.ContextVar = contextvars.ContextVar("factor", default=2.0)
+TEXT = "x * LATE['factor']"
+
+
+def test_functions_of_the_library_that_others_are_put_in_the_place_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [lambda x: F.relu(x), lambda x: numod.nn.functional.relu(x), lambda x: x.scaled()]
+    monkeypatch.setattr(numod.Tensor, "scaled", lambda x: x * 5, raising=False)
+    compiled = [compile(each) for each in calls]
+    for factor in (None, 2.0, 3.0):
+        if factor is not None:
+            monkeypatch.setattr(F, "relu", lambda x, factor=factor: x * factor)
+            monkeypatch.setattr(numod.Tensor, "scaled", lambda x, factor=factor: x * factor)
+        for eager, each in zip(calls, compiled):
+            assert all(equal(each(X - 2), eager(X - 2)) for _ in range(2))
+    monkeypatch.setattr(nn.ReLU, "forward", lambda self, x: x * LATE["factor"])
+    patched = compile(RELU)
+    for LATE["factor"] in (2.0, 3.0, 2.0):
+        assert equal(patched(X), X * LATE["factor"])
+
+
+RELU = nn.ReLU()
+
+
+@pytest.mark.parametrize(
+    ("function", "change"),
+    [
+        (lambda x: x * getattr(SLOTTED, "late", 1.0), lambda: setattr(SLOTTED, "late", 3.0)),
+        (lambda x: eval(TEXT), lambda: LATE.update(factor=LATE["factor"] + 1)),
+        (lambda x: x * VARIABLE.get(), lambda: VARIABLE.set(3.0)),
+        (lambda x: dispatched(1, x), lambda: dispatched.register(int, lambda _, x: x * 7)),
+        (lambda x: x * HIDDEN.rate, lambda: object.__setattr__(HIDDEN, "rate", HIDDEN.rate + 1)),
+        (lambda x: x * HIDDEN.rate, lambda: vars(HIDDEN).update(rate=HIDDEN.rate + 1)),
+    ],
+    ids=["slot", "eval", "context variable", "singledispatch", "object.__setattr__", "vars"],
+)
+def test_changes_that_nothing_notes(function: Callable, change: Callable) -> None:
+    compiled = numod.compile(function)
+    for _ in range(2):
+        with warnings.catch_warnings(action="ignore"):  # a text that is computed elsewhere is evaluated eagerly
+            assert equal([compiled(X), compiled(X)], [function(X)] * 2)
+        change()
+    assert equal(compiled(X), function(X))
+
+
+class Rated(nn.Module):
+    rate = 1.0
+
+
+SLOTTED, HIDDEN = Slotted(), Rated()
+HIDDEN.rate = 1.0
+
+
+def tagged(x: numod.Tensor) -> numod.Tensor:
+    x.tag = 1
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "first", "second"),
+    [
+        (lambda x: x * 2 if isinstance(x, nn.Parameter) else x, lambda: numod.ones(2, requires_grad=True), lambda: nn.Parameter(numod.ones(2))),
+        (lambda x: x * 2 if hasattr(x, "tag") else x, lambda: numod.ones(2), lambda: tagged(numod.ones(2))),
+        (lambda x: x * 2 if x.requires_grad else x, lambda: numod.ones(2), lambda: numod.ones(2, requires_grad=True)),
+        (lambda x: x * 2 if x.is_inference() else x, lambda: numod.ones(2), lambda: numod.inference_mode()(numod.ones)(2)),
+        (lambda x: x * 2 if id(x) in OWN else x, lambda: numod.ones(2), lambda: KEPT),
+        (lambda x: x * 2 if x in OWN else x, lambda: numod.ones(2), lambda: KEPT),
+        (lambda x: CACHED(x), lambda: KEPT, lambda: numod.zeros(2)),
+    ],
+    ids=["class", "attribute", "requires_grad", "inference", "id", "key", "cache"],
+)
+def test_tensors_of_which_code_asks_more_than_their_layout(function: Callable, first: Callable, second: Callable) -> None:
+    CACHED(KEPT)
+    compiled = numod.compile(function)
+    with numod.no_grad(), warnings.catch_warnings(action="ignore"):
+        for make in (first, first, second, first, second):
+            given = make()
+            assert equal(compiled(given), function(given))
+
+
+KEPT, CACHED = numod.ones(2), functools.lru_cache(lambda x: x * 2)
+OWN = {KEPT: 1, id(KEPT): 1}
