@@ -142,7 +142,9 @@ def test_the_command_prints_a_table_and_writes_every_round(tmp_path):
     assert report["threads"] == 1 and report["peers"] == ["NumPy"] and report["limits"]["gflops"] > 0 and {"numod", "NumPy"} == set(report["versions"])
     for row in report["rows"]:
         assert set(row) == {"row", "best_peer", "ratios", "of_limit", "bar", "met", "seconds"}
-        assert row["best_peer"] == "NumPy" and set(row["ratios"]) == {"NumPy"} and [len(each) for each in row["seconds"].values()] == [25, 25] and 0 < row["of_limit"]
+        assert row["best_peer"] == "NumPy" and set(row["ratios"]) == {"NumPy"} and 0 < row["of_limit"]
+        own, peers = map(len, row["seconds"].values())
+        assert 5 <= own == peers <= 25  # fewer where the machine is busy and the time for a row is spent
 
 
 @pytest.mark.parametrize("arguments", [["--rows", "no such row"], ["--rows", "("], ["--threads", "0"]])
