@@ -62,6 +62,7 @@ class Generator:
 
     def draw(self, count: int) -> tuple[int, Draw]:
         """(seed, offset) for a draw of `count` elements; advances the offset."""
+        drawn_for_examples(self)
         start = self._offset
         self._offset = (start + count) % (1 << 63)  # as a kernel's int64 holds it; no call lies between, where another thread could draw the same numbers
         offset = Draw(start)
@@ -136,6 +137,10 @@ def made_for_examples(make: Callable, shape: tuple) -> Tensor:
 def count_for_examples(input: Tensor, in_place: bool) -> int:
     """How many numbers an op on this tensor draws; replaced likewise."""
     return input.numel()
+
+
+def drawn_for_examples(generator: Generator) -> None:
+    """Comes before each draw; replaced likewise."""
 
 
 def _drawn(op: object, numbers: tuple, shape: tuple, generator: Generator | None, dtype: DType | None, device: object, requires_grad: bool) -> Tensor:

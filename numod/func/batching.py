@@ -7,14 +7,14 @@ the results are stacked: so anything may be batched.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..autograd import engine
 from ..core import Tensor, cat, stack
 from ..core.apply import state
-from ..core.random import default_generator
-from .examples import Batch, Disagreement, active, undo, watch_writes
+from .examples import Batch, Disagreement, active, rewind, undo, watch_writes
 from .trees import leaves, map_leaves
 
 __all__ = ["vmap"]
@@ -95,10 +95,13 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
         if step >= size:
             return _run(func, args, values, dims, size, kwargs, randomness, out_dims)
         chunks = []
-        for first in range(0, size, step):
-            count = min(step, size - first)
-            parts = [value if dim is None else value.narrow(dim, first, count) for value, dim in zip(values, dims)]
-            chunks.append(_run(func, args, parts, dims, count, kwargs, randomness, out_dims))
+        with _draws() as drawn:
+            for first in range(0, size, step):
+                if randomness == "same":
+                    rewind(drawn)
+                count = min(step, size - first)
+                parts = [value if dim is None else value.narrow(dim, first, count) for value, dim in zip(values, dims)]
+                chunks.append(_run(func, args, parts, dims, count, kwargs, randomness, out_dims))
         return _joined(chunks, out_dims)
 
     return batched
@@ -107,19 +110,30 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
 _DIFFERENT = "vmap: `func` can not return a BatchedTensor when out_dim is None: its results differ by example; give out_dims a dimension to stack them along"
 
 
+@contextmanager
+def _draws() -> Iterator[dict]:
+    """Generators that are drawn from inside, and where each was."""
+    active.drawn.append(drawn := {})
+    try:
+        yield drawn
+    finally:
+        active.drawn.pop()
+
+
 def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str, out_dims: Any) -> Any:
     """The results for `size` examples, of one call if that can be."""
-    before = _place()
     state.examples += 1  # a graph from outside, which `func` may walk, serves all examples
     try:
         if size > 1:
             active.written.append(written := {})
             watch_writes(1)
             try:
-                batch, result = _at_once(func, args, values, dims, size, kwargs, randomness)
+                with _draws() as drawn:
+                    batch, result = _at_once(func, args, values, dims, size, kwargs, randomness)
+                    _refuse_random(drawn, randomness)
             except (Disagreement, Exception):  # an error of the function's own comes again, from the example it is of
                 undo(written)
-                default_generator._restart(*before)
+                rewind(drawn)
             else:
                 chosen = _matched(out_dims, result, "out_dims")
                 _require_tensors(result, chosen)
@@ -129,12 +143,12 @@ def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None],
                 watch_writes(-1)
                 active.written.pop()
         results = []
-        for number in range(size):
-            if randomness == "same":
-                default_generator._restart(*before)
-            results.append(func(*_arguments(args, values, dims, lambda value, dim: value.select(dim, number)), **kwargs))  # noqa: B023  used at once
-            if randomness == "error":
-                _refuse_random(before)
+        with _draws() as drawn:
+            for number in range(size):
+                if randomness == "same":
+                    rewind(drawn)
+                results.append(func(*_arguments(args, values, dims, lambda value, dim: value.select(dim, number)), **kwargs))  # noqa: B023  used at once
+                _refuse_random(drawn, randomness)
         return _stacked(results, out_dims)
     finally:
         state.examples -= 1
@@ -142,14 +156,12 @@ def _run(func: Callable, args: tuple, values: list[Any], dims: list[int | None],
 
 def _at_once(func: Callable, args: tuple, values: list[Any], dims: list[int | None], size: int, kwargs: dict, randomness: str) -> tuple[Batch, Any]:
     """The batch, and the results of one call for all its examples."""
-    batch, before = Batch.of(size), _place()
+    batch = Batch.of(size)
     examples = _arguments(args, values, dims, lambda value, dim: batch.wrap(value.movedim(dim, 0)).requires_grad_(value.requires_grad))  # some ops ask for it
     active.batches.append(batch)
     active.randomness.append(randomness)
     try:
         result = func(*examples, **kwargs)
-        if randomness == "error":
-            _refuse_random(before)
     finally:
         active.batches.pop()
         active.randomness.pop()
@@ -178,14 +190,9 @@ def _joined(chunks: list[Any], out_dims: Any) -> Any:
     return map_leaves(gathered, chunks[0])
 
 
-def _place() -> tuple[int, int]:
-    """Where the stream of random numbers is."""
-    return default_generator._seed, default_generator._offset
-
-
-def _refuse_random(before: tuple[int, int]) -> None:
-    if _place() != before:
-        default_generator._restart(*before)
+def _refuse_random(drawn: dict, randomness: str) -> None:
+    if drawn and randomness == "error":
+        rewind(drawn)
         raise RuntimeError(
             "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "
             "or perform the randomness operation out of vmap"

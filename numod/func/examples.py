@@ -34,6 +34,7 @@ class _Active(threading.local):
         self.batches: list[Batch] = []
         self.randomness: list[str] = []  # of each, as `vmap` was told
         self.written: list[dict[tuple, tuple]] = []  # of each, what was there before it wrote to it, see `_before_write`
+        self.drawn: list[dict[random.Generator, tuple[int, int]]] = []  # of each, and of all its chunks, where generators were before it drew from them
 
 
 active = _Active()
@@ -245,6 +246,17 @@ def _count(x: Tensor, in_place: bool) -> int:
     return count
 
 
+def _before_draw(generator: random.Generator) -> None:
+    for drawn in active.drawn:
+        drawn.setdefault(generator, (generator._seed, generator._offset))
+
+
+def rewind(drawn: dict[random.Generator, tuple[int, int]]) -> None:
+    """Put generators back to where they were before a call drew from them."""
+    for generator, place in drawn.items():
+        generator._restart(*place)
+
+
 # ---- what a call that is given up must not leave behind -----------------------------------------------------------------
 
 
@@ -289,5 +301,5 @@ def _require_own(tensors: Iterable[object]) -> None:
 
 _watching, _lock, check_write = 0, threading.Lock(), waist.before_write
 engine.require_own = _require_own
-random.made_for_examples, random.count_for_examples = _made, _count
+random.made_for_examples, random.count_for_examples, random.drawn_for_examples = _made, _count, _before_draw
 waist.planned_for_examples, waist.planned_into_for_examples = planned, planned_into

@@ -12,7 +12,7 @@ from .. import dtypes
 from ..core import Tensor, arange, stack
 from ..core.apply import apply, apply_into
 from ..ops import attention, convolution, distance, extremum, factorization, flip, fourier, grid_sample, group_norm, indexing, join, linear_gradient, matmul
-from ..ops import normalization, pad, patches, pooling, reduction, resample, sampling, scan, scatter_reduce, select, softmax, sort, substitution, triangle
+from ..ops import nll, normalization, pad, patches, pooling, reduction, resample, sampling, scan, scatter_reduce, select, softmax, sort, substitution, triangle
 from ..ops.op import Op
 from ..ops.pointwise import OverComplex, Pointwise
 from .examples import Disagreement
@@ -41,6 +41,16 @@ def _folded(x: object) -> object:
 
 def _unfolded(x: Tensor, size: int) -> Tensor:
     return x.reshape((size, x.shape[0] // size, *x.shape[1:]))
+
+
+def _beside(x: Tensor) -> Tensor:
+    """Images (size, N, C, ...) as (N, size * C, ...)."""
+    return x.transpose(0, 1).reshape((x.shape[1], x.shape[0] * x.shape[2], *x.shape[3:]))
+
+
+def _apart(x: Tensor, size: int) -> Tensor:
+    """The reverse of `_beside`."""
+    return x.reshape((x.shape[0], size, x.shape[1] // size, *x.shape[2:])).transpose(0, 1)
 
 
 def _ndim(x: Tensor, has: bool) -> int:
@@ -152,16 +162,41 @@ def _closing(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -
     return total if parameters[0] == 1 else total * parameters[0]
 
 
+def _norm(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+    """Rows or images as further ones; weights and biases that differ by example come after, by ops, for elements along dimension 2."""
+    x, weight, bias = inputs
+    if not any(each[1:]):
+        return _rows(1, 2)(op, size, inputs, each, parameters)
+    out, *others = _rows(1, 2)(op, size, (x, None, None), (each[0], False, False), parameters)
+    shaped = lambda x, has: x.reshape((size if has else 1, 1, x.shape[-1], *(1,) * (out.ndim - 3)))  # noqa: E731
+    out = out if weight is None else out * shaped(weight, each[1])
+    return (out if bias is None else out + shaped(bias, each[2]), *others)
+
+
 def _row_norm_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
     """All rows in one, and the parts of weight's and bias's gradients, which that would add up over examples, by ops."""
-    if each[2]:
-        return for_each(op, size, inputs, each, parameters)
-    g, x, _, mean, rstd = _all(size, inputs, each)
-    d_x, _ = apply(op, (_folded(g), _folded(x), inputs[2], _folded(mean), _folded(rstd)), (False,))
+    g, x, weight, mean, rstd = _all(size, inputs, each)
+    weighted = g * weight.unsqueeze(1) if each[2] else g
+    d_x, _ = apply(op, (_folded(weighted), _folded(x), None if each[2] else inputs[2], _folded(mean), _folded(rstd)), (False,))
     if not parameters[0]:
         return _unfolded(d_x, size), g.new_zeros((size, 1, 2, g.shape[-1]))
     normal = (x - mean.unsqueeze(-1)) * rstd.unsqueeze(-1)
     return _unfolded(d_x, size), stack(((g * normal).sum(1), g.sum(1)), 1).unsqueeze(1)
+
+
+def _group_norm_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+    """As images; where weights differ by example, the gradient of x from what comes through them, and that of weight and bias from what comes."""
+    if not each[2]:
+        return _rows(2)(op, size, inputs, each, parameters)
+    g, x, weight, *others = _all(size, inputs, each)
+    of = lambda g: _rows(2)(op, size, (g, x, None, *others), (True, True, False, True, True), parameters)  # noqa: E731
+    return of(g * weight.reshape((size, 1, weight.shape[1], 1)))[0], of(g)[1]
+
+
+def _channel_norm(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+    """Examples as further channels, of which each has numbers of its own."""
+    whole = [_beside(x).contiguous() if isinstance(x, Tensor) and x.ndim == 4 else _folded(x) for x in _all(size, inputs, each)]
+    return tuple([_apart(x, size) if x.ndim == 3 else _unfolded(x, size) for x in apply(op, tuple(whole), parameters)])
 
 
 # ---- products ----------------------------------------------------------------------------------------------------------
@@ -204,15 +239,11 @@ def _convolution(op: convolution.Convolution, size: int, inputs: Given, each: Wh
         shape = shape and (size * shape[0], *shape[1:])
         return _unfolded(apply(op, (_folded(first), inputs[1]), (stride, padding, dilation, groups, shape)), size)
 
-    def beside(x: Tensor) -> Tensor:
-        """Images (size, N, C, ...) as (N, size * C, ...)."""
-        return x.transpose(0, 1).reshape((x.shape[1], size * x.shape[2], *x.shape[3:]))
-
     of_weight = op.inputs[1] != "weight"  # whether the result is one
-    second = beside(second) if of_weight else _folded(second)
+    second = _beside(second) if of_weight else _folded(second)
     shape = shape and ((size * shape[0], *shape[1:]) if of_weight else (shape[0], size * shape[1], *shape[2:]))
-    found = apply(op, (beside(first).contiguous(), second.contiguous()), (stride, padding, dilation, size * groups, shape))
-    return _unfolded(found, size) if of_weight else found.reshape((found.shape[0], size, found.shape[1] // size, *found.shape[2:])).transpose(0, 1)
+    found = apply(op, (_beside(first).contiguous(), second.contiguous()), (stride, padding, dilation, size * groups, shape))
+    return _unfolded(found, size) if of_weight else _apart(found, size)
 
 
 # ---- indices -----------------------------------------------------------------------------------------------------------
@@ -238,13 +269,18 @@ def _read(op: indexing.Read, size: int, inputs: Given, each: Which, parameters: 
 # ---- losses ------------------------------------------------------------------------------------------------------------
 
 
+def _targets(target: Tensor, classes: int, ignored: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Targets that are classes or ignored; which are not ignored; and how many of each example's are neither."""
+    size, kept = target.shape[0], target != ignored
+    wrong = (kept & ((target < 0) | (target >= classes))).reshape((size, -1)).sum(1)
+    return target.clamp(0, classes - 1).masked_fill(~kept, ignored), kept, wrong
+
+
 def _cross_entropy_total(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
     ignored, mean = parameters
     x, target = _all(size, inputs, each)
-    kept = (target != ignored).reshape((size, -1)).sum(1)
-    classes = x.shape[2]
-    wrong = ((target != ignored) & ((target < 0) | (target >= classes))).reshape((size, -1)).sum(1)
-    safe = target.clamp(0, classes - 1).masked_fill(target == ignored, ignored)
+    safe, kept, wrong = _targets(target, x.shape[2], ignored)
+    kept = kept.reshape((size, -1)).sum(1)
     total = _unfolded(apply(softmax.cross_entropy, (_folded(x), _folded(safe)), (ignored,)), size).reshape((size, -1)).sum(1)
     return (total / kept if mean else total), kept, wrong
 
@@ -256,13 +292,42 @@ def _cross_entropy_gradient(op: Op, size: int, inputs: Given, each: Which, param
     return _unfolded(apply(op, (_folded(g), _folded(x), _folded(target), None), (ignored, False)), size)
 
 
+def _nll(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
+    """The loss of each target, and for each example the sum of these and of their weights."""
+    (x, target, weight), (ignored, reduction) = inputs, parameters
+    if each[2]:
+        return for_each(op, size, inputs, each, parameters)
+    x, target, _ = _all(size, inputs, each)
+    safe, kept, wrong = _targets(target, x.shape[2], ignored)
+    share = kept.double() if weight is None else kept * weight.double()[safe * kept]
+    share, loss = share.reshape((size, -1)).sum(1), _unfolded(apply(op, (_folded(x), _folded(safe), weight), (ignored, "none"))[0], size)
+    if reduction != "none":
+        loss = loss.reshape((size, -1)).sum(1)
+    return (loss / share).to(x.dtype) if reduction == "mean" else loss, share, wrong
+
+
+def _nll_gradient(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> Tensor:
+    ignored, reduction, shape = parameters
+    if each[2]:
+        return for_each(op, size, inputs, each, parameters)
+    g, target, _, kept = _all(size, inputs, each)
+    if reduction != "none":  # one number for all targets of an example
+        g = (g / kept).to(g.dtype) if reduction == "mean" else g
+        g = g.reshape((size, *(1,) * (target.ndim - 1))).expand(target.shape).contiguous()
+    return _unfolded(apply(op, (_folded(g), _folded(target), inputs[2], kept), (ignored, "none", (size * shape[0], *shape[1:]))), size)
+
+
 def _attention(op: Op, size: int, inputs: Given, each: Which, parameters: tuple) -> tuple:
-    """More heads, where there is no mask, whose dimensions may be fewer. Random numbers go by place, and would be each example's."""
+    """One more dimension in front, or where the kernels take no more, further heads. Random numbers go by place, and would be each example's."""
     if parameters[2]:
         raise Disagreement
-    if isinstance(inputs[op.inputs.index("mask")], Tensor):
-        return for_each(op, size, inputs, each, parameters)
-    return _rows()(op, size, inputs, each, parameters)
+    at = op.inputs.index("mask")
+    mask, whole = inputs[at], _all(size, (*inputs[:at], None, *inputs[at + 1 :]), each)
+    if isinstance(mask, Tensor):
+        whole[at] = mask if each[at] else mask.expand((size, *mask.shape))  # which may be of any steps, and large
+    if whole[at - 1].ndim <= attention.LEADS + 2:
+        return apply(op, tuple(whole), parameters)
+    return tuple([_unfolded(x, size) for x in apply(op, tuple(map(_folded, whole)), parameters)])
 
 
 RULES: dict[type, Callable] = {
@@ -274,9 +339,11 @@ RULES: dict[type, Callable] = {
     substitution.Substitution: _leading,
     matmul.Matmul: _matmul, matmul.Linear: _linear, linear_gradient.LinearGradient: _linear_gradient, convolution.Convolution: _convolution,
     sampling.Sample: _leading, sampling.GammaGradient: _leading, sort.Sort: _in_rows, select.Select: _in_rows, indexing.Read: _read,
-    normalization.RowNorm: _rows(1, 2), normalization.RowNormGradient: _row_norm_gradient, group_norm.GroupNorm: _rows(1, 2),
-    group_norm.GroupNormGradient: _rows(2),
+    normalization.RowNorm: _norm, normalization.RowNormGradient: _row_norm_gradient, group_norm.GroupNorm: _norm,
+    normalization.ChannelNorm: _channel_norm, normalization.ChannelNormGradient: _channel_norm,
+    group_norm.GroupNormGradient: _group_norm_gradient,
     pooling._Pool: _rows(), patches.Patches: _rows(), grid_sample.GridSample: _rows(), distance.Cdist: _rows(),
+    nll.Nll: _nll, nll.NllGradient: _nll_gradient,
     softmax.CrossEntropy: _rows(), softmax.CrossEntropyTotal: _cross_entropy_total, softmax.CrossEntropyGradient: _cross_entropy_gradient,
     attention.Attention: _attention, attention.AttentionGradient: _attention,
 }  # fmt: skip

@@ -83,6 +83,9 @@ CASES: dict[str, tuple[Callable, ...]] = {
     "rms norm": (lambda x, y: F.rms_norm(x, (5,), y), (4, 5), (5,)),
     "attention": (lambda x, y, z: F.scaled_dot_product_attention(x, y, z), (2, 2, 5, 4), (2, 2, 6, 4), (2, 2, 6, 4)),
     "causal": (lambda x, y: F.scaled_dot_product_attention(x, x, y, is_causal=True), (2, 5, 4), (2, 5, 4)),
+    "causal without heads": (lambda x, y: F.scaled_dot_product_attention(x, x, y, is_causal=True), (5, 4), (5, 4)),
+    "masked": (lambda x, y: F.scaled_dot_product_attention(x, x, x, y > 0), (2, 5, 4), (5, 5)),
+    "masked of many dimensions": (lambda x, y: F.scaled_dot_product_attention(x, x, x, y > 0), (2, 1, 2, 5, 4), (2, 5, 5)),
     "interpolated": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (1, 2, 4, 4)),
     "unfolded": (lambda x: F.unfold(x, 2), (1, 2, 4, 4)),
     "grid": (lambda x, y: F.grid_sample(x, y.tanh(), align_corners=False), (1, 2, 4, 4), (1, 3, 3, 2)),
@@ -93,6 +96,8 @@ CASES: dict[str, tuple[Callable, ...]] = {
     "a class": (lambda x, y: F.cross_entropy(x, y), (5,), ((), 5)),
     "smoothed": (lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), (4, 5), ((4,), 5)),
     "nll": (lambda x, y: F.nll_loss(x.log_softmax(1), y), (4, 5), ((4,), 5)),
+    "weighted nll": (lambda x, y, z: F.nll_loss(x, y, z.exp(), reduction="sum", ignore_index=1), (4, 5), ((4,), 5), (5,)),
+    "images of nll": (lambda x, y: F.nll_loss(x, y, x.new_tensor([1.0, 2.0, 3.0]), ignore_index=1), (2, 3, 4), ((2, 4), 3)),
     "embedding": (lambda x, y: F.embedding(y, x), (6, 5), ((4, 2), 6)),
     "index select": (lambda x, y: x.index_select(1, y), (4, 6), ((3,), 6)),
     "gather": (lambda x, y: x.gather(1, y), (4, 6), ((4, 2), 6)),
@@ -316,6 +321,17 @@ def test_random_numbers_for_each_example_or_all(once: list) -> None:
     once.clear()
     first, second = vmap(lambda x: (F.dropout(x), F.dropout(x)), randomness="different")(x)
     assert len(once) == 1 and not numod.equal(first[1], second[0])
+
+
+def test_a_generator_of_the_caller() -> None:
+    x, generator = numod.ones(SIZE, 64), numod.Generator().manual_seed(0)
+    for draw in (lambda x: numod.rand(64, generator=generator) + x, lambda x: x.clone().normal_(generator=generator)):
+        before = generator.get_state()
+        with pytest.raises(RuntimeError, match="randomness"):
+            vmap(draw)(x)
+        assert generator.get_state().equal(before)
+        same, different = vmap(draw, randomness="same", chunk_size=2)(x), vmap(draw, randomness="different")(x)
+        assert same[0].equal(same[1]) and same[0].equal(same[2]) and not different[0].equal(different[1])
 
 
 def test_chunks_and_places_of_results(once: list) -> None:
