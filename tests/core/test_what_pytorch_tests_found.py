@@ -104,6 +104,9 @@ def test_refusals():
         (lambda: nn.GRU(3, 4, proj_size=2), ValueError, "only supported for LSTM"),
         (lambda: nn.Linear(2, 2).to("cpu", copy=True), RuntimeError, "copy argument"),
         (lambda: nn.functional.interpolate(numod.ones(1, 1, 2, 2), size=(2.0, 2.0)), TypeError, "expected size to be one of int"),
+        (lambda: nn.functional.interpolate(numod.ones(1, 1, 2, 2), size=(numod.tensor(2.5), 2)), TypeError, "expected size to be one of int"),
+        (lambda: nn.functional.affine_grid(numod.ones(1, 2, 3), (1, 2, 0, 1), align_corners=False), ValueError, "positive output size"),
+        (lambda: nn.PixelUnshuffle(2)(numod.ones(4)), RuntimeError, "at least 3 dimensions"),
     ):
         with pytest.raises(error, match=words):
             wrong()

@@ -17,6 +17,15 @@ def test_images_of_bytes_are_resized_in_floats_and_rounded(mode):
         F.interpolate(image.long(), (3, 4), mode=mode)
 
 
+def test_images_of_16_bit_floats_are_rounded_once():
+    image = torch.tensor(np.random.default_rng(0).standard_normal((1, 2, 5, 6))).bfloat16().requires_grad_()
+    wide = image.detach().float().requires_grad_()
+    for each in (image, wide):
+        F.interpolate(each, scale_factor=2, mode="bilinear").float().sum().backward()
+    assert F.interpolate(image, scale_factor=2, mode="bilinear").equal(F.interpolate(wide, scale_factor=2, mode="bilinear").bfloat16())
+    assert image.grad.equal(wide.grad.bfloat16())
+
+
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_an_image_without_columns_is_not_resized(mode):
     assert F.interpolate(torch.zeros(0, 3, 4, 5), size=2, mode=mode).shape == (0, 3, 2, 2)

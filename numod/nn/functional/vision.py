@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from math import floor, isfinite, prod
+from operator import index
 
 import numpy as np
 
@@ -104,6 +105,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """The reverse of `pixel_shuffle`."""
+    _expect_images("pixel_unshuffle", input)
     *lead, channels, height, width = input.shape
     r = downscale_factor
     if height % r or width % r:
@@ -149,14 +151,15 @@ def interpolate(
     shape = [*input.shape[:2], *sizes]
     if prod(shape) * input.dtype.itemsize >= 1 << 63:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={shape}")
-    result = input.float() if weighted else input
+    wide = weighted or ("nearest" not in mode and input.dtype.itemsize == 2 and ndim > 1)  # 16-bit floats are rounded once, not after every dimension
+    result = input.float() if wide else input
     last_first = weighted or sizes[-1] > input.shape[-1]  # the last dimension is the slowest: while there are few lines of it
     for k in reversed(range(ndim)) if last_first else range(ndim):
         result = _resized(result, 2 + k, sizes[k], scales[k], mode, bool(align_corners), antialias)
         if weighted:  # PyTorch's bytes (and Pillow's) are rounded after every dimension, the rows first
             result = (result + 0.5).floor().clamp(0, 255)
-    if weighted:
-        return result.to(dtypes.uint8)
+    if wide:
+        return result.to(input.dtype)
     return result if result is not input else f.clone(input)
 
 
@@ -167,7 +170,7 @@ def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | Non
     if (size is None) == (factor is None):
         raise ValueError("only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined")
     if size is not None:
-        sizes = [size] * ndim if isinstance(size, int) else list(size)
+        sizes = [size] * ndim if isinstance(size, (int, float)) else list(size)
         if len(sizes) != ndim:
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got "
@@ -175,12 +178,13 @@ def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | Non
             )
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-        if any(isinstance(n, float) for n in sizes):
+        try:
+            return [index(n) for n in sizes], [None] * ndim
+        except TypeError:
             raise TypeError(
                 "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], "
                 f"but got size with types {[type(n) for n in sizes]}"
-            )
-        return [int(n) for n in sizes], [None] * ndim
+            ) from None
     factors = [float(factor)] * ndim if isinstance(factor, (int, float)) else [float(each) for each in factor]
     if len(factors) != ndim:
         raise ValueError(
@@ -296,6 +300,8 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (ndim, ndim + 1):
         raise ValueError(f"Expected a batch of {ndim}D affine matrices of shape Nx{ndim}x{ndim + 1} for size {size}. Got {theta.shape}.")
+    if min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     axes = [_axis(n, bool(align_corners), theta) for n in size[2:]]
     shape = size[2:]
     parts = [f.reshape(axes[d], [-1 if k == d else 1 for k in range(ndim)]).expand(shape) for d in reversed(range(ndim))]
