@@ -359,6 +359,8 @@ def bartlett_window(window_length: _int, periodic: _bool = True, *, dtype: _dtyp
     """The triangle: 1 - |2 x - 1|."""
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor:
     """Number of occurrences of each value in a vector of non-negative integers, or their sums of weights; of at least `minlength` bins."""
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """Samples of binomial distributions: the successes among `count` trials, floats, of probability `prob` each, which broadcast."""
 def bitwise_and(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """bitwise_and(x, y), element by element, with broadcasting and type promotion."""
 def bitwise_left_shift(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
@@ -843,7 +845,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = 
 def mvlgamma(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension p: log gamma(x - k / 2) summed over k < p, and p (p - 1) / 4 * log(pi)."""
 def nan_to_num(input: Tensor, nan: _float = 0.0, posinf: _float | None = None, neginf: _float | None = None, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """NaN and infinities replaced; by default 0 and the greatest and least finite numbers."""
+    """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
 def nan_to_num_(self: Tensor, *arguments: object, **named: object) -> Tensor:
     """In-place nan_to_num."""
 def nanmean(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:

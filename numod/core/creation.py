@@ -84,7 +84,7 @@ def tensor(data: object, *, dtype: DType | None = None, device: Device | str | N
         result = as_tensor(data, dtype, device).clone()
     else:
         kinds: set[type | DType | np.dtype] = set()
-        array, numpy = _array(data, kinds), isinstance(data, (np.ndarray, np.generic))
+        array, numpy = _array(data, kinds, dtype), isinstance(data, (np.ndarray, np.generic))
         kind = dtype or (dtypes.from_numpy(array.dtype) if numpy else _inferred(array, kinds))
         array = array if numpy else _fitting(array, kind)
         made = tell_made(_from_array(_converted(array, kind.compute), kind.compute), "array" if isinstance(data, np.ndarray) else "values")
@@ -152,9 +152,9 @@ def _memory(array: np.ndarray, extent: int, kind: DType) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(array.view(kind.storage), (extent,), (array.itemsize,))
 
 
-def _array(data: object, kinds: set[type | DType | np.dtype]) -> np.ndarray:
+def _array(data: object, kinds: set[type | DType | np.dtype], dtype: DType | None = None) -> np.ndarray:
     try:
-        data = _without_tensors(data, kinds)
+        data = _without_tensors(data, kinds, _depth(data))
     except RecursionError:
         raise ValueError("too many dimensions 'list': the data contains itself, or is nested too deeply") from None
     try:
@@ -165,6 +165,8 @@ def _array(data: object, kinds: set[type | DType | np.dtype]) -> np.ndarray:
         raise ValueError(f"Overflow when unpacking a value: {error}") from None
     if array.dtype == object:
         others = [each for each in array.ravel() if not isinstance(each, (bool, int, float, complex))]
+        if not others and dtype is not None and dtype.differentiable:
+            return array.astype(np.complex128 if dtype.is_complex else np.float64)
         if not others:
             raise ValueError("Overflow when unpacking long: an integer does not fit in 64 bits")
         raise RuntimeError(f"Could not infer dtype of {type(others[0]).__name__}; expected numbers, nested sequences of numbers, arrays or tensors")
@@ -179,20 +181,32 @@ def _array(data: object, kinds: set[type | DType | np.dtype]) -> np.ndarray:
     return array
 
 
-def _without_tensors(data: object, kinds: set[type | DType | np.dtype]) -> object:
-    """The data with numbers for tensors of one element. `kinds` gets the types of its numbers and the dtypes of its arrays and tensors."""
+def _depth(data: object) -> int:
+    """The number of dimensions that sequences and arrays say the data has: those of its first element's place."""
+    depth = 0
+    while isinstance(data, (list, tuple)) and data and depth < 64:  # more than NumPy takes, and a list may hold itself
+        depth, data = depth + 1, data[0]
+    return depth + (data.ndim if isinstance(data, np.ndarray) else isinstance(data, (list, tuple)))
+
+
+def _without_tensors(data: object, kinds: set[type | DType | np.dtype], depth: int) -> object:
+    """The data, of `depth` dimensions, with arrays for tensors; a tensor among numbers is a number, whatever its shape. `kinds` gets the types of its numbers
+    and the dtypes of its arrays and tensors. Raises ValueError for more than one element in the place of a number."""
     if isinstance(data, (list, tuple)):
         types = set(map(type, data))
         if types <= _NUMBERS:
             kinds |= types
             return data
-        return [_without_tensors(each, kinds) for each in data]
+        return [_without_tensors(each, kinds, depth - 1) for each in data]
     kinds.add(data.dtype if isinstance(data, (Tensor, np.ndarray, np.generic)) else type(data))
     if not isinstance(data, Tensor):
         return data
-    if data.numel() != 1:
-        raise ValueError(f"only one element tensors can be converted to Python scalars: got one of shape {tuple(data.shape)} in a sequence; use stack or cat")
-    return data.detach().cpu().to(data.dtype.compute).numpy().reshape(())  # of any number of dimensions, as in PyTorch
+    array = data.detach().cpu().to(data.dtype.compute).numpy()
+    if depth > 0:
+        return array
+    if array.size != 1:
+        raise ValueError(f"only one element tensors can be converted to Python scalars: got one of shape {array.shape} in a sequence; use stack or cat")
+    return array.reshape(())
 
 
 def _kind_of(each: type | DType | np.dtype) -> DType:

@@ -50,6 +50,13 @@ def cummin(input: Tensor, dim: int) -> return_types.cummin:
 
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Logarithm of the running sum of exponentials along a dimension, without overflow."""
+    if input.is_complex():
+        dim = normalize_dim(dim, input.ndim)
+        n, reach = input.shape[dim] if input.ndim else 1, 1
+        while reach < n:  # each joined with the one 1, 2, 4 ... places before it
+            first, later = narrow(input, dim, 0, reach), narrow(input, dim, reach, n - reach)
+            input, reach = cat([first, t.logaddexp(later, narrow(input, dim, 0, n - reach))], dim), 2 * reach
+        return input.clone()
     if not input.is_floating_point():
         raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{input.dtype.short}'; convert first, for example with .to(numod.float32)")
     return _running(scan.logcumsumexp, input, dim)
@@ -132,16 +139,21 @@ def gradient(
 
 
 def _slopes(y: Tensor, step: float | Tensor, dim: int, edge_order: int) -> Tensor:
-    """The slope of the parabola through three neighbours; at the ends that of the parabola there or, for `edge_order` 1, of a line. Fornberg, 1988."""
+    """The slope of the parabola through three neighbours; at the ends that of the parabola there or, for `edge_order` 1, of a line. Fornberg, 1988.
+
+    The middle one of three equally distant points has no weight, which matters where it is infinite."""
     y, n = movedim(y, dim, -1), y.shape[dim]
-    gaps = diff(step.to(y.dtype)) if isinstance(step, Tensor) and step.ndim else y.new_full((n - 1,), step if isinstance(step, complex) else float(step))
-    lines = diff(y) / gaps
-    if n == 2:
-        return movedim(cat([lines, lines], -1), -1, dim)
-    before, after = gaps[:-1], gaps[1:]
-    inside = (lines[..., :-1] * after + lines[..., 1:] * before) / (before + after)
-    first, last = lines[..., :1], lines[..., -1:]
+    even = not (isinstance(step, Tensor) and step.ndim)
+    gaps = [step] * (n - 1) if even else diff(step)
+    parts = []
+    if n > 2:
+        low, middle, high = (narrow(y, -1, k, n - 2) for k in range(3))
+        a, b = gaps[:-1], gaps[1:]
+        parts = [(high - low) / (2 * step) if even else high * (a / (b * (a + b))) + middle * ((b - a) / (a * b)) - low * (b / (a * (a + b)))]
+    first, last = ((narrow(y, -1, k + 1, 1) - narrow(y, -1, k, 1)) / gaps[k] for k in (0, n - 2))
     if edge_order == 2:
-        first = first + (first - lines[..., 1:2]) * (gaps[0] / (gaps[0] + gaps[1]))
-        last = last + (last - lines[..., -2:-1]) * (gaps[-1] / (gaps[-1] + gaps[-2]))
-    return movedim(cat([first, inside, last], -1), -1, dim)
+        (a, b), (low, middle, high) = gaps[:2], (narrow(y, -1, k, 1) for k in range(3))
+        first = middle * ((a + b) / (a * b)) - low * ((2 * a + b) / (a * (a + b))) - high * (a / (b * (a + b)))
+        (a, b), (low, middle, high) = gaps[-2:], (narrow(y, -1, k, 1) for k in range(n - 3, n))
+        last = high * ((a + 2 * b) / (b * (a + b))) - middle * ((a + b) / (a * b)) + low * (b / (a * (a + b)))
+    return movedim(cat([first, *parts, last], -1), -1, dim)

@@ -133,7 +133,9 @@ def where_of(self: Tensor, condition: Tensor, other: Tensor | float) -> Tensor:
 
 
 def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
-    """NaN and infinities replaced; by default 0 and the greatest and least finite numbers."""
+    """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
+    if input.is_complex():
+        return complexes.join(*(nan_to_num(each, nan, posinf, neginf) for each in complexes.parts(input)))
     if not input.is_floating_point():
         return input.clone()
     info = dtypes.finfo(input.dtype)
@@ -194,7 +196,9 @@ def scale_of(input: Tensor, other: object, alpha: float) -> float:
 
 
 def _check_scale(input: Tensor, other: object, alpha: float) -> None:
-    """Raise RuntimeError for a factor that the result's dtype cannot hold (a float factor of integers)."""
+    """Raise RuntimeError for a factor that the result's dtype cannot hold (a float factor of integers, a complex one of real numbers)."""
+    if isinstance(alpha, complex) and not any(each.dtype.is_complex if isinstance(each, Tensor) else isinstance(each, complex) for each in (input, other)):
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     integers = all(not (each.dtype.differentiable if isinstance(each, Tensor) else isinstance(each, (float, complex))) for each in (input, other))
     if integers and isinstance(alpha, float):
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")

@@ -6,7 +6,6 @@ import functools
 import inspect
 from collections.abc import Callable
 
-from ..dtypes import can_cast
 from ..errors import OutOfMemoryError
 from ..ops import table as t
 from . import functions as f
@@ -101,7 +100,7 @@ def with_out(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:
-        if typed and isinstance(out, Tensor) and arguments and can_cast(arguments[0].dtype, out.dtype):
+        if typed and isinstance(out, Tensor):
             named.setdefault("dtype", out.dtype)
         result = function(*arguments, **named)
         return result if out is None else f.write_result(function.__name__, result, out)

@@ -251,8 +251,11 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: DType | None 
     """A random permutation of 0 .. n-1, drawn on the CPU and moved to `device`."""
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
+    dtype = dtype or dtypes.int64
+    if n - 1 > _most_exact(dtype):
+        raise RuntimeError(f"n cannot be greater than {_most_exact(dtype) + 1} for {dtype.short} type, got {n}; did you mean dtype=numod.int64?")
     keys = _drawn(t.randint, (0, 1 << 62), (n,), generator, dtypes.int64, "cpu", False)
-    return to(apply(sampling.permutation, (keys,)), default_device() if device is None else Device(device), dtype or dtypes.int64)
+    return to(apply(sampling.permutation, (keys,)), default_device() if device is None else Device(device), dtype)
 
 
 @factory
@@ -313,14 +316,22 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     return _fill(self, t.normal, (float(mean), float(std)), generator)
 
 
-def random_(self: Tensor, low: int = 0, high: int | None = None, *, generator: Generator | None = None) -> Tensor:
-    """Fill with integers in [low, high); `random_(high)` starts at 0; without bounds, up to what the dtype holds exactly."""
-    if high is None and low:
-        low, high = 0, low
-    if high is None:
-        digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-        high = 1 << digits[self.dtype.name] if self.dtype.is_floating_point else 2 if self.dtype is dtypes.bool_ else dtypes.iinfo(self.dtype).max
-    return _fill(self, t.randint, _range(low, high, self.dtype), generator)
+NOT_GIVEN = -1 << 63  # as an upper bound: the least int64, which no range ends at
+
+
+def _most_exact(dtype: DType) -> int:
+    """The number up to which a dtype holds every one."""
+    digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+    return 1 << digits[dtype.name] if dtype.is_floating_point else 1 if dtype is dtypes.bool_ else dtypes.iinfo(dtype).max
+
+
+def random_(self: Tensor, low: int | None = None, to: int | None = NOT_GIVEN, *, generator: Generator | None = None) -> Tensor:
+    """Fill with integers in [low, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly."""
+    if to == NOT_GIVEN:
+        low, to = 0, low
+    if to is None:
+        to = _most_exact(self.dtype) + 1
+    return _fill(self, t.randint, _range(low or 0, to, self.dtype), generator)
 
 
 def bernoulli_(self: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:

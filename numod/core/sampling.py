@@ -1,4 +1,4 @@
-"""Gamma and Poisson distributed tensors. Other random tensors are in `random`."""
+"""Gamma, Poisson and binomially distributed tensors. Other random tensors are in `random`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from ..dtypes import finfo, float64
 from ..errors import normalize_dim
 from ..ops import sampling
 from .apply import apply
+from .arrangement import broadcast_tensors
 from .elementwise import contiguous
 from .random import Generator, draw_for
 from .reductions import sum as total
 from .tensor import Tensor
 
-FUNCTIONS = "poisson _standard_gamma=standard_gamma _sample_dirichlet=dirichlet"
+FUNCTIONS = "poisson binomial _standard_gamma=standard_gamma _sample_dirichlet=dirichlet"
 
 
 def _sampled(name: str, op: sampling.Sample, input: Tensor, generator: Generator | None) -> Tensor:
@@ -40,3 +41,14 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     if input.is_floating_point() and input.numel() and input.min()._observe() < 0:
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     return _sampled("poisson", sampling.poisson, input, generator)
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """Samples of binomial distributions: the successes among `count` trials, floats, of probability `prob` each, which broadcast."""
+    for each in (count, prob):
+        if not each.is_floating_point():
+            raise ValueError(f"binomial only supports floating-point dtypes for count and prob, got: {each.dtype}; convert first, for example with .float()")
+    if count.dtype is not prob.dtype:
+        raise RuntimeError(f"Found dtype {prob.dtype.short} but expected {count.dtype.short}: count and prob of binomial have one dtype")
+    count, prob = map(contiguous, broadcast_tensors(count, prob))
+    return apply(sampling.binomial, (count, prob, *draw_for(count, generator)))

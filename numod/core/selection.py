@@ -26,10 +26,12 @@ COPYING = "index_add index_copy index_fill scatter scatter_add"
 def check_bounds(name: str, index: Tensor, size: int, dim: int, negative: bool = False, error: type = IndexError) -> Tensor:
     """`index`, dense, with negative indices counted from the front. Raises `error`, before any launch, if one is out of range; on a GPU once that is known."""
     own = index._layout
+    if not own.size:  # numod.tensor([]) is a float tensor
+        return contiguous(index.to(dtypes.int64))
     if own.dtype.kind not in "iu":
         raise RuntimeError(f"{name}: Expected dtype int64 for index, got {index.dtype}; convert with .long()")
     index = contiguous(index.to(dtypes.int64) if own.dtype is dtypes.int32 else index)
-    if not own.size or own.device.type == "meta":
+    if own.device.type == "meta":
         return index
     if size and own.device.backend.FLAT:
         return bounded(index, -size if negative else 0, size, error, f"{name}: index {{}} is out of bounds for dimension {dim} with size {size}")

@@ -778,7 +778,7 @@ class Tensor:
     def mvlgamma_(self, p: _int, *, out: Tensor | None = None) -> Tensor:
         """In-place mvlgamma."""
     def nan_to_num(self, nan: _float = 0.0, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
-        """NaN and infinities replaced; by default 0 and the greatest and least finite numbers."""
+        """NaN and infinities replaced, in both parts of complex numbers; by default by 0 and the greatest and least finite numbers."""
     def nan_to_num_(self, nan: _float = 0.0, posinf: _float | None = None, neginf: _float | None = None) -> Tensor:
         """In-place nan_to_num."""
     def nanmean(self, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
@@ -894,8 +894,8 @@ class Tensor:
         """rad2deg of every element."""
     def rad2deg_(self) -> Tensor:
         """In-place rad2deg."""
-    def random_(self, low: _int = 0, high: _int | None = None, *, generator: Generator | None = None) -> Tensor:
-        """Fill with integers in [low, high); `random_(high)` starts at 0; without bounds, up to what the dtype holds exactly."""
+    def random_(self, low: _int | None = None, to: _int | None = -9223372036854775808, *, generator: Generator | None = None) -> Tensor:
+        """Fill with integers in [low, to); `random_(to)` starts at 0; where `to` is None, and without bounds, up to what the dtype holds exactly."""
     def ravel(self) -> Tensor:
         """All elements in one dimension; a view only where they lie one after the other."""
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import Tensor, arange
-from ..core.random import rand
+from ..core.sampling import binomial
 from . import constraints as c
 from .probs_or_logits import ProbsOrLogits
 from .utils import broadcast_all
@@ -43,10 +43,7 @@ class Binomial(ProbsOrLogits):
 
     def sample(self, sample_shape: tuple = ()) -> Tensor:
         probs, counts = self._repeated(self.probs, sample_shape), self._repeated(self.total_count, sample_shape)
-        most = int(self.total_count.max()) if self.total_count.numel() else 0
-        trials = rand((most, *probs.shape), dtype=probs.dtype, device=probs.device) < probs
-        taken = arange(most).reshape((-1,) + (1,) * probs.ndim) < counts
-        return (trials & taken).sum(0).to(probs.dtype)
+        return binomial(counts.detach(), probs.detach())
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

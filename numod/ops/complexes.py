@@ -6,6 +6,7 @@ A gradient of a complex tensor is PyTorch's: of a real loss L it is dL/dRe + i d
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 from ..device.layout import layout
 from . import matmul as mm, special, table as t
@@ -97,12 +98,22 @@ def _product(op: Op) -> Callable:
     return product
 
 
-def _of_complex(row: Pointwise, part: Part) -> None:
+def _logaddexp(x: object, y: object) -> object:
+    """log(exp(x) + exp(y)), from the number with the greater real part; alone that one where the other adds nothing."""
+    first = (real(x) >= real(y)) | (real(x) != real(x))
+    high, low = t.where(first, x, y), t.where(first, y, x)
+    alone = real(low) == -inf
+    return t.where(alone, high, high + t.log1p(t.exp(t.where(alone, 0.0, low - high))))
+
+
+def _of_complex(row: Pointwise, part: Callable) -> None:
     """Have a row of real numbers computed by `part` of complex ones."""
     row.complex_form = lambda inputs, parameters: part(*inputs)
 
 
 _of_complex(t.abs, magnitude)
 _of_complex(special.angle, angle)
+_of_complex(t.softsign, lambda x: x / (1.0 + magnitude(x)))
+_of_complex(t.logaddexp, _logaddexp)
 for _op in (mm.matmul, mm.linear, convolution, convolution_input, convolution_weight):
     _op.complex_form = _product(_op)

@@ -1,4 +1,4 @@
-"""Sampling that takes a varying number of random words: gamma and Poisson distributions; and permutations. Those with a closed formula are rows (`ops.table`).
+"""Sampling that takes a varying number of random words: gamma, Poisson and binomial distributions; and permutations. Closed formulas are rows (`ops.table`).
 
 Each element has its own Philox counter and draws as many words as it needs, so a seed gives the same numbers on every device.
 Computed in float64 whatever the dtype.
@@ -35,6 +35,13 @@ def poisson_kernel(rate, out, seed, offset, n):
     for task in parallel_range(n):
         k = int64(task)
         out[uintp(k)] = poisson_variate(seed, int64(offset) + k, float64(rate[uintp(k)]))
+
+
+def binomial_kernel(count, probability, out, seed, offset, n):
+    """out = a number with the binomial distribution of `count` trials of this probability."""
+    for task in parallel_range(n):
+        k = int64(task)
+        out[uintp(k)] = binomial_variate(seed, int64(offset) + k, float64(count[uintp(k)]), float64(probability[uintp(k)]))
 
 
 @scalar
@@ -122,6 +129,44 @@ def poisson_variate(seed, counter, rate):
     return value
 
 
+@scalar
+def binomial_variate(seed, counter, count, probability):
+    """Below 10 expected successes by the gaps between them, which are geometric; else Hörmann, The generation of binomial random variates, 1993. Of the two
+    outcomes the rarer is counted."""
+    if not (count > 0.0 and probability > 0.0):
+        return count * probability * 0.0
+    if probability >= 1.0:
+        return count
+    p = min(probability, 1.0 - probability)
+    lane = 0
+    value = 0.0
+    if count * p < 10.0:
+        place = ceil(log(1.0 - word_pair(seed, counter, lane)) / log1p(-p))
+        while place <= count:
+            value += 1.0
+            lane += 2
+            place += max(ceil(log(1.0 - word_pair(seed, counter, lane)) / log1p(-p)), 1.0)
+    else:
+        deviation = sqrt(count * p * (1.0 - p))
+        b = 1.15 + 2.53 * deviation
+        a = -0.0873 + 0.0248 * b + 0.01 * p
+        mode = floor((count + 1.0) * p)
+        peak = lgamma(mode + 1.0) + lgamma(count - mode + 1.0)
+        searching = True
+        while searching and lane < 4096:
+            u = word_pair(seed, counter, lane) - 0.5
+            v = 1.0 - word_pair(seed, counter, lane + 2)
+            us = 0.5 - fabs(u)
+            value = floor((2.0 * a / us + b) * u + count * p + 0.5) if us > 0.0 else -1.0
+            if us >= 0.07 and v <= 0.92 - 4.2 / b:
+                searching = False
+            elif value >= 0.0 and value <= count:
+                density = peak - lgamma(value + 1.0) - lgamma(count - value + 1.0) + (value - mode) * log(p / (1.0 - p))
+                searching = log(v * (2.83 + 5.1 / b) * deviation / (a / (us * us) + b)) > density
+            lane += 4
+    return value if probability <= 0.5 else count - value
+
+
 def permutation_kernel(keys, out, n):
     """out = a permutation of 0 .. n-1 by random keys (n) below 2^62, which are overwritten: each place in turn exchanges with itself or one after it
     (Durstenfeld, 1964)."""
@@ -136,14 +181,14 @@ def permutation_kernel(keys, out, n):
 
 
 class Sample(Op):
-    """A random number for each element of a dense floating tensor, whose value is a parameter of its distribution."""
+    """A random number for each element of dense floating tensors of one shape and dtype, the parameters of its distribution: gradients has a row for each."""
 
-    def __init__(self, name: str, kernel: Callable, of: str, gradient: Callable) -> None:
+    def __init__(self, name: str, kernel: Callable, **gradients: Callable) -> None:
         super().__init__(name)
-        self.inputs, self.kernel, self.gradients = (of, "seed", "offset"), kernel, {of: gradient}
+        self.inputs, self.kernel, self.gradients = (*gradients, "seed", "offset"), kernel, gradients
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
-        return _plan(self.name, self.kernel, arguments[0], 1, ", int64, int64")
+        return _plan(self.name, self.kernel, arguments[0], len(self.gradients), ", int64, int64")
 
 
 class GammaGradient(Op):
@@ -176,7 +221,8 @@ def _plan(name: str, kernel: Callable, like: Layout, inputs: int, numbers: str) 
     return Plan(out, bind.launcher(like.device, name, source, signature, dtypes.float64, 64 * out.size), (out.size,))
 
 
-standard_gamma = Sample("standard_gamma", standard_gamma_kernel, "alpha", lambda g, alpha, out: g * standard_gamma_gradient.apply((alpha, out)))
+standard_gamma = Sample("standard_gamma", standard_gamma_kernel, alpha=lambda g, alpha, out: g * standard_gamma_gradient.apply((alpha, out)))
 standard_gamma_gradient = GammaGradient("standard_gamma_gradient")
-poisson = Sample("poisson", poisson_kernel, "rate", lambda g: g * 0.0)
+poisson = Sample("poisson", poisson_kernel, rate=lambda g: g * 0.0)
+binomial = Sample("binomial", binomial_kernel, count=lambda g: g * 0.0, probability=lambda g: g * 0.0)
 permutation = Permutation("permutation")

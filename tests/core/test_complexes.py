@@ -334,3 +334,21 @@ def test_real_results_of_complex_numbers_are_written_to_what_is_given() -> None:
     assert numod.abs(x, out=numod.empty(0)).tolist() == [5, 0] and numod.angle(x, out=numod.empty(2))[1] == 0
     assert numod.abs(x, out=numod.empty(2, dtype=numod.complex64)).tolist() == [5, 0]
     assert numod.ne(x, 0, out=numod.empty(2)).tolist() == [1, 0]
+
+
+def test_logarithms_of_sums_of_exponentials():
+    x, y = (numod.randn(2, 5, dtype=numod.complex128) * 3 for _ in range(2))
+    np.testing.assert_allclose(numod.logaddexp(x, y).exp(), np.exp(x) + np.exp(y))
+    np.testing.assert_allclose(x.logcumsumexp(1).exp(), np.exp(x).cumsum(1))
+    great, nothing = numod.tensor(800 + 1j, dtype=numod.complex128), numod.tensor(complex("-inf"), dtype=numod.complex128)
+    assert numod.logaddexp(great, nothing).item() == 800 + 1j and numod.logaddexp(nothing, nothing).item() == complex("-inf")
+    assert numod.logaddexp(great, great - 1000).item() == 800 + 1j
+    for function in (numod.logaddexp, lambda x, y: x.logcumsumexp(1), lambda x, y: numod.nn.functional.softsign(x)):
+        gradcheck(function, (x.clone().requires_grad_(), y.clone().requires_grad_()))
+
+
+def test_nan_to_num_of_both_parts():
+    x = numod.tensor([complex("nan+infj"), complex("-inf"), 1 + 2j], requires_grad=True)
+    found = x.nan_to_num(5.0, 6.0, 7.0)
+    found.abs().square().sum().backward()
+    assert found.tolist() == [5 + 6j, 7, 1 + 2j] and x.grad.tolist() == [0, 0, 2 + 4j]

@@ -398,3 +398,62 @@ def test_integers_beyond_the_dtype_are_refused(function):
     with pytest.raises(RuntimeError, match="value cannot be converted to type uint8 without overflow"):
         function(numod.arange(5, dtype=numod.uint8))
     assert function(numod.arange(5)).dtype is numod.int64
+
+
+def test_a_tensor_in_a_list_is_a_number_whatever_its_shape():
+    """`numod.tensor([loss, loss])` of losses of shape (1,) was a column."""
+    one = numod.ones(1)
+    assert [tuple(numod.tensor(each).shape) for each in ([one, one], [one[0], one], [one.reshape(1, 1)], [[one], [2]], [np.ones(1), one])] == [
+        (2,), (2,), (1,), (2, 1), (2, 1),
+    ]  # fmt: skip
+    assert numod.tensor([[1, 2], numod.ones(2)]).tolist() == [[1, 1 + 1], [1, 1]] and numod.as_tensor([one, one.double()]).dtype is numod.float64
+    with pytest.raises(ValueError, match="only one element tensors can be converted.*use stack"):
+        numod.tensor([numod.ones(2), numod.ones(2)])
+    itself = []
+    itself.append(itself)
+    with pytest.raises(ValueError, match="contains itself"):
+        numod.tensor(itself)
+
+
+def test_great_integers_become_floats_where_the_dtype_is_one():
+    assert numod.tensor([2**64, 1], dtype=numod.float32).tolist() == [2.0**64, 1] and numod.tensor(2**64, dtype=numod.complex64).item() == 2**64
+    with pytest.raises(ValueError, match="does not fit in 64 bits"):
+        numod.tensor([2**64])
+
+
+def test_slopes_beside_infinities_and_of_complex_steps():
+    inf = float("inf")
+    values = np.array([2.0, -2, inf, inf, -inf, 3, -inf, 2])
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(numod.gradient(numod.tensor(values))[0], np.gradient(values))
+    y, at = np.array([2.0, -2, 5, 7], complex), np.array([0, 1j, 2, 4])
+    for order in (1, 2):
+        np.testing.assert_allclose(numod.gradient(numod.tensor(y.real), spacing=2j, edge_order=order)[0], np.gradient(y, 2j, edge_order=order))
+        np.testing.assert_allclose(numod.gradient(numod.tensor(y.real), spacing=[numod.tensor(at)], edge_order=order)[0], np.gradient(y, at, edge_order=order))
+
+
+def test_permutations_and_random_integers_fill_what_the_dtype_holds():
+    assert numod.randperm(256, dtype=numod.uint8).sort().values.tolist() == list(range(256))
+    for dtype in (numod.uint8, numod.float16):
+        with pytest.raises(RuntimeError, match="n cannot be greater than"):
+            numod.randperm(3000, dtype=dtype)
+    numod.manual_seed(0)
+    assert numod.zeros(4000, dtype=numod.uint8).random_().aminmax() == (0, 255) and numod.zeros(4000, dtype=numod.int8).random_(-128, None).aminmax() == (-128, 127)
+    with pytest.raises(RuntimeError, match="expects 'from' to be less than 'to'"):
+        numod.zeros(3).random_(0)
+
+
+def test_out_decides_the_dtype_of_totals():
+    x = numod.tensor([0.5, 1.5, 2.5])
+    assert x.sum(0).item() == 4.5 and numod.sum(x, 0, out=numod.empty(0, dtype=numod.int64)).item() == 3
+    assert numod.cumsum(x, 0, out=numod.empty(0, dtype=numod.int8)).tolist() == [0, 1, 3]
+
+
+def test_an_empty_index_of_any_dtype_gathers_nothing():
+    assert numod.ones(3).gather(0, numod.tensor([])).shape == (0,) and numod.ones(3).scatter(0, numod.zeros(0, dtype=numod.uint8), 5).tolist() == [1, 1, 1]
+
+
+def test_factors_of_sums_are_real_among_real_numbers():
+    with pytest.raises(RuntimeError, match="argument alpha must not be a complex number"):
+        numod.ones(2).add(numod.ones(2), alpha=1j)
+    assert numod.ones(1).add(1j * numod.ones(1), alpha=1j).item() == 0

@@ -1,4 +1,4 @@
-"""Gamma and Poisson numbers: their moments, the slope of gamma numbers, reproducibility and the corners of the parameters."""
+"""Gamma, Poisson and binomial numbers: their moments, the slope of gamma numbers, reproducibility and the corners of the parameters."""
 
 from __future__ import annotations
 
@@ -42,6 +42,19 @@ def test_poisson_frequencies_below_and_above_the_change_of_method():
             assert abs((found == k).mean() - chance) < 5 * math.sqrt(chance / COUNT)
 
 
+@pytest.mark.parametrize("count, probability", [(1, 0.3), (40, 0.05), (40, 0.9), (30, 0.5), (100000, 0.3), (100000, 0.99), (1000000, 1e-6)])
+def test_binomial_frequencies(count, probability):
+    counts = numod.full((COUNT,), float(count), dtype=numod.float64)
+    found = numod.binomial(counts, numod.tensor(probability, dtype=numod.float64), numod.Generator().manual_seed(3)).numpy()
+    assert (found >= 0).all() and (found <= count).all() and (found == np.floor(found)).all()
+    check_moments(found, count * probability, count * probability * (1 - probability))
+    middle = round(count * probability)
+    for k in range(max(middle - 6, 0), min(middle + 6, count) + 1):
+        choices = math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1)
+        chance = math.exp(choices + k * math.log(probability) + (count - k) * math.log1p(-probability))
+        assert abs((found == k).mean() - chance) < 5 * math.sqrt(chance / COUNT)
+
+
 def distribution(alpha, value):
     """P(alpha, value), by the trapezoidal rule in the logarithm of the variable."""
     u = np.linspace(math.log(value) - 60 / min(alpha, 1.0), math.log(value), 400001)
@@ -81,3 +94,10 @@ def test_corners():
     assert 0 < corners.min() < 1e-30 and corners.max() < 1
     assert (corners.sub(0.5).abs() < 0.4).sum() < 400
     assert numod.poisson(numod.zeros(0)).shape == (0,)
+    chances = numod.tensor([0.0, 1.0, nan], requires_grad=True)
+    found = numod.binomial(numod.tensor([[7.0], [0.0]]), chances)
+    assert found.nan_to_num(-1).tolist() == [[0, 7, -1], [0, 0, -1]]
+    found[:, :2].sum().backward()
+    assert chances.grad[:2].tolist() == [0, 0]
+    with pytest.raises(ValueError, match="binomial only supports floating-point dtypes"):
+        numod.binomial(numod.tensor([7]), numod.tensor([0.5]))
