@@ -59,8 +59,8 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
     ), "amp.autocast"),
     "autocast": "amp", "Future": "paths.futures",
     "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
-    "UntypedStorage": "paths.storage", "TypedStorage": "paths.storage", "PyTorchFileReader": "paths.internal", "ScriptModule": "paths.jit",
-    "Stream": "cuda", "Event": "cuda",
+    "UntypedStorage": "paths.storage", "TypedStorage": "paths.storage", "PyTorchFileReader": "paths.internal", "TensorType": "paths.internal",
+    "ScriptModule": "paths.jit", "Stream": "cuda", "Event": "cuda",
     **dict.fromkeys((
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
         "set_deterministic_debug_mode", "set_float32_matmul_precision", "use_deterministic_algorithms", "get_num_interop_threads", "set_num_interop_threads",

@@ -6,6 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
+from collections import namedtuple
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,9 @@ def test_registered_classes_are_trees() -> None:
     assert (doubled.first, doubled.second) == (2, [4, 6]) and pytree.tree_leaves([Pair(1, 2), 3]) == [1, 2, 3]
     slope = numod.func.grad(lambda pair: (pair.first * pair.second).sum())(Pair(numod.ones(2), numod.full((2,), 3.0)))
     assert slope.first.tolist() == [3, 3] and slope.second.tolist() == [1, 1]
+    triple = namedtuple("Triple", "a b c")
+    parts, context = pytree._namedtuple_flatten(triple(1, 2, 3))
+    assert parts == [1, 2, 3] and pytree._namedtuple_unflatten(parts, context) == triple(1, 2, 3)
     with pytest.raises(ValueError, match="already registered"):
         pytree.register_pytree_node(Pair, list, list)
 
@@ -246,6 +250,8 @@ def test_names_in_modules_that_are_there() -> None:
         _ = numod.distributed.nothing
     assert isinstance(numod.ones(2).untyped_storage(), numod.UntypedStorage) and "numba" in numod.__config__.show()
     assert numod.ScriptModule is numod.jit.ScriptModule and numod._dynamo.mark_static_address(numod.ones(1)) is None
+    assert not isinstance(numod.ones(1), numod.TensorType) and numod.serialization.DEFAULT_PROTOCOL == 2
+    assert importlib.import_module("numod.utils.data._utils.collate").np_str_obj_array_pattern.search("U")
     with numod._C.DisableTorchFunctionSubclass():
         assert not numod._C._are_functorch_transforms_active()
     assert numod.sparse_coo != numod.strided == numod.ones(1).layout

@@ -18,6 +18,7 @@ MODULES = {  # PyTorch's path below numod: its names, and what to do instead
     "distributed.device_mesh": ("DeviceMesh init_device_mesh", ONE_PROCESS),
     "distributed.nn": ("all_gather all_reduce all_to_all broadcast gather reduce scatter", ONE_PROCESS),
     "distributed.nn.functional": ("all_gather all_reduce all_to_all broadcast gather reduce scatter", ONE_PROCESS),
+    "distributed.optim": ("DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer", ONE_PROCESS),
     "distributed.rpc": ("RRef init_rpc remote rpc_async rpc_sync shutdown", ONE_PROCESS),
     "distributed.tensor": ("DTensor DeviceMesh Partial Placement Replicate Shard distribute_module distribute_tensor", ONE_PROCESS),
     "nn.attention.flex_attention": (

@@ -38,6 +38,15 @@ def _dict_unflatten(values: list[Any], context: list[Any]) -> dict:
     return dict(zip(context, values))
 
 
+def _namedtuple_flatten(d: tuple) -> tuple[list[Any], type]:
+    """(values, class), for named tuples."""
+    return list(d), type(d)
+
+
+def _namedtuple_unflatten(values: list[Any], context: type) -> tuple:
+    return context(*values)
+
+
 class MappingKey(NamedTuple):
     """Where a value of a dictionary is."""
 

@@ -17,6 +17,8 @@ from .refusal import CheckpointError
 from .safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from .safetensors import load_file, load_metadata, save_file
 
+DEFAULT_PROTOCOL = 2  # of the pickle in PyTorch's archives
+
 __all__ = [
     "CheckpointError", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "load_file", "load_metadata", "load_program", "safe_globals",
     "save", "save_file", "save_program",

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from ...core.functions import stack
 from ...core.tensor import Tensor
 from ...dtypes import float64
 
+np_str_obj_array_pattern = re.compile("[SaUO]")  # the kinds of NumPy's dtypes that make no tensor
 _EXPECTED = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}; for others pass a collate_fn"
 
 
@@ -110,7 +112,7 @@ def _like_sequence(original: Sequence, entries: list) -> Sequence:
 
 
 def _is_text_or_object(array: np.ndarray) -> bool:
-    return array.dtype.kind in "SUO"
+    return np_str_obj_array_pattern.search(array.dtype.kind) is not None
 
 
 def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: dict | None = None) -> Tensor:
