@@ -95,7 +95,10 @@ class Writer:
             same = f"type({name}) is {self._name(type(each), 'kind')} and "
             same += f"list({name}) == {self._name(keys, 'keys')}" if isinstance(each, dict) else f"len({name}) == {len(keys)}"
             names = [f"{name}_{k}" for k in range(len(keys))]
-            lines = [line for part, key in zip(names, keys) for line in (f"{part} = {name}[{self._name(key, 'key')}]", *self._take(part, each[key]))]
+            item = next(kind for kind in (list, tuple, dict) if isinstance(each, kind)).__getitem__
+            own = type(each).__getitem__ is not item  # a named tuple may have one of its own
+            texts = [f"{self._name(item, 'item')}({name}, {self._name(key, 'key')})" if own else f"{name}[{self._name(key, 'key')}]" for key in keys]
+            lines = [line for part, text, key in zip(names, texts, keys) for line in (f"{part} = {text}", *self._take(part, item(each, key)))]
             return [f"if not ({same}):", f"    {self.back}", *lines]
         if is_data(each):
             return self._take_fields(name, each)

@@ -66,12 +66,12 @@ def compute(operation: str, operands: Iterable) -> Any:
 
 
 class Later:
-    """Stands for a reading while the function runs. `look` is called by whatever looks at it, and raises. `made` collects all that are alive, with their
-    looks."""
+    """Stands for a reading while the function runs. `look` is called by whatever looks at it, and raises, unless it is given a flag: a condition that can be a
+    guard. `made` collects all that are alive, with their looks."""
 
     __slots__ = ("__weakref__", "_early", "_look", "_made", "_reading")
 
-    def __init__(self, reading: Reading, look: Callable[[], None], made: list[tuple[ref, Callable]], given: bool = False) -> None:
+    def __init__(self, reading: Reading, look: Callable, made: list[tuple[ref, Callable]], given: bool = False) -> None:
         self._reading, self._look, self._made = reading, look, made
         self._early = given  # whether it is known before a run begins, so that what it is compared with may be checked
         made.append((ref(self), look))
@@ -106,7 +106,7 @@ def reading_of(later: Later) -> Reading:
 def early(later: Later, first: Callable[[], None]) -> Later:
     """The same, as a number that is known before a run begins. Whatever looks at it, but for comparisons, calls `first`."""
     own = Later._look.__get__(later)
-    return Later(reading_of(later), lambda: (first(), own()), Later._made.__get__(later), True)
+    return Later(reading_of(later), lambda *flag: (first(), own(*flag)), Later._made.__get__(later), True)
 
 
 def _is_early(thing: Any) -> bool:
@@ -243,15 +243,17 @@ def _comparison(name: str) -> Callable:
 
 
 def _condition(operation: str, self: Later, other: Any) -> bool | None:
-    """What comes of comparing numbers that are known before a run begins. Runs check that it is the same."""
+    """What comes of comparing numbers. Of those that are known before a run begins, runs check that it is the same; of others it may be a flag, a guard."""
     readings = [reading_of(each) if type(each) is Later else each for each in (self, other)]
-    if not (_is_early(self) and _is_early(other)) or any(_bound(each) > _LARGEST for each in readings):
+    if any(_bound(each) > _LARGEST for each in readings):
         return None
     pair = [_exact(each) for each in readings]
     if any(each is None for each in pair):
         return None
-    pair = [each.double() if isinstance(each, Tensor) else float(each) for each in pair]
-    return bool(function_of(operation)(*pair)._observe())
+    found = function_of(operation)(*[each.double() if isinstance(each, Tensor) else float(each) for each in pair])
+    if not (_is_early(self) and _is_early(other)):
+        Later._look.__get__(self)(found)
+    return bool(found._observe())
 
 
 def _looking(name: str) -> Callable:

@@ -190,11 +190,11 @@ class Recorder:
         if get_ident() != self.thread or not self.postponing or self.refused or method not in METHODS:
             return None
         if method != "numpy":  # that shares memory
-            tensor = waist.apply(table.copy, (tensor.detach(),), (tensor.dtype,))
+            tensor = waist.apply(table.copy, (tensor.detach() if tensor.requires_grad else tensor,), (tensor.dtype,))
         what, where = f"{method}()", line()
-        return Later(Reading(method, (tensor,)), lambda: self.refuse(what, where), self.postponed)
+        return Later(Reading(method, (tensor,)), lambda flag=None: self.refuse(what, where) if flag is None else self.look(flag, what, where), self.postponed)
 
-    def look(self, tensor: Tensor, what: str) -> None:
+    def look(self, tensor: Tensor, what: str, where: str = "") -> None:
         """Python looks at a value. A flag is guarded: 0 or 1, computed of small tensors from outside that have not been written to. Else it is refused."""
         self.looked_at = None
         if get_ident() != self.thread or self.refused:
@@ -202,7 +202,7 @@ class Recorder:
         found = None if self.asking else peek(tensor)
         flag = self._of_outside(tensor) if found in (0, 1) else None
         if flag is None:
-            self.refuse(what)
+            self.refuse(what, where)
         else:
             self.looked_at = tensor
             self.flags.append((f"the flag looked at, {line()},", flag, found))

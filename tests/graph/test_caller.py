@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import pytest
 
@@ -74,3 +75,16 @@ def test_threads_that_meet_take_memory_of_their_own() -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
     assert not wrong
+
+
+class Rows(NamedTuple):
+    a: numod.Tensor
+
+    def __getitem__(self, index: object) -> Rows:
+        return Rows(self.a[index])
+
+
+def test_a_named_tuple_with_items_of_its_own() -> None:
+    compiled = in_turn(lambda rows: rows.a + 1)
+    for k in range(3):
+        assert compiled(Rows(numod.full((2,), float(k)))).tolist() == [k + 1.0] * 2

@@ -372,14 +372,18 @@ class _ActNorm(nn.Module):
         self.scale = nn.Parameter(numod.ones(4))
 
     def forward(self, x: numod.Tensor) -> numod.Tensor:
-        if not (self.initialized if self.initialized.dtype is numod.bool else self.initialized > 0.5):
+        if self.initialized.dtype is numod.int64:
+            known = self.initialized.item() != 0
+        else:
+            known = self.initialized if self.initialized.dtype is numod.bool else self.initialized > 0.5
+        if not known:
             with numod.no_grad():
                 self.scale.copy_(1 / x.std(0))
                 self.initialized.fill_(1)
         return x * self.scale
 
 
-@pytest.mark.parametrize("flag", [False, 0.0])
+@pytest.mark.parametrize("flag", [False, 0.0, 0])
 def test_a_flag_in_a_buffer_is_a_guard(flag: float) -> None:
     eager = _ActNorm(numod.tensor(flag))
     other = copy.deepcopy(eager)
@@ -404,10 +408,14 @@ def test_what_is_written_given_or_counted_is_no_flag() -> None:
     def counted(x: numod.Tensor) -> numod.Tensor:
         return x * int(count + 2)
 
+    def read(x: numod.Tensor) -> numod.Tensor:
+        count.add_(1)
+        return x if count.item() > 3 else -x
+
     def at_a_place(x: numod.Tensor) -> numod.Tensor:  # a guard would read there before anything has checked the place
         return x if weight[place] == 1 else -x
 
     place = numod.tensor(1)
-    for function in (written, given, counted, at_a_place):
+    for function in (written, given, counted, read, at_a_place):
         with pytest.raises(RuntimeError, match="reads a tensor's value in Python"):
             compile(function)(numod.ones(2))
