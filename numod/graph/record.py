@@ -21,7 +21,7 @@ from . import state as kept
 from .caller import caller
 from .differentiable import Differentiable
 from .gradients import Gradients
-from .kinds import counts_of, is_optimizer, is_plain
+from .kinds import attributes_of, counts_of, hooks_on, is_optimizer, is_plain
 from .program import Value
 from .run import Executable
 from .section import Form
@@ -151,7 +151,7 @@ class _Witness:
         self.recorder.watch = self._watch
         self.modes = waist.state.grad_enabled, waist.state.inference, waist.state.autocast
         self.streams = {default_generator, *(thing for _, _, thing in before.entries if isinstance(thing, Generator))}
-        self.histories = [(each.grad_fn, each.requires_grad) for each in tensors]
+        self.histories = [(each.grad_fn, each.requires_grad, hooks_on(each), is_plain(each, False), attributes_of(each)) for each in tensors]
         self.reached: dict[int, bool] = {}  # arguments whose gradients a backward pass inside computes, and whether they are leaves
 
     def run(self) -> Any:
@@ -256,11 +256,15 @@ class _Witness:
 
     def _unseen(self) -> str | None:
         """What the call did that its steps do not show: a random stream begun anew, an argument that became part of the tape."""
-        for each, (history, required) in zip(self.tensors, self.histories):
+        for each, (history, required, hooks, plain, attributes) in zip(self.tensors, self.histories):
             if each.grad_fn is not history:
                 return "an argument is written in place where gradients are recorded"
             if each.requires_grad is not required:
                 return "an argument's requires_grad is set"
+            if hooks_on(each) != hooks or is_plain(each, False) is not plain:
+                return "an argument is given a hook, or loses one"
+            if [(key, id(value)) for key, value in attributes_of(each)] != [(key, id(value)) for key, value in attributes]:
+                return "an argument is given an attribute, or loses one"
         if (waist.state.grad_enabled, waist.state.inference, waist.state.autocast) != self.modes:
             return "the grad mode, or autocast, is left as another"
         return self._restarted()

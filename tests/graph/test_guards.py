@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from decimal import Decimal
 
 import pytest
@@ -10,6 +11,7 @@ from pairs import Pair, batch, compile, equal, forward_pair, net, step_of
 
 import numod
 from numod import nn
+from numod.graph import compile as compiled_natively
 from numod.nn import functional as F
 
 
@@ -305,6 +307,31 @@ def test_hooks_of_leaves_are_called_by_the_backward_pass() -> None:
             model(x).sum().backward()
     assert equal(*seen) and len(seen[0]) == 6 and equal(inputs[0].grad, inputs[1].grad)
     assert all(equal(a.grad, b.grad) for a, b in zip(eager.parameters(), compiled.parameters()))
+
+
+@pytest.mark.parametrize("name", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_hooks_given_to_arguments_inside_are_not_missed(name: str) -> None:
+    def hooked(x: numod.Tensor) -> numod.Tensor:
+        getattr(x, name)(lambda g: g * 2 if g is not x else x.grad.mul_(2))
+        return x * x
+
+    compiled, found = compiled_natively(hooked), []
+    with warnings.catch_warnings(action="ignore"):
+        for k in range(6):
+            x = numod.arange(3.0).requires_grad_()
+            (compiled if k < 3 else hooked)(x).sum().backward()
+            found.append(x.grad)
+    assert equal(found[:3], found[3:])
+
+
+def test_attributes_given_to_arguments_inside_are_not_missed() -> None:
+    def mark(x: numod.Tensor) -> numod.Tensor:
+        x.seen = True
+        return x * 2
+
+    compiled, given = compiled_natively(mark), [numod.ones(2) for _ in range(3)]
+    with warnings.catch_warnings(action="ignore"):
+        assert all(compiled(each).sum() == 4 and each.seen for each in given)
 
 
 def test_a_hook_added_later_is_not_missed() -> None:
