@@ -56,6 +56,18 @@ def _same_way(function: Callable) -> Callable:
     return method
 
 
+def _in_place(function: Callable) -> Callable:
+    def method(self: Tensor, other: object) -> Tensor:
+        try:
+            return function(self, other)
+        except TypeError:
+            if isinstance(other, Tensor) or dtypes_number(other):
+                raise
+            return NotImplemented
+
+    return method
+
+
 for _name, _formula in {
     "add": t.add, "mul": t.mul, "truediv": t.div, "lt": t.lt, "le": t.le, "gt": t.gt, "ge": t.ge, "eq": t.eq, "ne": t.ne,
     "and": t.bitwise_and, "or": t.bitwise_or, "xor": t.bitwise_xor, "lshift": t.bitwise_left_shift, "rshift": t.bitwise_right_shift,
@@ -70,7 +82,7 @@ for _name, _target in {
     "add": "add_", "sub": "sub_", "mul": "mul_", "truediv": "div_", "floordiv": "floor_divide_", "mod": "remainder_", "pow": "pow_", "and": "bitwise_and_",
     "or": "bitwise_or_", "xor": "bitwise_xor_", "lshift": "bitwise_left_shift_", "rshift": "bitwise_right_shift_",
 }.items():
-    setattr(Tensor, f"__i{_name}__", getattr(Tensor, _target))
+    setattr(Tensor, f"__i{_name}__", _in_place(getattr(Tensor, _target)))
 
 Tensor.__matmul__ = _same_way(f.matmul)
 Tensor.__neg__, Tensor.__abs__, Tensor.__pos__ = unary(t.neg), unary(t.abs), lambda self: self

@@ -457,3 +457,18 @@ def test_factors_of_sums_are_real_among_real_numbers():
     with pytest.raises(RuntimeError, match="argument alpha must not be a complex number"):
         numod.ones(2).add(numod.ones(2), alpha=1j)
     assert numod.ones(1).add(1j * numod.ones(1), alpha=1j).item() == 0
+
+
+def test_operators_in_place_leave_other_objects_their_word():
+    """As `x + other` does: an array makes another tensor, an object answers itself."""
+
+    class Other:
+        def __rsub__(self, tensor):
+            return "mine"
+
+    x = y = numod.ones(2)
+    x -= Other()
+    y += np.ones(2)
+    assert x == "mine" and y.tolist() == [2, 2] and y.dtype is numod.float64
+    with pytest.raises(TypeError, match="unsupported operand"):
+        y *= "text"
