@@ -111,6 +111,7 @@ from .nn.functional.older import feature_alpha_dropout_ as feature_alpha_dropout
 from .nn.functional.older import feature_dropout as feature_dropout
 from .nn.functional.older import feature_dropout_ as feature_dropout_
 from .core.exchange import from_dlpack as from_dlpack
+from .core.memory import from_file as from_file
 from .core.creation import from_numpy as from_numpy
 from .core.memory import frombuffer as frombuffer
 from .amp.autocast import get_autocast_dtype as get_autocast_dtype

@@ -21,7 +21,7 @@ from .creation import (
     zeros_like,
 )
 from .exchange import from_dlpack, to_dlpack
-from .memory import asarray, empty_permuted, empty_strided, frombuffer
+from .memory import asarray, empty_permuted, empty_strided, from_file, frombuffer
 from .shapes import cat, stack
 from .indexing import getitem  # noqa: F401  adds indexing
 from .legacy import BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor, ShortTensor
@@ -31,6 +31,6 @@ from .tensor import Tensor
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "Generator", "HalfTensor", "IntTensor", "LongTensor",
     "ShortTensor", "Tensor", "arange", "as_tensor", "asarray", "cat", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "from_dlpack",
-    "to_dlpack", "from_numpy", "frombuffer", "full", "full_like", "linspace", "logspace", "manual_seed", "ones", "ones_like", "range", "scalar_tensor", "stack",
-    "tensor", "zeros", "zeros_like",
+    "to_dlpack", "from_numpy", "from_file", "frombuffer", "full", "full_like", "linspace", "logspace", "manual_seed", "ones", "ones_like", "range",
+    "scalar_tensor", "stack", "tensor", "zeros", "zeros_like",
 ]

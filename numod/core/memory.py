@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from mmap import ACCESS_COPY, ACCESS_WRITE, mmap
 
 import numpy as np
 
@@ -83,3 +84,23 @@ def frombuffer(buffer: object, *, dtype: DType, count: int = -1, offset: int = 0
     result = _from_array(array if array.flags.writeable else array.copy(), dtype)
     result._storage = ForeignStorage(result._storage.data)
     return result.requires_grad_() if requires_grad else result
+
+
+def from_file(filename: str, shared: bool | None = None, size: int = 0, *, dtype: DType | None = None, requires_grad: bool = False) -> Tensor:
+    """The first `size` elements of a file, mapped: they are read when something looks at them. With `shared` writes go to the file, which is made where it is
+    missing and as long as needed; otherwise they stay in memory. Raises RuntimeError for a file that cannot be opened or is too short."""
+    dtype = dtypes.given(dtype) or dtypes.get_default_dtype()
+    if not size:
+        return empty(0, dtype=dtype, requires_grad=requires_grad)
+    length = size * dtype.itemsize
+    try:
+        with open(filename, "a+b" if shared else "rb") as file:
+            found = file.seek(0, 2)
+            if found < length and not shared:
+                raise RuntimeError(f"from_file(): {size} elements of {dtype} are {length} bytes, but {filename} has {found}")
+            if found < length:
+                file.truncate(length)
+            memory = mmap(file.fileno(), length, access=ACCESS_WRITE if shared else ACCESS_COPY)
+    except OSError as error:
+        raise RuntimeError(f"unable to open file <{filename}> in {'read-write' if shared else 'read-only'} mode: {error}") from None
+    return frombuffer(memory, dtype=dtype, requires_grad=requires_grad)

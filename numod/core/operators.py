@@ -29,7 +29,7 @@ def _operator(row: object) -> Callable:
 
 def _reflected(row: object) -> Callable:
     def method(self: Tensor, other: object) -> Tensor:
-        return apply(row, (other, self)) if dtypes_number(other) else NotImplemented
+        return apply(row, (other, self)) if isinstance(other, Tensor) or dtypes_number(other) else NotImplemented
 
     return method
 

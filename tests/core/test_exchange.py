@@ -104,3 +104,16 @@ def test_with_pytorch(dtype):
     del theirs, back, capsule
     gc.collect()
     assert mine.tolist() == [[0, 1], [1, 0], [1, 1]]
+
+
+def test_mapped_files(tmp_path):
+    path = tmp_path / "numbers"
+    shared = numod.from_file(str(path), shared=True, size=3, dtype=numod.int16)
+    shared[1] = 7
+    own = numod.from_file(str(path), size=3, dtype=numod.int16)
+    own[0] = 1
+    assert path.read_bytes() == bytes([0, 0, 7, 0, 0, 0]) and own.tolist() == [1, 7, 0] and shared.tolist() == [0, 7, 0]
+    with pytest.raises(RuntimeError, match="9 elements of numod.float32 are 36 bytes, but .* has 6"):
+        numod.from_file(str(path), size=9)
+    with pytest.raises(RuntimeError, match="unable to open file .*missing"):
+        numod.from_file(str(tmp_path / "missing"), size=1)
