@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import autograd
-from ..autograd import enable_grad, is_grad_enabled
+from ..autograd import enable_grad
 from ..autograd.forward_ad import pulled
 from ..autograd.tape import edge_to, joined
 from ..core import Tensor, zeros_like
@@ -85,8 +85,7 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     if strict and not all(each.requires_grad for each in leaves(call.output)):
         raise RuntimeError(f"{name}: an output of f is independent of the inputs, which strict=True forbids")
     given = _checked(name, call, tangents)
-    recorded = is_grad_enabled() and (call.recorded or any(each.requires_grad for each in given))
-    result = call.outside(call.output), _Linear(call).along(given, recorded)
+    result = call.outside(call.output), _Linear(call).along(given, call.recorded(*given))
     return (*result, call.outside(call.aux)) if has_aux else result
 
 
@@ -97,7 +96,8 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     linear = _Linear(call)
 
     def along(*tangents: Any) -> Any:
-        return linear.along(_checked(name, call, tangents), False)
+        given = _checked(name, call, tangents)
+        return linear.along(given, call.recorded(*given))
 
     return call.outside(call.output), along
 

@@ -87,12 +87,20 @@ class _Call:
             if not (isinstance(self.output, tuple) and len(self.output) == 2):
                 raise RuntimeError(f"{self.name}: output of function f should be a tuple: (output, aux) if has_aux is True")
             self.output, self.aux = self.output
+
+    @functools.cached_property
+    def connected(self) -> bool:
+        """Whether something outside wants the gradients of the outputs."""
         outputs = [each for each in leaves(self.output) if isinstance(each, Tensor)]
-        self.recorded = is_grad_enabled() and (_depends_on_more(outputs, leaves(self.inputs)) or any(map(numbers_require_grad, outputs)))
+        return _depends_on_more(outputs, leaves(self.inputs)) or any(map(numbers_require_grad, outputs))
+
+    def recorded(self, *more: Tensor) -> bool:
+        """Whether a result computed now, also from `more`, is recorded."""
+        return is_grad_enabled() and (self.connected or any(each.requires_grad for each in more))
 
     def outside(self, tree: Any) -> Any:
         """A result as the caller may see it: not connected to this call's own inputs."""
-        if self.recorded:
+        if self.recorded():
             return tree
         return map_leaves(lambda each: each.detach() if isinstance(each, Tensor) else each, tree)
 
@@ -139,7 +147,7 @@ def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
     def gradient_and_value(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         call = _called("grad_and_value(f)(*args)", func, argnums, has_aux, args, kwargs)
         _check_scalar(call.output)
-        gradients = tuple(call.pull_back(None, call.recorded))
+        gradients = tuple(call.pull_back(None, call.recorded()))
         value, aux = call.outside(call.output), call.outside(call.aux)
         return gradients if isinstance(argnums, tuple) else gradients[0], (value, aux) if has_aux else value
 
@@ -193,8 +201,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         weights = leaves(cotangents[0] if len(cotangents) == 1 else cotangents)
         if [tuple(each.shape) for each in weights] != [tuple(each.shape) for each in outputs]:
             raise RuntimeError(f"Expected cotangents of the shapes of the outputs, {[tuple(each.shape) for each in outputs]}")
-        recorded = is_grad_enabled() and (call.recorded or any(each.requires_grad for each in weights))
-        return tuple(call.pull_back(weights, recorded))
+        return tuple(call.pull_back(weights, call.recorded(*weights)))
 
     result = call.outside(call.output), pull_back
     return (*result, call.outside(call.aux)) if has_aux else result
@@ -204,7 +211,7 @@ def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk
     """The function of the same arguments that gives the derivatives of each output by each argument, (*output, *argument).
 
     One backward pass for `chunk_size` elements of the outputs, by default for all (ValueError below 1). `argnums`, trees and `has_aux` as in `grad`; the
-    outputs may be a tree too.
+    outputs may be a tree too. Raises RuntimeError for complex inputs and outputs, whose derivatives are not one number.
     """
 
     if chunk_size is not None and chunk_size <= 0:
@@ -213,11 +220,22 @@ def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         call = _called("jacrev(f)(*args)", func, argnums, has_aux, args, kwargs)
-        numbers = iter(range(len(_tensors_of(call))))
+        _require_real("inputs", leaves(call.inputs))
+        _require_real("outputs", outputs := _tensors_of(call))
+        numbers = iter(range(len(outputs)))
         found = map_leaves(lambda each: _derivatives(call, next(numbers), isinstance(argnums, tuple), chunk_size), call.output)
         return (found, call.outside(call.aux)) if has_aux else found
 
     return jacobian
+
+
+def _require_real(what: str, tensors: list[Tensor]) -> None:
+    for number, each in enumerate(tensors):
+        if each.is_complex():
+            raise RuntimeError(
+                f"jacrev: Expected all {what} to be real but received complex tensor at flattened input idx: {number}; of complex numbers take view_as_real, "
+                "or use vjp and jvp"
+            )
 
 
 def _derivatives(call: _Call, number: int, several: bool, chunk_size: int | None) -> Any:
@@ -230,7 +248,8 @@ def _derivatives(call: _Call, number: int, several: bool, chunk_size: int | None
     else:
         weights = [zeros_like(each.detach()) for each in outputs]
         rows = eye(size, dtype=output.dtype, device=output.device).reshape((size, *output.shape))
-        columns = vmap(lambda row: leaves(call.pull_back([*weights[:number], row, *weights[number + 1 :]], call.recorded)), chunk_size=chunk_size)(rows)
+        recorded = call.recorded()
+        columns = vmap(lambda row: leaves(call.pull_back([*weights[:number], row, *weights[number + 1 :]], recorded)), chunk_size=chunk_size)(rows)
     found = iter([column.reshape(shape) for column, shape in zip(columns, shapes)])
     tree = tuple(map_leaves(lambda each: next(found), call.inputs))
     return tree if several else tree[0]

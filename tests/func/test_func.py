@@ -51,6 +51,14 @@ def test_a_result_is_recorded_only_for_what_is_outside():
     assert not func.grad(lambda x: (x * weight.detach()).sum())(numod.ones(2)).requires_grad
 
 
+def test_the_pulling_back_decides_whether_it_is_recorded():
+    x = numod.tensor(3.0, requires_grad=True)
+    with numod.no_grad():
+        out, pull = func.vjp(lambda x: x**2, x)
+        assert not pull(numod.tensor(1.0))[0].requires_grad
+    assert not out.requires_grad and numod.autograd.grad(pull(numod.tensor(1.0))[0], x)[0].item() == 2.0
+
+
 def test_vjp_may_be_asked_many_times():
     (total, product), pull = func.vjp(lambda x, y: (x + y, x * y), numod.tensor(2.0), numod.tensor(5.0))
     one, zero = numod.tensor(1.0), numod.tensor(0.0)
@@ -69,6 +77,11 @@ def test_jacobians_and_hessians():
     assert func.jacrev(lambda x: x[:0])(x).shape == (0, 2)
     with pytest.raises(RuntimeError, match="Expected f to return tensors"):
         func.jacrev(lambda x: 3)(x)
+    for jacobian in (func.jacrev, func.jacfwd):
+        with pytest.raises(RuntimeError, match="Expected all inputs to be real"):
+            jacobian(lambda x: x * 2)(numod.tensor([1j]))
+        with pytest.raises(RuntimeError, match="Expected all outputs to be real"):
+            jacobian(lambda x: x * 1j)(x)
 
 
 def test_wrong_functions():
