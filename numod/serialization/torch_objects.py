@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import dtypes
+from ..core.memory import empty_strided
 from ..core.tensor import Tensor, wrap
 from ..device import Size
 from ..device.device import Device
@@ -119,14 +120,18 @@ def _are_indices(values: object) -> bool:
 
 def window(values: Tensor, offset: object, shape: object, strides: object) -> Tensor:
     """A view of the flat `values`, row-major if `strides` is None. Raises ValueError if it would leave the storage."""
-    if not (is_index(offset) and _are_indices(shape) and (strides is None or (_are_indices(strides) and len(shape) == len(strides)))):
-        raise ValueError("offset, sizes and strides must be non-negative integers, as many sizes as strides, 64 at most")
-    if prod(size or 1 for size in shape) >= _MAX_ELEMENTS:
-        raise ValueError("the sizes are larger than any memory")
+    _check_window(offset, shape, strides)
     form = layout(tuple(shape), values.dtype, values.device, None if strides is None else tuple(strides))
     if form.extent and offset + form.extent > values.numel():
         raise ValueError(f"it reaches to element {offset + form.extent} of a storage of {values.numel()}")
     return wrap(values._storage, form, values._offset + (offset if form.extent else 0))
+
+
+def _check_window(offset: object, shape: object, strides: object) -> None:
+    if not (is_index(offset) and _are_indices(shape) and (strides is None or (_are_indices(strides) and len(shape) == len(strides)))):
+        raise ValueError("offset, sizes and strides must be non-negative integers, as many sizes as strides, 64 at most")
+    if prod(size or 1 for size in shape) >= _MAX_ELEMENTS:
+        raise ValueError("the sizes are larger than any memory")
 
 
 def _rebuild_tensor(storage: object, offset: object, shape: object, strides: object) -> Tensor:
@@ -148,6 +153,13 @@ def _rebuild_tensor_v3(
 ) -> Tensor:
     name = kind.name if isinstance(kind, (StorageType, dtypes.dtype)) else "storage without a dtype"
     raise ValueError(f"it holds {name}, and numod has no such dtype; it has {', '.join(dtypes.ALL)}")
+
+
+def _rebuild_meta_tensor(kind: object, shape: object, strides: object, requires_grad: object) -> Tensor:
+    if not isinstance(kind, dtypes.dtype) or isinstance(kind, dtypes.AbsentDtype) or strides is None:
+        raise ValueError("a tensor on the meta device without a dtype that numod has, or without strides")
+    _check_window(0, shape, strides)
+    return empty_strided(shape, strides, dtype=kind, device="meta").requires_grad_(requires_grad is True)
 
 
 def _rebuild_parameter(data: object, requires_grad: object, hooks: object, state: object = None) -> Parameter:
@@ -268,6 +280,7 @@ TENSOR_FUNCTIONS: dict[str, Callable] = {
     "torch._utils._rebuild_tensor": _rebuild_tensor,
     "torch._utils._rebuild_tensor_v2": _rebuild_tensor_v2,
     "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3,
+    "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta_tensor,
     "torch._utils._rebuild_parameter": _rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": _rebuild_parameter,
     "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,

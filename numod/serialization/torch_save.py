@@ -4,6 +4,7 @@ except frozensets and NumPy scalars, which PyTorch users have to allow explicitl
 
 from __future__ import annotations
 
+import gzip
 import io
 import pickle
 import sys
@@ -24,6 +25,13 @@ from .saveable import tensors_of
 
 _ALIGNMENT = 64  # of each storage in the file, for memory mapping
 _LOCAL_HEADER_BYTES = 30
+
+
+class _Forward:
+    """A file that is only appended to: gzip's say that they can seek, and cannot go back to complete a header."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.write, self.flush = file.write, file.flush
 
 
 class _Name:
@@ -87,6 +95,9 @@ class _Pickler(pickle._Pickler):
 
 
 def _reduce_tensor(tensor: Tensor) -> tuple:
+    if tensor.device.type == "meta":
+        form = tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad
+        return _name("torch._utils", "_rebuild_meta_tensor_no_storage"), form
     window = (tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad, OrderedDict())
     return _name("torch._utils", "_rebuild_tensor_v2"), (_StorageOf(tensor), *window)
 
@@ -134,7 +145,7 @@ def write_archive(obj: object, file: BinaryIO) -> None:
     pickled = io.BytesIO()
     pickler = _Pickler(pickled)
     pickler.dump(obj)
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(_Forward(file) if isinstance(file, gzip.GzipFile) else file, "w", zipfile.ZIP_STORED) as archive:
         _add(archive, "data.pkl", pickled.getbuffer())
         _add(archive, "byteorder", sys.byteorder.encode())
         for key, storage, tensor in pickler.storages.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import enum
+import gzip
 import io
 import os
 import pathlib
@@ -187,6 +188,20 @@ def test_file_objects(tmp_path, name):
         numod.save({"a": numod.ones(2), "n": 1}, file)
     with open(tmp_path / name, "rb") as file:
         assert numod.load(file)["n"] == 1
+
+
+def test_compressed_files(tmp_path):
+    with gzip.open(tmp_path / "a.pt.gz", "wb") as file:
+        numod.save({"a": numod.ones(2), "n": 1}, file)
+    with gzip.open(tmp_path / "a.pt.gz", "rb") as file:
+        loaded = numod.load(file)
+    assert loaded["a"].tolist() == [1, 1] and loaded["n"] == 1
+
+
+def test_tensors_on_the_meta_device():
+    weight = nn.Linear(2, 3, device="meta").weight
+    tensor, parameter = saved([weight.detach().t(), weight], "model.pt")
+    assert tensor.is_meta and tensor.shape == (2, 3) and tensor.stride() == (1, 2) and isinstance(parameter, nn.Parameter) and parameter.requires_grad
 
 
 @pytest.mark.parametrize("name", ["checkpoint.pth.tar", "last.th", "model", None])
