@@ -75,7 +75,7 @@ def compile(
     if disable:
         return model
     settings = dynamic, explain, options, name, recompile_limit, fullgraph
-    return _compiled_module(model, settings) if is_module(model) else Compiled(model, *settings)
+    return _compiled_module(model, settings) if is_module(model) else CompiledFunction(model, *settings)
 
 
 def _check_options(mode: str | None, options: dict | None) -> None:
@@ -344,23 +344,20 @@ class Compiled:
             raise RuntimeError(self.explain())
         return next(reversed(self.versions.values()))[0].executable.program
 
-    def __get__(self, instance: Any, owner: type) -> Any:
-        return self if instance is None else functools.partial(self, instance)
-
     def __deepcopy__(self, memo: dict) -> Compiled:
-        return Compiled(copy.deepcopy(self.function, memo), *self.settings)
+        return type(self)(copy.deepcopy(self.function, memo), *self.settings)
 
     def __reduce__(self) -> tuple:
-        return Compiled, (self.function, *self.settings)
+        return type(self), (self.function, *self.settings)
 
 
-class CompiledForward(Compiled):
-    """A module's compiled `forward`, bound to its module."""
+class CompiledFunction(Compiled):
+    """A compiled function that is a method where a class has it, as functions are; the `forward` of a compiled module is bound to it already."""
 
     __slots__ = ()
 
-    def __get__(self, instance: Any, owner: type) -> CompiledForward:
-        return self
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else functools.partial(self, instance)
 
 
 def compile_in_place(module: Any, *args: Any, **options: Any) -> None:
@@ -372,9 +369,9 @@ def compile_in_place(module: Any, *args: Any, **options: Any) -> None:
 
 def _compiled_module(module: Any, settings: tuple) -> Any:
     """A module that shares the attribute dictionary of `module`, with a compiled `forward`."""
-    module = module._uncompiled() if isinstance(vars(type(module)).get("compiled"), CompiledForward) else module
+    module = module._uncompiled() if type(vars(type(module)).get("compiled")) is Compiled else module
     base = type(module)
-    compiled = CompiledForward(module.forward, *settings)
+    compiled = Compiled(module.forward, *settings)
 
     def again(original: Any) -> Any:
         return _compiled_module(original, settings)
