@@ -98,7 +98,7 @@ def namespace() -> dict[str, object]:
     return {
         **names, **_bit_views(), **_views(),
         **{name: function for home in (tiles, byte_tiles, dots, extremes, lines, weighing, winograd) for name, function in home.functions().items()},
-        "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(),
+        "boolean": types.boolean, "rounded_product": _rounded_product(), "divide": division.divide(), "half_registers": vectors.half_registers(),
         "device_function": compiler.device_function, "inlined_function": compiler.device_function(forceinline=True),
         "shared_function": compiler.device_function(shared=True),
     }  # fmt: skip

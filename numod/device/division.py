@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from . import compiler
+from .vectors import HALF
 
 MARK = "part_of_a_loop"  # what marks the loops' functions, and what their names begin with
 
@@ -44,6 +45,8 @@ def _divide(compiled: object, context: object, builder: object, signature: objec
     from numba.core import cgutils
 
     context.add_linking_libs((compiled.library,))
+    half = {HALF} if HALF.encode() in compiled.library.get_function(compiled.fndesc.llvm_func_name).attributes else set()
+    set.update(builder.function.attributes, half)  # LLVM inlines the part into both
     _, n, threads, arguments = values
     sources, targets = signature.args[3], compiled.signature.args[2:]
     given = [context.cast(builder, each, *kinds) for each, *kinds in zip(cgutils.unpack_tuple(builder, arguments), sources, targets)]
@@ -59,6 +62,7 @@ def _divide(compiled: object, context: object, builder: object, signature: objec
             kind = ir.FunctionType(ir.VoidType(), [pointer, places.type, sizes.type, steps.type, pointer, integer, integer, integer])
             launch = cgutils.get_or_insert_function(builder.module, kind, "numba_parallel_for")
             share = _share(compiled, context, builder.module, data.type)
+            set.update(share.attributes, half)
             builder.call(launch, [builder.bitcast(share, pointer), places, sizes, steps, builder.bitcast(data, pointer), integer(0), integer(1), threads])
     return context.get_dummy_value()
 

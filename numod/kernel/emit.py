@@ -79,7 +79,16 @@ def pointwise(loop: Loop, classes: str, rank: int, flat: bool) -> tuple[str, str
         lines += [f"    {name}_n = max({name}_n, 2)" for name, kind in places.items() if kind in _COSTLY and _is_costly(turn, kind)]
     if not dense and any(re.search(r"\bindex\b", line) for line in turn):
         head.append(f"{indent}index = {'place' if flat else 'row * n + inner'}")
-    return "\n".join(lines + head + [indent + line for line in turn] + tail) + "\n", ", ".join(types)
+    source = "\n".join(lines + head + [indent + line for line in turn] + tail) + "\n"
+    return source if flat or set(classes) & set("st") else by_half_registers(source), ", ".join(types)
+
+
+def by_half_registers(source: str) -> str:
+    """The text of a processor's loop along contiguous memory, with half registers if it computes so little that it waits for memory."""
+    computed = re.findall(r"^ +[a-z]\d+ = .*", source, re.M)
+    if len(computed) > FEW or _is_costly(computed, "t"):
+        return source
+    return re.sub(r"^( *)(for place|for index) in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
 
 
 def _is_fixed(line: str, places: dict[str, str]) -> bool:

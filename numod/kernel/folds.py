@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..dtypes import dtype as DType
-from .emit import FEW, at_once, dot, unravel
+from .emit import FEW, at_once, by_half_registers, dot, unravel
 from .expression import Expression
 from .library.teams import joining
 from .writer import Input, Writer, cast, literal, load, number_type, stored
@@ -207,7 +207,8 @@ def flat(fold: Fold, inputs: tuple[Input, ...], threads: int = 0) -> tuple[str, 
         lines += [" " * 8 + line for line in _finished(fold, "total", "out[task]")]
     types = [f"{each.dtype.storage.name}[]" for each in tensors] + [f"{fold.result.storage.name}[]"]
     types += [number_type(each.dtype) for each in numbers] + ["int64"] * 4
-    return "\n".join(lines) + "\n", ", ".join(types)
+    source = "\n".join(lines) + "\n"
+    return source if threads else by_half_registers(source), ", ".join(types)
 
 
 def _read(text: str, dtype: DType) -> str:

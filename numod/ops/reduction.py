@@ -168,6 +168,8 @@ def _rows(
     team = (outs * chunks, backend.team(chunk)) if backend.FLAT and inner == "1" and chunk >= backend.team(chunk) else None
     across = backend.FLAT and inner == "s" and chunks > 1
     source, signature = folds.rows(fold, inner, len(kept), len(length) - 1, across) if team is None else folds.team(fold, len(kept), len(length) - 1, team[1])
+    if inner == "1" and not backend.FLAT:
+        source = emit.by_half_registers(source)
     constants = (outs, length[-1], chunk, chunks, count, prod(length[:-1]), *kept[1:], *length[1:-1], *kept_steps, *walk[:-1])
     constants += (walk[-1],) if inner == "s" else ()
     launch = bind.launcher(x.device, name, source, signature, fold.dtype, x.size, build.FAST_REDUCTION, team)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from numod.device import cpu
-from numod.kernel import build
+from numod.kernel import build, emit, inspection
 from numod.kernel.divide import divided
 
 LOOPS = """
@@ -61,3 +61,16 @@ def test_helpers_stay_in_front() -> None:
 def test_turns_that_share_a_sum_are_refused() -> None:
     with pytest.raises(ValueError, match="must be independent, but these accumulate into total; let each write an element"):
         divided("def kernel(x, n):\n    total = 0\n    for i in parallel_range(n):\n        total += x[i]\n")
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_cheap_loops_use_half_registers(parallel: bool) -> None:
+    loop = "def kernel(x, out, n):\n    for index in parallel_range(n):\n        t0 = {}\n        out[index] = t0\n"
+    cheap, costly = (emit.by_half_registers(loop.format(text)) for text in ("float32(x[index] + x[index])", "float32(exp(x[index]))"))
+    assert "half_registers()" in cheap and costly == loop.format("float32(exp(x[index]))")
+    text, numbers = (divided(cheap), "int64, int64") if parallel else (cheap.replace("parallel_range", "range"), "int64")
+    kernel = build.build(cpu, "cheap", text, f"float32[], float32[], {numbers}", parallel)
+    x, out = np.arange(1001, dtype=np.float32), np.zeros(1001, np.float32)
+    kernel.launch(x, out, 1001, *([2] if parallel else []))
+    assert (out == 2 * x).all()
+    assert all(bits <= 256 for bits, _ in inspection.machine_code(kernel).loops)
