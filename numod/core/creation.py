@@ -243,8 +243,10 @@ def _fitting(array: np.ndarray, kind: DType) -> np.ndarray:
 
 def _converted(array: np.ndarray, kind: DType) -> np.ndarray:
     """A fresh C-ordered array of `kind`; integers are taken modulo its range, as in PyTorch."""
+    fresh = _CPU.empty(array.size, kind.numpy).reshape(array.shape)
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.array(array, dtype=kind.numpy, order="C", copy=True)
+        fresh[...] = array
+    return fresh
 
 
 def _shape(sizes: tuple, name: str) -> tuple[int, ...]:

@@ -52,10 +52,11 @@ def test_what_a_tensor_hands_out_keeps_its_memory(take) -> None:
     assert (np.asarray(held) == 3).all()
 
 
-def test_results_of_operations_are_used_again() -> None:
+def test_memory_of_results_and_of_copied_data_is_used_again() -> None:
     x = numod.ones(COUNT)
     place = (x + 1).data_ptr()
     assert (x * 3).data_ptr() == place
+    assert numod.tensor(x.numpy()).data_ptr() == place
 
 
 def test_places_are_apart_and_little_more_is_touched_than_was_once_in_use() -> None:
