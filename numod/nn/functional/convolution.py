@@ -158,6 +158,9 @@ def _transposed(ndim: int) -> Callable:
         _checked(name, input, weight, bias, weight.shape[0], features, groups, ndim)
         stride, padding, dilation = spread("stride", stride, ndim), spread("padding", padding, ndim), spread("dilation", dilation, ndim)
         extra = spread("output_padding", output_padding, ndim)
+        _check_steps(stride, dilation, padding)
+        if min(extra) < 0:
+            raise RuntimeError("negative output_padding is not supported")
         if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation)):
             raise RuntimeError(
                 "output padding must be smaller than either stride or dilation, but got "

@@ -18,6 +18,7 @@ from ...ops.grid_sample import grid_sample as grid_sample_op
 from ...ops.patches import patches
 from ...ops.resample import resample
 from ...ops.table import row_major
+from .convolution import spread
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 __all__ = [
@@ -26,8 +27,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _pair(value: int | Sequence[int]) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else tuple(value)
+def _pairs(**values: int | Sequence[int]) -> list[tuple[int, ...]]:
+    return [spread(name, value, 2) for name, value in values.items()]
 
 
 def _patch_counts(sizes: tuple, kernel: tuple, dilation: tuple, padding: tuple, stride: tuple) -> tuple[int, int]:
@@ -53,7 +54,7 @@ def unfold(
             f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}"
         )
     x = input if input.ndim == 4 else input.unsqueeze(0)
-    kernel, dilation, padding, stride = map(_pair, (kernel_size, dilation, padding, stride))
+    kernel, dilation, padding, stride = _pairs(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     sizes = tuple(x.shape[2:])
     counts = _patch_counts(sizes, kernel, dilation, padding, stride)
     result = apply(patches, (f.contiguous(x),), (sizes, kernel, counts, dilation, padding, stride, False))
@@ -68,7 +69,9 @@ def fold(
     if input.ndim not in (2, 3):
         raise RuntimeError(f"Expected 2D or 3D (batch mode) tensor for input to fold, but got {list(input.shape)}")
     x = input if input.ndim == 3 else input.unsqueeze(0)
-    sizes, kernel, dilation, padding, stride = map(_pair, (output_size, kernel_size, dilation, padding, stride))
+    sizes, kernel, dilation, padding, stride = _pairs(
+        output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
+    )
     counts, taps = _patch_counts(sizes, kernel, dilation, padding, stride), prod(kernel)
     if x.shape[1] % taps:
         raise RuntimeError(
