@@ -15,7 +15,7 @@ from ..ops.op import Op
 from ..ops.view import View
 from . import changes
 from .apply import apply, listeners, state
-from .creation import _from_array, from_numpy
+from .creation import _from_array, empty, from_numpy
 from .tensor import Tensor, wrap
 
 
@@ -161,14 +161,16 @@ def wrap_array(self: Tensor, result: np.ndarray, context: object = None, return_
 
 
 def reduce_ex(self: Tensor, protocol: int) -> tuple:
-    """Pickled as values and flags, without history; shared memory is not kept shared."""
+    """Pickled as values (on the meta device sizes) and flags, without history; shared memory is not kept shared."""
     own = {name: value for name, value in self.__dict__.items() if not name.startswith("_") or name == "_grad"}
     _refuse_trace("pickling")
-    return _unpickled, (type(self), raw(self.detach().cpu().contiguous()), self.dtype, str(self.device), self.requires_grad), own or None
+    values = tuple(self.shape) if self.is_meta else raw(self.detach().cpu().contiguous())
+    return _unpickled, (type(self), values, self.dtype, str(self.device), self.requires_grad), own or None
 
 
-def _unpickled(cls: type, values: np.ndarray, dtype: DType, device: str, requires_grad: bool) -> Tensor:
-    result = _from_array(np.array(values, order="C"), dtype).to(device=Device(device))._alias(cls)
+def _unpickled(cls: type, values: np.ndarray | tuple[int, ...], dtype: DType, device: str, requires_grad: bool) -> Tensor:
+    made = empty(values, dtype=dtype, device=device) if isinstance(values, tuple) else _from_array(np.array(values, order="C"), dtype)
+    result = made.to(device=Device(device))._alias(cls)
     result._requires_grad = requires_grad
     return result
 

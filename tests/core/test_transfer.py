@@ -293,6 +293,11 @@ def test_a_view_is_copied_small(duplicate):
     assert len(pickle.dumps(x)) < 2000 and duplicate(x).numel() == 2
 
 
+def test_pickled_on_the_meta_device():
+    module = pickled(numod.nn.Linear(2, 3, device="meta"))
+    assert module.weight.is_meta and module.weight.shape == (3, 2) and isinstance(module.weight, numod.nn.Parameter)
+
+
 @pytest.mark.parametrize("value", [numod.float32, numod.device("cpu"), numod.Size([2, 3]), numod.zeros(2).shape], ids=str)
 def test_small_things_survive(value):
     assert pickled(value) == copy.deepcopy(value) == value and type(pickled(value)) is type(value)
