@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from types import SimpleNamespace
 
@@ -142,11 +142,18 @@ class Node:
 
     def register_hook(self, hook: Callable) -> Handle:
         """Call `hook(grad_inputs, grad_outputs)` after this node's gradient is computed; a tuple it returns replaces grad_inputs."""
-        return Handle.add(hooks_of(self).after, hook)
+        return Handle.add(self._hooked().after, hook)
 
     def register_prehook(self, hook: Callable) -> Handle:
         """Call `hook(grad_outputs)` before; a tuple it returns replaces them."""
-        return Handle.add(hooks_of(self).before, hook)
+        return Handle.add(self._hooked().before, hook)
+
+    def _hooked(self) -> SimpleNamespace:
+        if waist.state.examples:
+            from .engine import require_own
+
+            require_own(leaves_of([self]))  # gradients of what stands for examples would pass the hook by
+        return hooks_of(self)
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
@@ -245,6 +252,18 @@ def hooks_of(node: Node) -> SimpleNamespace:
     if node.hooks is None:
         node.hooks = SimpleNamespace(tensor={}, retain={}, before={}, after={})
     return node.hooks
+
+
+def leaves_of(targets: Iterable[Node | Tensor]) -> Iterator[Tensor]:
+    """The leaves that gradients come to from nodes, or from leaves themselves."""
+    seen, waiting = set(), list(targets)
+    while waiting:
+        target = waiting.pop()
+        if not isinstance(target, Node):
+            yield target
+        elif target not in seen:
+            seen.add(target)
+            waiting.extend(edge[0] for edge in target.edges if edge is not None)
 
 
 def edge_to(each: object) -> tuple | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import autograd
 from ..autograd import enable_grad, is_grad_enabled
-from ..autograd.tape import Node, edge_to
+from ..autograd.tape import edge_to, leaves_of
 from ..core import Tensor, eye, zeros_like
 from .batching import vmap
 from .examples import active, numbers_require_grad
@@ -59,17 +59,8 @@ def _fresh(value: Any) -> Tensor:
 
 def _depends_on_more(outputs: Iterable[Tensor], inputs: list[Tensor]) -> bool:
     """Whether `outputs` were computed from a leaf that wants its gradient and is not one of `inputs`."""
-    own, seen = {id(each) for each in inputs}, set()
-    waiting = [edge_to(each)[0] for each in outputs if each.requires_grad]
-    while waiting:
-        target = waiting.pop()
-        if isinstance(target, Node):
-            if target not in seen:
-                seen.add(target)
-                waiting.extend(edge[0] for edge in target.edges if edge is not None)
-        elif id(target) not in own:
-            return True
-    return False
+    own = {id(each) for each in inputs}
+    return any(id(leaf) not in own for leaf in leaves_of(edge_to(each)[0] for each in outputs if each.requires_grad))
 
 
 class _Call:

@@ -283,6 +283,8 @@ def test_backward_inside_adds_numbers_to_leaves() -> None:
     x.grad = None
     vmap(lambda x: (tripled := x * 1, tripled.register_hook(lambda g: g * 3))[0])(x).sum().backward()
     numod.testing.assert_close(x.grad, 3 * numod.ones_like(x))
+    vmap(lambda x: (doubled := x * 1, doubled.grad_fn.register_prehook(lambda g: (g[0] * 2,)))[0])(x).sum().backward()
+    numod.testing.assert_close(x.grad, 5 * numod.ones_like(x))
     x = x.detach()
     own = vmap(lambda x: ((leaf := x.detach().requires_grad_()).square().sum().backward(), leaf.grad)[1])(x)
     numod.testing.assert_close(own, 2 * x)
