@@ -67,6 +67,7 @@ from .paths.jit import ScriptModule as ScriptModule
 from .device.layout import Size as Size
 from .cuda.streams import Stream as Stream
 from .core.tensor import Tensor as Tensor
+from . import TensorType as TensorType
 from .core.attributes import TypedStorage as TypedStorage
 from .device.storage import Storage as _Storage
 from .amp.autocast import autocast as autocast

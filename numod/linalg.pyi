@@ -69,8 +69,8 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | N
     """The product of matrices (the first and last may be vectors), multiplied in the cheapest order."""
 def norm(A: Tensor, ord: _float | str | None = None, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """A vector norm, or a matrix norm if two dimensions and `ord` are given."""
-def pinv(A: Tensor, rcond: _float | None = None, hermitian: _bool = False, *, atol: _float | None = None, rtol: _float | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """The Moore-Penrose inverse; singular values below max(atol, rtol * the greatest) count as 0. `rcond` is the older name of rtol."""
+def pinv(A: Tensor, rcond: _float | Tensor | None = None, hermitian: _bool = False, *, atol: _float | Tensor | None = None, rtol: _float | Tensor | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
+    """The Moore-Penrose inverse; singular values up to max(atol, rtol * the greatest) count as 0. `rcond` is the older name of rtol. The tolerances are numbers, or tensors with one for each matrix."""
 def qr(A: Tensor, mode: str = 'reduced', *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.linalg_qr:
     """(Q, R): Q orthonormal columns, R upper triangular; `mode` "reduced", "complete", or "r" for R alone."""
 def slogdet(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.linalg_slogdet:

@@ -55,3 +55,21 @@ def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_e
         yield
     finally:
         _attention.update(before)
+
+
+def _library(**found: tuple[str, ...]) -> Callable[[str | None], str]:
+    """The function that sets, and tells, which library computes something. numod has its own kernels; the choice is remembered."""
+    ((kind, names),) = found.items()
+
+    def preferred(backend: str | None = None) -> str:
+        if backend is not None and backend not in names:
+            raise RuntimeError(f"Unknown input value type. Choose from: {', '.join(names)}; got {backend!r}")
+        _libraries[kind] = backend or _libraries[kind]
+        return _libraries[kind]
+
+    return preferred
+
+
+_libraries = {"linalg": "default", "blas": "default"}
+preferred_linalg_library = _library(linalg=("default", "cusolver", "magma"))
+preferred_blas_library = _library(blas=("default", "cublas", "cublaslt", "hipblaslt"))

@@ -100,7 +100,8 @@ def with_out(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def filled(*arguments: object, out: Tensor | tuple[Tensor, ...] | None = None, **named: object) -> object:
-        if typed and isinstance(out, Tensor):
+        tensors = [each for each in (*arguments, *named.values()) if isinstance(each, Tensor)] if typed and isinstance(out, Tensor) else ()
+        if tensors and (out.is_complex() or not any([each.is_complex() for each in tensors])):  # norms of complex numbers are real
             named.setdefault("dtype", out.dtype)
         result = function(*arguments, **named)
         return result if out is None else f.write_result(function.__name__, result, out)

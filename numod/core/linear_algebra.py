@@ -12,7 +12,7 @@ from ..ops.pointwise import broadcast_shapes
 from . import reductions, return_types
 from .contractions import chain_matmul, cross as vector_product
 from .creation import arange, eye
-from .decompositions import attempt, expect_matrix, expect_square, row_order, svdvals
+from .decompositions import attempt, expect_matrix, expect_square, row_order, svd, svdvals
 from .elementwise import contiguous, where
 from .norms import tolerances
 from .products import matmul
@@ -180,12 +180,20 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     ))  # fmt: skip
 
 
-def pinv(A: Tensor, rcond: float | None = None, hermitian: bool = False, *, atol: float | None = None, rtol: float | None = None) -> Tensor:
-    """The Moore-Penrose inverse; singular values below max(atol, rtol * the greatest) count as 0. `rcond` is the older name of rtol."""
+def pinv(
+    A: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None, rtol: float | Tensor | None = None,
+) -> Tensor:
+    """The Moore-Penrose inverse; singular values up to max(atol, rtol * the greatest) count as 0. `rcond` is an older name of rtol. The tolerances are numbers,
+    or tensors with one for each matrix."""
     rtol = rcond if rtol is None else rtol
     a = expect_matrix("pinv", A)
-    atol, rtol = (float(each) for each in tolerances(a, atol, rtol))
-    return op.pinv.apply((a,), (atol, rtol, bool(hermitian)))
+    atol, rtol = tolerances(a, atol, rtol)
+    if not any([isinstance(each, Tensor) and each.ndim for each in (atol, rtol)]):
+        return op.pinv.apply((a,), (float(atol), float(rtol), bool(hermitian)))
+    u, s, vh = svd(a, full_matrices=False)
+    atol, rtol = (unsqueeze(each, -1) if isinstance(each, Tensor) else each for each in (atol, rtol))
+    kept = (s > s[..., :1] * rtol) & (s > atol)
+    return matmul(vh.mH * unsqueeze(where(kept, 1 / s, 0.0), -2), u.mH)
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:

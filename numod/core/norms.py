@@ -26,6 +26,8 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dims = None, keepdim: bool = Fal
     """(sum of |x| ** ord) ** (1 / ord); max and min of |x| for inf and -inf, the number of nonzeros for 0."""
     if isinstance(ord, str):
         raise TypeError(f"linalg_vector_norm(): argument 'ord' must be Number, not str; numod.linalg.matrix_norm knows {ord!r}")
+    if isinstance(ord, complex):
+        raise RuntimeError(f"linalg.vector_norm: Expected a non-complex scalar as the order of norm, got {ord}.")
     return reductions.norm(x, ord, dim, keepdim, dtype)
 
 

@@ -85,3 +85,13 @@ def test_kernels_of_attention_are_remembered():
         cuda.enable_math_sdp(False)
         assert not cuda.flash_sdp_enabled() and not cuda.math_sdp_enabled() and cuda.mem_efficient_sdp_enabled() and cuda.cudnn_sdp_enabled()
     assert cuda.flash_sdp_enabled() and cuda.math_sdp_enabled()
+
+
+def test_preferred_libraries_are_remembered():
+    from numod.backends import cuda
+
+    assert cuda.preferred_linalg_library() == cuda.preferred_blas_library() == "default"
+    assert cuda.preferred_linalg_library("magma") == cuda.preferred_linalg_library() == "magma" and cuda.preferred_blas_library() == "default"
+    cuda.preferred_linalg_library("default")
+    with pytest.raises(RuntimeError, match="Choose from: default, cublas.*'mkl'"):
+        cuda.preferred_blas_library("mkl")

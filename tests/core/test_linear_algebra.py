@@ -209,3 +209,11 @@ def test_a_matrix_with_nan_is_not_positive_definite():
     with pytest.raises(numod.linalg.LinAlgError, match="Batch element 1.*minor of order 2 is not positive-definite"):
         numod.linalg.cholesky(nan)
     assert numod.linalg.cholesky_ex(nan).info.tolist() == [0, 2]
+
+
+def test_pseudoinverses_with_a_tolerance_for_each_matrix():
+    a = numod.tensor(RNG.standard_normal((2, 4, 3)))
+    middle = numod.linalg.svdvals(a)[:, 1]
+    found = numod.linalg.pinv(a, atol=middle + 1e-9, rtol=numod.zeros(2))
+    for k in range(2):
+        np.testing.assert_allclose(found[k], numod.linalg.pinv(a[k], atol=middle[k].item() + 1e-9), atol=1e-12)

@@ -447,6 +447,7 @@ def test_out_decides_the_dtype_of_totals():
     x = numod.tensor([0.5, 1.5, 2.5])
     assert x.sum(0).item() == 4.5 and numod.sum(x, 0, out=numod.empty(0, dtype=numod.int64)).item() == 3
     assert numod.cumsum(x, 0, out=numod.empty(0, dtype=numod.int8)).tolist() == [0, 1, 3]
+    assert numod.linalg.norm(numod.tensor([3j, 4]), out=numod.empty(0)).item() == 5
 
 
 def test_an_empty_index_of_any_dtype_gathers_nothing():
