@@ -20,6 +20,7 @@ import numpy as np
 from ..errors import OutOfMemoryError
 
 LARGE = 1 << 19  # bytes from which memory is pooled; smaller buffers are reused by the C library's allocator
+_HUGE = 1 << 21  # bytes of a huge page, at multiples of which they begin
 
 
 class _Arena(mmap.mmap):
@@ -56,6 +57,7 @@ class Pool:
         """Bytes between buffers in use, or below what was once in use."""
         return self._touched - self.used
 
+    _begin = 0  # where places are counted from
     _touched = 0  # the end of the highest place that was used
 
     def empty(self, count: int, dtype: np.dtype) -> np.ndarray:
@@ -72,7 +74,7 @@ class Pool:
         return self._lend(start, size, count, dtype)
 
     def _lend(self, start: int, size: int, count: int, dtype: np.dtype) -> np.ndarray:
-        buffer = np.frombuffer(self._arena, dtype, count, start)
+        buffer = np.frombuffer(self._arena, dtype, count, self._begin + start)
         lease = _Lease(buffer, self._return)
         lease.start, lease.size = start, size
         self._leases[id(lease)] = lease
@@ -113,11 +115,12 @@ class Pool:
     def _open(self) -> None:
         """Reserve addresses; without a limit on them that costs nothing."""
         try:
-            self._arena = _Arena(-1, self.reach, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0))
+            self._arena = _Arena(-1, self.reach + _HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0))
         except (OSError, OverflowError):  # no room
             self.reach = 0
             return
         self._free = [(0, self.reach)]
+        self._begin = -np.frombuffer(self._arena, np.uint8, 1).__array_interface__["data"][0] % _HUGE
         if hasattr(mmap, "MADV_HUGEPAGE"):
             with suppress(OSError):  # a system without such pages
                 self._arena.madvise(mmap.MADV_HUGEPAGE)
@@ -128,7 +131,7 @@ class Pool:
             self._take_back()
             for start, end in self._free:
                 if start < self._touched and hasattr(mmap, "MADV_DONTNEED"):
-                    self._arena.madvise(mmap.MADV_DONTNEED, start, min(end, self._touched) - start)
+                    self._arena.madvise(mmap.MADV_DONTNEED, self._begin + start, min(end, self._touched) - start)
             if self._free and self._free[-1][1] == self.reach:
                 self._touched = self._free[-1][0]
 

@@ -29,6 +29,10 @@ def test_memory_of_a_dead_buffer_is_used_again() -> None:
     assert address(pool.empty(COUNT - 5, FLOAT)) == place  # another size of as many pages
 
 
+def test_places_begin_where_huge_pages_do() -> None:
+    assert address(Pool(1 << 30).empty(COUNT, FLOAT)) % (1 << 21) == 0
+
+
 def test_a_view_keeps_the_memory() -> None:
     pool = Pool(1 << 30)
     buffer = pool.empty(COUNT, FLOAT)
