@@ -26,6 +26,7 @@ from . import errors as errors
 from . import fft as fft
 from . import formats as formats
 from . import func as func
+from .paths import functional as functional
 from .paths import futures as futures
 from .paths import fx as fx
 from . import graph as graph

@@ -250,6 +250,7 @@ def test_names_in_modules_that_are_there() -> None:
         _ = numod.distributed.nothing
     assert isinstance(numod.ones(2).untyped_storage(), numod.UntypedStorage) and "numba" in numod.__config__.show()
     assert numod.ScriptModule is numod.jit.ScriptModule and numod._dynamo.mark_static_address(numod.ones(1)) is None
+    assert numod.functional.einsum is numod.einsum and numod.functional.F is numod.nn.functional and issubclass(numod._C.Value, object)
     assert not isinstance(numod.ones(1), numod.TensorType) and numod.serialization.DEFAULT_PROTOCOL == 2
     assert importlib.import_module("numod.utils.data._utils.collate").np_str_obj_array_pattern.search("U")
     with numod._C.DisableTorchFunctionSubclass():

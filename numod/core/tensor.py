@@ -283,6 +283,11 @@ class Tensor:
             result._own = self._own
         return result
 
+    @staticmethod
+    def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Tensor:
+        """An object of a subclass over the memory of `data`, without history."""
+        return data._alias(cls).requires_grad_(require_grad)
+
     def detach(self) -> Tensor:
         """A tensor over the same memory, detached from the graph."""
         result = self._alias(Tensor) if self._layout.batch is None else self._layout.batch.detached(self)

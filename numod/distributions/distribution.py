@@ -32,6 +32,7 @@ class Distribution:
         Distribution._validate_args = value
 
     def __init__(self, batch_shape: tuple = Size(()), event_shape: tuple = Size(()), validate_args: bool | None = None) -> None:
+        super().__init__()  # of a class that is a Module too
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args

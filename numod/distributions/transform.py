@@ -19,7 +19,8 @@ class Transform:
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
             raise ValueError("cache_size must be 0 or 1")
-        self._cache_size, self._kept, self._reverse = cache_size, (None, None), None
+        super().__init__()  # of a class that is a Module too
+        self._cache_size, self._cached_x_y, self._reverse = cache_size, (None, None), None
 
     @property
     def event_dim(self) -> int:
@@ -56,16 +57,16 @@ class Transform:
     def __call__(self, x: Tensor) -> Tensor:
         if not self._cache_size:
             return self._call(x)
-        if x is not self._kept[0]:
-            self._kept = (x, self._call(x))
-        return self._kept[1]
+        if x is not self._cached_x_y[0]:
+            self._cached_x_y = (x, self._call(x))
+        return self._cached_x_y[1]
 
     def _inv_call(self, y: Tensor) -> Tensor:
         if not self._cache_size:
             return self._inverse(y)
-        if y is not self._kept[1]:
-            self._kept = (self._inverse(y), y)
-        return self._kept[0]
+        if y is not self._cached_x_y[1]:
+            self._cached_x_y = (self._inverse(y), y)
+        return self._cached_x_y[0]
 
     def _call(self, x: Tensor) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__} has no forward map")
@@ -91,7 +92,7 @@ class Transform:
     __hash__ = object.__hash__
 
     def __getstate__(self) -> dict:
-        return {**self.__dict__, "_kept": (None, None), "_reverse": None}
+        return {**self.__dict__, "_cached_x_y": (None, None), "_reverse": None}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

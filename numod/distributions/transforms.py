@@ -10,7 +10,7 @@ from ..dtypes import finfo
 from ..nn.functional import softplus
 from . import constraints as c
 from .combined_transforms import CatTransform, ComposeTransform, IndependentTransform, ReshapeTransform, StackTransform, identity_transform
-from .transform import PlainTransform, Transform
+from .transform import PlainTransform, Transform, _InverseTransform as _InverseTransform
 from .utils import broadcast_all, sum_rightmost
 from .vector_transforms import CorrCholeskyTransform, LowerCholeskyTransform, PositiveDefiniteTransform, SoftmaxTransform, StickBreakingTransform
 

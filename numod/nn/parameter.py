@@ -26,8 +26,8 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         return _tensor_for(cls, data)._alias(cls).requires_grad_(requires_grad)
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        pass  # `__new__` did everything; Tensor's constructor must not get these arguments
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        pass  # `__new__`, which subclasses may give arguments of their own, did everything; Tensor's constructor must not get them
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
@@ -58,8 +58,7 @@ class Buffer(Tensor):
         result.persistent = persistent
         return result
 
-    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
-        pass
+    __init__ = Parameter.__init__
 
     def __deepcopy__(self, memo: dict) -> Buffer:
         if id(self) not in memo:
@@ -192,9 +191,6 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         result._requires_grad = requires_grad
         return result
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        pass
-
 
 class UninitializedBuffer(UninitializedTensorMixin, Buffer):
     """A Buffer that gets its shape later, by `materialize(shape)`."""
@@ -206,9 +202,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
         result.data = empty(0, device=device, dtype=dtype)
         result._requires_grad, result.persistent = requires_grad, persistent
         return result
-
-    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True) -> None:
-        pass
 
     def __reduce_ex__(self, protocol: int) -> tuple:
         make, arguments = super().__reduce_ex__(protocol)

@@ -15,7 +15,7 @@ _ADAPTIVE = ("adadelta", "adagrad", "adamax", "asgd", "nadam", "radam", "rmsprop
 HOMES = {  # PyTorch's path -> numod's, both below numod
     **{
         name: f"paths.{name}"
-        for name in "accelerator compiler cpu distributed futures fx hub jit library masked multiprocessing onnx overrides signal types".split()
+        for name in "accelerator compiler cpu distributed functional futures fx hub jit library masked multiprocessing onnx overrides signal types".split()
     },
     **{name: "paths.other_devices" for name in ("mps", "mtia", "xpu")}, "cpu.amp": "paths.cpu_amp", "utils.model_zoo": "paths.hub",
     "utils._pytree": "paths.pytree", "_dynamo": "paths.compiler", "_dynamo.utils": "paths.compiler",
@@ -28,7 +28,7 @@ HOMES = {  # PyTorch's path -> numod's, both below numod
     "profiler.itt": "profiler.ranges", "profiler.profiler": "profiler", "autograd.profiler": "profiler.legacy", "autograd.profiler_util": "profiler.legacy",
     **{f"nn.parallel.{name}": "nn.parallel" for name in ("data_parallel", "distributed", "scatter_gather")},
     "nn.utils.clip_grad": "nn.utils.clip", "nn.utils.convert_parameters": "nn.utils.vector", "utils.hooks": "nn.hooks",
-    **{name: "paths.fx" for name in ("fx.graph_module", "_subclasses", "_subclasses.fake_tensor", "fx.experimental", "fx.experimental.proxy_tensor")},
+    **{name: "paths.fx" for name in "fx.graph_module fx.node _subclasses _subclasses.fake_tensor fx.experimental fx.experimental.proxy_tensor".split()},
     "utils.data._utils": "utils.data",
     "utils.data._utils.collate": "utils.data.collate",
 }  # fmt: skip

@@ -12,6 +12,7 @@ from ..errors import name_only
 _TensorMeta = type(Tensor)
 DisableTorchFunctionSubclass = nullcontext  # no class overrides a function
 TensorType = name_only("TensorType", "the class of tensors is numod.Tensor")  # of PyTorch's script compiler; files name it in annotations
+Graph, Node, Value = (name_only(f"_C.{_name}", "numod.graph.trace records a function") for _name in ("Graph", "Node", "Value"))
 PyTorchFileReader = name_only("PyTorchFileReader", "numod.load reads checkpoints")
 
 

@@ -167,3 +167,30 @@ def test_expand_keeps_the_class(base: type, arguments: tuple) -> None:
         pass
 
     assert type(Own(*arguments).expand((2,))) is Own
+
+
+def test_a_transform_and_a_distribution_may_be_modules() -> None:
+    class Scale(D.Transform, numod.nn.Module):
+        domain = codomain = D.constraints.real
+        bijective = True
+
+        def __init__(self) -> None:
+            super().__init__(cache_size=1)
+            self.factor = numod.nn.Parameter(numod.tensor(2.0))
+
+        def _call(self, x: numod.Tensor) -> numod.Tensor:
+            return x * self.factor
+
+        def _inverse(self, y: numod.Tensor) -> numod.Tensor:
+            return y / self.factor
+
+        def log_abs_det_jacobian(self, x: numod.Tensor, y: numod.Tensor) -> numod.Tensor:
+            return self.factor.abs().log().expand(x.shape)
+
+    class Flow(D.Normal, numod.nn.Module):
+        pass
+
+    scale = Scale()
+    D.TransformedDistribution(Flow(0.0, 1.0), [scale]).log_prob(numod.tensor(4.0)).backward()
+    assert scale.factor.grad.item() == 1.5  # d/df of -(4/f)^2/2 - log f, at 2
+    assert isinstance(scale.inv, D.transforms._InverseTransform)

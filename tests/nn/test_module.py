@@ -718,3 +718,26 @@ def test_a_module_compiles_its_forward_in_place() -> None:
     assert not numod.equal(other(x), model(x)) and numod.allclose(pickle.loads(pickle.dumps(model))(x), model(x), atol=1e-6)
     model.register_forward_hook(lambda module, arguments, result: result * 0)
     assert not model(x).any()
+
+
+def test_a_parameter_of_a_subclass_that_takes_more() -> None:
+    class Named(numod.Tensor):
+        def __new__(cls, data: numod.Tensor, name: str = ""):
+            made = numod.Tensor._make_subclass(cls, data, data.requires_grad)
+            made.name_of_it = name
+            return made
+
+    class NamedParameter(Named, nn.Parameter):
+        def __new__(cls, data: numod.Tensor, requires_grad: bool = True, name: str = ""):
+            made = Named._make_subclass(cls, data, requires_grad)
+            made.name_of_it = name
+            return made
+
+    module = nn.Module()
+    data = numod.ones(2)
+    module.weight = NamedParameter(data, name="weight")
+    assert list(module.parameters()) == [module.weight] and module.weight.name_of_it == "weight" and module.weight.data_ptr() == data.data_ptr()
+    (module.weight * 3).sum().backward()
+    assert module.weight.grad.tolist() == [3, 3] and type(module.weight) is NamedParameter
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        nn.Parameter(data, name="weight")
