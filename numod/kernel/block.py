@@ -13,7 +13,7 @@ A block computes a tile of the result, DEPTH steps along the inner dimension at 
 - ptxas 13.0 for sm_90 gives a product of float32 with the large tile 128 registers a thread and 16.5 KiB shared: two blocks on a multiprocessor, to which
   `RESIDENT` holds it; the broad one, for few rows, 128 and 20.5 KiB. Of the instructions of a slice 77 % are multiply-adds (512 of 665), of a
   convolution's 64 % (1 x 1: 77 %), by the broad tile 52 % (74 %), of a weight's gradient 63 %. What is spilled, at most some forty words, a slice needs once.
-Sums run along the inner dimension in order, so that a result does not depend on the grid.
+Sums run along the inner dimension in order, so that a result does not depend on the grid; parts of them (`ops.parts`) are a batch.
 """
 
 from __future__ import annotations
@@ -153,13 +153,22 @@ def tiles(tile: Tile, batches: int, rows: int, columns: int) -> int:
     return batches * -(-rows // tile.height) * -(-columns // tile.width)
 
 
+def covered(tile: Tile, rows: int, columns: int) -> int:
+    """The elements of the tiles that cover a matrix."""
+    return tiles(tile, 1, rows, columns) * tile.height * tile.width
+
+
+def suits(great: Tile, small: Tile, batches: int, rows: int, columns: int) -> bool:
+    """Whether there is enough work for a great tile, which reads less for each result, and not much of it hangs over the matrix."""
+    return tiles(great, batches, rows, columns) >= 64 and 2 * covered(great, rows, columns) < 3 * covered(small, rows, columns)
+
+
 def choose(rows: int, columns: int, batches: int, itemsize: int, simulated: bool) -> Tile:
-    """The tile for a product: that of the two great ones which hangs over less, where there is enough work for it. Of float64 they would need more registers
-    than a thread has."""
+    """The tile for a product: that of the two great ones which hangs over less, where it suits. Of float64 they would need more registers than a thread has."""
     if simulated:
         return TINY
-    least = min((LARGE, BROAD), key=lambda tile: tiles(tile, 1, rows, columns) * tile.height * tile.width)
-    return least if itemsize <= 4 and tiles(least, batches, rows, columns) >= 64 else SMALL
+    least = min((LARGE, BROAD), key=lambda tile: covered(tile, rows, columns))
+    return least if itemsize <= 4 and suits(least, SMALL, batches, rows, columns) else SMALL
 
 
 def source(each: Product, tile: Tile, number: str, rounded: bool = True) -> str:
@@ -278,7 +287,7 @@ def matrices(a_order: str, b_order: str, places: str, tile: Tile) -> Product:
     steps = ("a_batch", "a_row", "a_column", "b_batch", "b_row", "b_column")
     left = Operand(a_order, "x", "batch * a_batch + o * a_row", jumps=("a_row", "a_column"), places=places)
     right = Operand(b_order, "y", "batch * b_batch + o * b_column", jumps=("b_column", "b_row"), places=places)
-    added = {"added": f"{tile.read('bias[uintp(o)]')} if bias.size > 0 else zero"}
+    added = {"added": f"{tile.read('bias[uintp(o)]')} if (bias.size > 0) & (batch == 0) else zero"}  # a product with a bias is one, or its parts
     return Product(("x", "y", "out", "bias", *_SHAPE, *steps), left, right, _IN_ORDER, added, value="value + added")
 
 

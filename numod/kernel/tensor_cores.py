@@ -21,7 +21,6 @@ from . import block
 from .block import Operand, Side, Tile, indented, named
 
 _LINE = 64  # bytes of a row or column in shared memory: four runs of 16
-_MANY = 64  # tiles that are worth being great
 precision = "highest"  # of products of float32; whoever changes it has plans forgotten, as `numod.set_float32_matmul_precision` does
 
 
@@ -152,4 +151,4 @@ def choose(numbers: Layout, rows: int, columns: int, batches: int, exact: bool =
         return block.choose(rows, columns, batches, numbers.storage.itemsize, backend.SIMULATED)
     # 128 x 128 by 256 threads, 64 x 64 by 128
     great, small = (WarpTile(*sizes, _LINE // numbers.storage.itemsize, "tf32" if rounded else dtype.name) for sizes in ((2, 4, 64, 32), (2, 2, 32, 32)))
-    return great if block.tiles(great, batches, rows, columns) >= _MANY else small
+    return great if block.suits(great, small, batches, rows, columns) else small

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from math import prod
 
 from ..device import Layout
-from ..kernel import bind, block, tensor_cores, writer
+from ..kernel import bind, block, tensor_cores
 from .convolution_direct import GEOMETRY
+from .parts import BUSY, in_parts
 
-_BUSY, _RUN = 264, 512  # blocks that keep a GPU's multiprocessors at work (an H200 has 132), and positions that a block sums at least
+_RUN = 512  # positions that a block sums at least
 
 
 def fits(x: tuple, result: tuple) -> bool:
@@ -30,7 +31,7 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
     }[name]  # fmt: skip
     most = -(-inner // (8 if out.device.backend.SIMULATED else _RUN)) if name == "convolution_weight" else 1
     tile = tensor_cores.choose(out, rows, columns, groups * most)
-    parts = max(1, min(-(-_BUSY // block.tiles(tile, groups, rows, columns)), most))
+    parts = max(1, min(-(-BUSY // block.tiles(tile, groups, rows, columns)), most))
     inner = -(-inner // parts)
     constants = (parts * groups, rows, columns, inner, *numbers)
     number, summed = out.storage.name, out.storage if parts == 1 else out.dtype.compute.storage
@@ -38,27 +39,4 @@ def block_launcher(name: str, out: Layout, numbers: tuple) -> tuple[Callable, tu
     source = block.source(getattr(block, name)(dict(zip(GEOMETRY, numbers))), tile, number, rounded=parts == 1)
     team = block.tiles(tile, parts * groups, rows, columns), tile.threads
     run = bind.launcher(out.device, f"{name}_blocks", source, signature, out.dtype, parts * groups * rows * columns * inner // 4, team=team)
-    return (run, constants) if parts == 1 else (_in_parts(run, constants, out, parts), ())
-
-
-def _in_parts(run: Callable, constants: tuple, out: Layout, parts: int) -> Callable:
-    """A launch that computes the parts and sums them."""
-    summed, empty = out.dtype.compute.storage, out.device.empty
-    text = bind.source_of(add_parts).replace("= total", f"= {writer.stored('total', out.dtype, out.dtype.compute)}")
-    add = bind.launcher(out.device, "add_parts", text, bind.signature(summed, out, numbers=2), out.dtype, out.size * parts)
-
-    def launch(first: object, second: object, result: object) -> None:
-        partial = empty(parts * out.size, summed)
-        run(first, second, partial, *constants)
-        add(partial, result, out.size, parts)
-
-    return launch
-
-
-def add_parts(partial, out, n, parts):
-    """out (n) = partial (parts, n), summed."""
-    for place in parallel_range(n):
-        total = partial[uintp(place)]
-        for part in range(1, parts):
-            total += partial[uintp(part * n + place)]
-        out[uintp(place)] = total
+    return (run, constants) if parts == 1 else (in_parts(run, constants, out, parts), ())

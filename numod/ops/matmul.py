@@ -16,10 +16,12 @@ from ..device.layout import layout
 from ..kernel import bind, block, build, emit, tensor_cores
 from .linear_gradient import joined
 from .op import Op, Packing, Plan, on_tensor_cores, single_device
+from .parts import BUSY, in_parts
 from .pointwise import broadcast_shapes
 from .product_tiles import finished, panel_packer, takes_panels, tiled
 from .product_vectors import vector_product
 
+_RUN = 256  # terms that a block of GPU threads sums at least
 _MANY, _LITTLE = 64, 8  # matrices in a batch, and rows and columns of each, for which a kernel of their sizes is worth compiling
 
 
@@ -73,17 +75,31 @@ def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_r
 
 
 def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
-    """Launcher and constants of the GPU's product, by blocks of threads."""
+    """Launcher and constants of the GPU's product, by blocks of threads. One that has too few tiles to occupy it is that of several runs of terms, as a batch."""
     (rows, inner), columns, number = a.shape[-2:], b.shape[-1], a.storage.name
+    most = max(inner // (4 if a.device.backend.SIMULATED else _RUN), 1) if batches == 1 else 1
     orders = "inner" if a.strides[-1] == 1 else "outer", "inner" if b.strides[-2] == 1 and b.strides[-1] != 1 else "outer"
-    tile = tensor_cores.choose(a, rows, columns, batches, exact=False)
+    tile = tensor_cores.choose(a, rows, columns, batches * most, exact=False)
+    parts = _divisor(inner, min(BUSY // block.tiles(tile, batches, rows, columns), most))
+    if parts > 1:
+        batches, inner = parts, inner // parts
+        a_batch, b_batch = inner * a.strides[-1], inner * b.strides[-2]
     constants = (batches, rows, columns, inner, a_batch, *a.strides[-2:], b_batch, *b.strides[-2:])
-    signature = bind.signature(*[number] * 4, numbers=len(constants))
+    summed = number if parts == 1 else a.dtype.compute.storage
+    signature = bind.signature(number, number, summed, number, numbers=len(constants))
     team = block.tiles(tile, batches, rows, columns), tile.threads
     most = max(batches * a_batch + rows * a.strides[-2] + inner * a.strides[-1], batches * b_batch + inner * b.strides[-2] + columns * b.strides[-1])
     product = block.matrices(*orders, "int32" if most < block.SHORT else "int64", tile)
-    run = bind.launcher(a.device, f"{name}_blocks", block.source(product, tile, number), signature, a.dtype, batches * rows * columns * inner // 4, team=team)
-    return run, (a.device.empty(0, a.storage), *constants)
+    source = block.source(product, tile, number, rounded=parts == 1)
+    run, nothing = bind.launcher(a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, team=team), a.device.empty(0, a.storage)
+    if parts == 1:
+        return run, (nothing, *constants)
+    return in_parts(run, constants, layout((rows, columns), a.dtype, a.device), parts), (nothing,)
+
+
+def _divisor(n: int, most: int) -> int:
+    """The greatest divisor of n up to `most`; 1 where there is none."""
+    return next((each for each in range(most, 1, -1) if n % each == 0), 1)
 
 
 def _loops(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:

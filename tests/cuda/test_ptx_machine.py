@@ -13,7 +13,7 @@ import pytest
 
 import numod
 from numod import config, nn
-from numod.kernel import block, tensor_cores
+from numod.kernel import block
 from numod.nn import functional as F
 from numod.ops import pointwise
 from rows import NAMES, arguments
@@ -167,6 +167,17 @@ def test_products_of_transposed_and_sliced_matrices() -> None:
     check(lambda a, b: numod.addmm(a, a, b, beta=0.5, alpha=2.0), made(17, 17), made(17, 17), tolerance=1e-4)
 
 
+def test_products_in_parts(machine: Machine) -> None:
+    """Of few results and many terms, which blocks share."""
+    check(lambda a, w, c: F.linear(a, w, c), made(9, 1040), made(67, 1040), made(67), tolerance=1e-3)
+    check(lambda a, b: (a.t() @ b, a[:515].t() @ b[1:516]), made(1030, 5), made(1030, 3), tolerance=1e-3)
+    check(lambda a, b: a @ b, made(3, 513).to(numod.int64), made(513, 4).to(numod.int64))
+    a, b, c = (numod.randint(-1, 2, shape).half() for shape in ((5, 512), (7, 512), (7,)))  # sums that float16 has
+    before = machine.launches
+    check(lambda a, b, c: F.linear(a, b, c), a, b, c, gradients=False, tolerance=0)
+    assert machine.launches - before == 2 and "add_parts" in machine.kernels[-1].name
+
+
 def on_tensor_cores(machine: Machine, function: Callable, *tensors: numod.Tensor, tolerance: float = 0, gradients: bool = False) -> None:
     """As `check`, and the kernels that were built for it multiply by tensor cores."""
     before = len(machine.kernels)
@@ -210,7 +221,7 @@ def test_gradients_on_tensor_cores(machine: Machine) -> None:
 
 def test_great_tile_of_tensor_cores(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """That of products too large for this machine. No thread waits for another's bank: 4 passes are what 512 bytes take."""
-    monkeypatch.setattr(tensor_cores, "_MANY", 1)
+    monkeypatch.setattr(block, "suits", lambda *_: True)
     a, b = numod.randint(-3, 4, (129, 72)).half(), numod.randint(-3, 4, (72, 136)).half()
     on_tensor_cores(machine, lambda a, b: a @ b, a, b)
     moved = a.cuda(), b.cuda()
