@@ -80,14 +80,28 @@ def _expect_elements(name: str, n: int, dim: int) -> None:
 
 def _selected(input: Tensor, dim: int, keepdim: bool, rank: int, aim: int) -> tuple[Tensor, Tensor]:
     """One element of each row."""
-    if aim == sl.RANK and input.ndim and input.device.backend.FLAT:  # blocks of threads sort a row sooner than one thread selects from it
-        found = tuple([narrow(each, dim, rank, 1) for each in sort(input, dim)])
+    if input.ndim and input.device.backend.FLAT:  # blocks of threads sort a row sooner than one thread selects from it
+        found = _of_sorted(sort(input, dim), dim, rank, aim)
         return found if keepdim else tuple([squeeze(each, dim) for each in found])
     if not input.ndim:
         found = _along(sl.select, reshape(input, 1), 0, (1, 0, False, aim))
         return tuple([reshape(each, ()) for each in found])
     found = _along(sl.select, input, dim, (1, rank, False, aim))
     return found if keepdim else tuple([squeeze(each, dim) for each in found])
+
+
+def _of_sorted(both: return_types.sort, dim: int, rank: int, aim: int) -> tuple[Tensor, Tensor]:
+    """The element at a rank of sorted rows, or their middle, and its index; NaN come last."""
+    n = both.values.shape[dim]
+    if aim == sl.RANK or not both.values.is_floating_point():
+        rank = rank if aim == sl.RANK else (n - 1) // 2
+        return tuple([narrow(each, dim, rank, 1) for each in both])
+    missing = t.isnan(both.values).sum(dim, keepdim=True)
+    if aim == sl.MEDIAN:
+        place = t.where(missing > 0, n - missing, (n - 1) // 2)  # the first NaN
+    else:
+        place = t.clamp_min((n - 1 - missing) // 2, 0)
+    return gather(both.values, dim, place), gather(both.indices, dim, place)
 
 
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | return_types.median:

@@ -75,7 +75,7 @@ def product_strided(a, b, out, bias, batches, rows, columns, inner, a_batch, a_r
 
 
 def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch: int) -> tuple[Callable, tuple]:
-    """Launcher and constants of the GPU's product, by blocks of threads. One that has too few tiles to occupy it is that of several runs of terms, as a batch."""
+    """Launcher and constants of the GPU's product, by blocks of threads. One with too few tiles to occupy it is a batch of runs of terms."""
     (rows, inner), columns, number = a.shape[-2:], b.shape[-1], a.storage.name
     most = max(inner // (4 if a.device.backend.SIMULATED else _RUN), 1) if batches == 1 else 1
     orders = "inner" if a.strides[-1] == 1 else "outer", "inner" if b.strides[-2] == 1 and b.strides[-1] != 1 else "outer"
@@ -91,7 +91,8 @@ def _blocks(name: str, a: Layout, b: Layout, batches: int, a_batch: int, b_batch
     most = max(batches * a_batch + rows * a.strides[-2] + inner * a.strides[-1], batches * b_batch + inner * b.strides[-2] + columns * b.strides[-1])
     product = block.matrices(*orders, "int32" if most < block.SHORT else "int64", tile)
     source = block.source(product, tile, number, rounded=parts == 1)
-    run, nothing = bind.launcher(a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, team=team), a.device.empty(0, a.storage)
+    run = bind.launcher(a.device, f"{name}_blocks", source, signature, a.dtype, batches * rows * columns * inner // 4, team=team)
+    nothing = a.device.empty(0, a.storage)
     if parts == 1:
         return run, (nothing, *constants)
     return in_parts(run, constants, layout((rows, columns), a.dtype, a.device), parts), (nothing,)

@@ -8,6 +8,7 @@ from ..device.layout import layout
 from ..kernel import bind
 from .indexing import with_ones
 from .op import Op, Plan
+from .scan import cumsum
 
 
 def runs_kernel(x, out, n, width):
@@ -20,6 +21,16 @@ def runs_kernel(x, out, n, width):
             differs = differs or x[uintp(k * width + column)] != x[uintp((k - 1) * width + column)]
         run += int64(differs)
         out[uintp(k)] = run
+
+
+def differs_kernel(x, out, n, width):
+    """out (n) = 1 where a row of x (n, width) differs from the one before, else 0: the sums of these are the runs."""
+    for task in parallel_range(n):
+        k = int64(task)
+        differs = False
+        for column in range(width):
+            differs = differs or x[uintp(k * width + column)] != x[uintp(max(k - 1, 0) * width + column)]
+        out[uintp(k)] = int64(differs and k > 0)
 
 
 def begins_kernel(runs, out, n, count):
@@ -56,7 +67,22 @@ class Runs(Op):
         (x,) = arguments
         out = layout(x.shape[:1], dtypes.int64, x.device)
         width = x.size // (x.shape[0] or 1)
+        if x.size and x.device.backend.FLAT:
+            return _by_threads(self.name, x, out, width)
         return _plan(self.name, with_ones(bind.source_of(runs_kernel), x, width=width), (x,), out, (x.shape[0], width), 1)
+
+
+def _by_threads(name: str, x: Layout, out: Layout, width: int) -> Plan:
+    """The plan for a GPU, where one thread would take long from the first row to the last."""
+    differ = _plan(name, bind.source_of(differs_kernel), (x,), out, (x.shape[0], width), x.size)
+    total = cumsum.prepare((out,), (0,))
+
+    def launch(x_data: object, out_data: object) -> None:
+        found = out.device.empty(out.size, out.storage)
+        differ.launch(x_data, found, *differ.constants)
+        total.launch(found, out_data, *total.constants)
+
+    return Plan(out, launch)
 
 
 class Begins(Op):

@@ -415,6 +415,8 @@ def test_order(n: int, dtype: numod.dtype) -> None:
         x[1, 4:9] = numod.tensor([float("nan"), 0.0, -0.0, float("inf"), float("nan")])
     k = min(n, 7)
     check(lambda x: (*x.sort(1), *x.sort(1, descending=True), *x.topk(k), x.kthvalue(1 + n // 2, 1)[0], *x.cummax(1), x.cumsum(1) if dtype is numod.int64 else x.nan_to_num(0, 0).cumsum(1)), x, gradients=False, tolerance=1e-4)
+    if n < 2000:
+        check(lambda x: (x.median(1)[0], x.nanmedian(1)[0], x.gather(1, x.median(1, True)[1]), x.median(), (x / (x[:1] * 0)).nanmedian(0)[0]), x, gradients=False)
     if dtype is numod.int64:
         check(lambda x: (*x.unique(return_inverse=True, return_counts=True), *x.mode(1), numod.searchsorted(x[0].sort()[0], x)), x, gradients=False)
 

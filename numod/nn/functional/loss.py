@@ -237,14 +237,16 @@ def _class_loss(
         if found >= 1 << 32:
             _refuse_classes(target, ignored, x.shape[1])
         ignores = found > 0
-    safe = f.masked_fill(target, target == ignored, 0) if ignores else target
+    left_out = target == ignored if ignores else None
+    safe = f.masked_fill(target, left_out, 0) if ignores else target
     loss = loss_of(x, safe)
     if weight is None and not ignores:
         return reduced(loss, reduction)
-    share = f.reshape(f.index_select(weight, 0, f.reshape(safe, -1)), safe.shape) if weight is not None else (target == target).to(x.dtype)
-    share = f.masked_fill(share, target == ignored, 0.0) if ignores else share
-    loss = f.masked_fill(loss, target == ignored, 0.0) if ignores else loss
-    loss = loss if uniform else loss * share
+    share = (target != ignored).to(x.dtype) if weight is None else f.reshape(f.index_select(weight, 0, f.reshape(safe, -1)), safe.shape)
+    loss = f.masked_fill(loss, left_out, 0.0) if ignores else loss
+    if weight is not None:
+        share = f.masked_fill(share, left_out, 0.0) if ignores else share
+        loss = loss if uniform else loss * share
     return f.sum(loss) / f.sum(share) if reduction == "mean" else reduced(loss, reduction)
 
 
