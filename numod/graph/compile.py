@@ -10,8 +10,10 @@ import copy
 import functools
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
+from ..autograd import tape
 from ..core.tensor import Tensor
 from . import config, guards
 from . import state as kept
@@ -20,6 +22,7 @@ from .key import describe, difference, family
 from .kinds import is_module
 from .lines import CannotRepeat, subject
 from .program import Program
+from .reach import quick
 from .record import Version, record
 from .run import Executable
 from .section import CheckFailed, Form
@@ -143,8 +146,8 @@ class Compiled:
 
     def _call(self, *arguments: Any, **named: Any) -> Any:
         """The slow path: look up the version by the arguments' properties, or record one."""
-        if recording():
-            return self.function(*arguments, **named)  # part of a larger program
+        if recording() or tape.packing is not None:
+            return self.function(*arguments, **named)  # part of a larger program, or what it saves for the backward pass goes to hooks
         if self._frees(arguments, named):
             return self._run_free(arguments, named)
         if self.inner is not None:
@@ -201,7 +204,7 @@ class Compiled:
         if len(changing) == len(self.which) + len(self.loose):
             return False
         self.which, self.loose = [name for name in changing if name not in self.spots], [self.spots[name] for name in changing if name in self.spots]
-        self.free = Compiled(kept.freed(self.function, self.which, self.loose, self.steering), *self.settings)
+        self.free = Compiled(kept.freed(self.function, self.which, self.loose, self.steering, self._mathematics()), *self.settings)
         self.free.name, self.free.patient = self.name, True
         self.free._without = self._without | {(id(holder), key) for holder, key in self.loose}
         return True
@@ -229,6 +232,12 @@ class Compiled:
             if free.recorded > before:  # another number may have begun to change
                 self._loosen(arguments, named)
         return outputs
+
+    def _mathematics(self) -> list[guards.Place]:
+        """Where the function finds Python's math module and its functions."""
+        with suppress(CannotRepeat):
+            return quick(self.function, (), self._without).mathematics
+        return []
 
     def _form(self, key: tuple, tensors: tuple[Tensor, ...]) -> Form:
         """How to compile: for all sizes if requested, or if sizes have changed twice."""
@@ -301,7 +310,7 @@ class Compiled:
             self.wanted = places  # the function that passes the others handles it
             return
         self.places, former = [*self.places, *places], self.inner
-        self.inner = Compiled(kept.given(self.function, self.places), *self.settings)
+        self.inner = Compiled(kept.given(self.function, self.places, self._mathematics()), *self.settings)
         self.rounds = self.inner.rounds = self.rounds + 1
         self.inner.name, self.inner.within, self.inner.patient = self.name, True, self.patient
         self.inner._without = self._without | {(id(holder), name) for holder, name in self.places}

@@ -11,6 +11,7 @@ import math
 import operator
 import os
 import sys
+import types
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 from weakref import ref
@@ -57,6 +58,8 @@ def function_of(operation: str) -> Callable:
     """What computes a reading from its operands."""
     if operation == "view_of":
         return view_of
+    if operation.startswith("math."):
+        return getattr(math, operation[5:])
     return getattr(Tensor, operation) if operation in METHODS else getattr(operator, operation, None) or getattr(builtins, operation)
 
 
@@ -120,6 +123,8 @@ def _class_of(reading: Any) -> type | None:
     if reading.operation == "item":
         return float if reading.operands[0].dtype in _FLOATS else int
     kinds = {*map(_class_of, reading.operands)}
+    if reading.operation.startswith("math."):
+        return int if reading.operation in _ROUNDING else float
     if reading.operation == "truediv" or not kinds <= {int, float}:
         return float if kinds <= {int, float} else None
     if reading.operation == "round":
@@ -167,18 +172,32 @@ def _exact(reading: Any) -> Tensor | float | int | None:
     operands = [_exact(each) for each in reading.operands]
     if any(each is None for each in operands):
         return None
-    if all(type(each) is int or (isinstance(each, Tensor) and each.dtype is dtypes.int64) for each in operands) and reading.operation != "truediv":
+    whole = all(type(each) is int or (isinstance(each, Tensor) and each.dtype is dtypes.int64) for each in operands)
+    if whole and reading.operation != "truediv" and not reading.operation.startswith("math."):
         if reading.operation == "pow":
             return _whole_power(*operands)
         divides = reading.operation in ("floordiv", "mod")
         known = (divides or reading.operation in _ON_TENSORS) and _bound(reading) < 1 << 63 and not (divides and _is_zero(operands[1]))
         return compute(reading.operation, operands) if known else None
     operands = [float(each) if type(each) is int else each.double() if isinstance(each, Tensor) else each for each in operands]
-    if reading.operation == "pow":
+    if reading.operation in ("pow", "math.pow"):
         return _power(*operands)
+    if reading.operation in _MATHEMATICS:
+        return _mathematics(reading.operation, *operands)
     if reading.operation not in _ON_TENSORS or (reading.operation == "truediv" and _is_zero(operands[1])):
         return None
     return compute(reading.operation, operands)
+
+
+def _mathematics(operation: str, x: Tensor | float) -> Tensor | float | None:
+    """A function of the math module where it raises no error: its argument is in its domain, and its result finite."""
+    if not isinstance(x, Tensor):
+        return compute(operation, [x])
+    limits, formula = _MATHEMATICS[operation]
+    if limits and not limits(x)._observe():
+        return None
+    found = formula(x)
+    return found if (abs(found) < (_LARGEST if operation in _ROUNDING else float("inf")))._observe() else None
 
 
 def _is_zero(divisor: Tensor | float | int) -> bool:
@@ -209,7 +228,7 @@ def _bound(reading: Any) -> int:
     if reading.operation == "item":
         dtype = reading.operands[0].dtype
         return 0 if dtype in _FLOATS else _LARGEST if dtype is dtypes.int64 else 1 << 31
-    if reading.operation == "pow":
+    if reading.operation == "pow" or reading.operation in _ROUNDING:
         return _LARGEST
     bounds = list(map(_bound, reading.operands))
     return max(*bounds, math.prod(bounds) if reading.operation == "mul" else sum(bounds))
@@ -264,6 +283,23 @@ def _looking(name: str) -> Callable:
     return method
 
 
+def _function(name: str) -> Callable:
+    """A function of the math module that also takes what stands for numbers known before a run begins."""
+
+    def function(*operands: Any) -> Any:
+        first = next((each for each in operands if type(each) is Later), None)
+        if first is None or not all(map(_is_early, operands)):
+            return getattr(math, name)(*map(_value_of_looked_at, operands))
+        given = tuple(reading_of(each) if type(each) is Later else each for each in operands)
+        return Later(Reading(f"math.{name}", given), Later._look.__get__(first), Later._made.__get__(first), True)
+
+    return function
+
+
+def _value_of_looked_at(thing: Any) -> Any:
+    return look(thing) if type(thing) is Later else thing
+
+
 def _called(value: Any, name: str, arguments: tuple) -> Any:
     arguments = tuple(map(_value_of, arguments))
     if name == "__complex__":  # which numbers do not have
@@ -276,6 +312,17 @@ def _called(value: Any, name: str, arguments: tuple) -> Any:
     return found(*arguments)
 
 
+_MATHEMATICS: dict[str, tuple[Callable | None, Callable]] = {  # of tensors of float64: where they are defined, and what they give
+    "math.sqrt": (lambda x: x >= 0, Tensor.sqrt), "math.exp": (None, Tensor.exp), "math.expm1": (None, Tensor.expm1),
+    "math.log": (lambda x: x > 0, Tensor.log), "math.log2": (lambda x: x > 0, Tensor.log2), "math.log10": (lambda x: x > 0, Tensor.log10),
+    "math.log1p": (lambda x: x > -1, Tensor.log1p), "math.fabs": (None, Tensor.abs),
+    **{f"math.{name}": (Tensor.isfinite, getattr(Tensor, name)) for name in ("cos", "sin", "tan", "tanh", "atan", "sinh", "cosh", "erf")},
+    **{f"math.{name}": (Tensor.isfinite, lambda x, name=name: getattr(x, name)().to(dtypes.int64)) for name in ("floor", "ceil", "trunc")},
+}  # fmt: skip
+_ROUNDING = "math.floor", "math.ceil", "math.trunc"
+STAND_INS: dict[int, Any] = {id(getattr(math, each[5:])): _function(each[5:]) for each in (*_MATHEMATICS, "math.pow")}  # of what the ids are of
+STAND_INS[id(math)] = types.ModuleType("math")
+vars(STAND_INS[id(math)]).update({name: STAND_INS.get(id(each), each) for name, each in vars(math).items()})
 for _each in _ARITHMETIC:
     setattr(Later, f"__{_each}__", _arithmetic(_each, False))
     setattr(Later, f"__r{_each}__", _arithmetic(_each, True))

@@ -34,6 +34,7 @@ from .kinds import (
     LIBRARIES, PACKAGE, SIMPLE, attributes_of, fields, is_compiled, is_module, is_optimizer, is_schedule, of_library, package_of, parameters_of, size,
     step_hooks, worded,
 )
+from .later import STAND_INS
 from .lines import CannotRepeat
 from .names import ASK, asked_for, asks_types, computes_text, global_names, global_uses, imports_in, names_of, strings_in, written
 
@@ -148,6 +149,7 @@ class Walk:
         self.optimizers: list[tuple[str, Any]] = []  # looked into last, when it is known what the code mentions
         self.schedules: list[tuple[str, Any]] = []
         self.asks_types = False
+        self.mathematics: list[tuple[Any, Any]] = []  # names of the math module, or of its functions, with what holds them
 
     @property
     def complete(self) -> bool:
@@ -177,6 +179,8 @@ class Walk:
             for each in imports_in(code):
                 self.imported(each, getattr(function, "__globals__", {}).get("__package__"))
         for text, owner, name, value in names_of(function):
+            if id(value) in STAND_INS and isinstance(owner, (dict, types.CellType)):
+                self.mathematics.append((owner, name))
             if owner is None:
                 self.visit(prefix + name, value)  # the function's own object is the one it was bound to
             elif _fixed(name, value):
@@ -249,6 +253,8 @@ class Walk:
             self.attributes(name, value, type(value))
         elif isinstance(value, functools._lru_cache_wrapper):
             self.cache(name, value)
+        elif isinstance(value, weakref.ref) and isinstance(value(), Tensor):
+            raise CannotRepeat(f"compile: {name} is a weak reference to a tensor, with which code may compare arguments; give the tensor as an argument")
         elif isinstance(value, weakref.ref):
             self.value(name, "{0}()", (value,), value())
         elif isinstance(value, contextvars.ContextVar):

@@ -372,7 +372,7 @@ def _leaves(results: list[Tensor], tensors: tuple[Tensor, ...]) -> list[Tensor] 
             found[id(stop)] = stop
         elif target not in seen:
             seen.add(target)
-            if getattr(target, "kept", ()) is None and target.refill is None:
+            if getattr(target, "kept", ()) is None and target.refill is None and target.packed is None:
                 return None
             if target.hooks is not None and any(vars(target.hooks).values()):
                 raise lines.CannotRepeat(

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial, wraps
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from ..dtypes import float64, int32, int64
 from .guards import Look, Place
 from .instance import Returned, Unchanged, holds_objects, holds_parts, known_elsewhere, look_at_numbers, made, same, taken
 from .kinds import is_module
-from .later import Later, early, look
+from .later import STAND_INS, Later, early, look
 from .structure import contents, replace
 from .trace import Recorder, line, recording
 
@@ -81,9 +82,22 @@ def _layout(dtype: DType) -> Layout:
     return layout((), dtype, Device("cpu"))
 
 
-def given(function: Callable, places: list[Place]) -> Callable:
+@contextmanager
+def _standing_in(mathematics: Sequence[Place]) -> Iterator[None]:
+    """Have names of the math module give functions of what stands for numbers."""
+    laid = [(holder, key, each) for holder, key in mathematics if id(each := read(holder, key)) in STAND_INS] if recording() else []
+    try:
+        for holder, key, each in laid:
+            lay(holder, key, STAND_INS[id(each)])
+        yield
+    finally:
+        for holder, key, each in laid:
+            lay(holder, key, each)
+
+
+def given(function: Callable, places: list[Place], mathematics: Sequence[Place]) -> Callable:
     """A function of (what lies at the places, its arguments, those with names) that gives (its result, what lies there then, but no gradients)."""
-    call = _caller(places)
+    call = _caller(places, mathematics)
 
     @wraps(function)
     def run(held: list, arguments: tuple, named: dict) -> tuple:
@@ -92,12 +106,12 @@ def given(function: Callable, places: list[Place]) -> Callable:
     return run
 
 
-def freed(function: Callable, which: Sequence[int | str], places: Sequence[Place], steering: set) -> Callable:
+def freed(function: Callable, which: Sequence[int | str], places: Sequence[Place], steering: set, mathematics: Sequence[Place]) -> Callable:
     """A function of (numbers, its arguments, those with names) that calls `function` with the numbers at these positions and names, and then at these places.
 
     Where it looks at one of them, its position or name, or its place as (id of the holder, key), is added to `steering`.
     """
-    call = _with_numbers(which, places, steering)
+    call = _with_numbers(which, places, steering, mathematics)
 
     @wraps(function)
     def run(numbers: list[Count], arguments: tuple, named: dict) -> Any:
@@ -106,7 +120,7 @@ def freed(function: Callable, which: Sequence[int | str], places: Sequence[Place
     return run
 
 
-def _with_numbers(which: Sequence[int | str], places: Sequence[Place], steering: set) -> Callable:
+def _with_numbers(which: Sequence[int | str], places: Sequence[Place], steering: set, mathematics: Sequence[Place]) -> Callable:
     """A function of this library, which guards do not look into."""
     names = [*which, *((id(holder), key) for holder, key in places)]
 
@@ -121,7 +135,8 @@ def _with_numbers(which: Sequence[int | str], places: Sequence[Place], steering:
                     lay(holder, key, number)
                 except Exception:  # a class whose setter takes nothing but numbers
                     look(number)
-            return function(*given, **own)
+            with _standing_in(mathematics):
+                return function(*given, **own)
         finally:
             for holder, key, former, number in laid:
                 if read(holder, key) is number:
@@ -140,7 +155,7 @@ def put_numbers(which: Sequence[int | str], numbers: Sequence, arguments: tuple,
     return found
 
 
-def _caller(places: list[Place]) -> Callable:
+def _caller(places: list[Place], mathematics: Sequence[Place]) -> Callable:
     """A function of this library, which guards do not look into."""
 
     def call(function: Callable, held: list, arguments: tuple, named: dict) -> tuple:
@@ -148,7 +163,8 @@ def _caller(places: list[Place]) -> Callable:
         counts = [(*place, each.value.item()) for place, each in zip(places, held) if type(each) is Count]
         for holder, key, later in [each for each in counts if type(each[2]) is Later]:
             lay(holder, key, early(later, partial(_refuse, recording(), key)))
-        result = function(*arguments, **named)
+        with _standing_in(mathematics):
+            result = function(*arguments, **named)
         new = [read(*each) for each in places if not is_gradient(*each)] if recording() is None else _in_parts(places, before, held, result)
         if waist.listeners:
             result = replace(result, lambda each: each)  # what it returns may be a container that is put back as it was

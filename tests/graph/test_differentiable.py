@@ -109,3 +109,30 @@ def test_views_of_arguments_are_views_for_the_tape(part: Callable, linked: bool)
         return found
 
     assert equal(run(lambda function: function), run(lambda function: numod.compile(function, options={"linked": linked})))
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+def test_results_that_require_gradients_do_so_under_hooks_of_saved_tensors_and_as_leaves() -> None:
+    x = numod.ones(3, requires_grad=True)
+
+    def inside(x: numod.Tensor) -> numod.Tensor:
+        with numod.autograd.graph.save_on_cpu():
+            return (x * 2).sin()
+
+    def leaf(x: numod.Tensor) -> tuple:
+        made = numod.ones(3, requires_grad=True)
+        return made, made * x
+
+    for function in (inside, lambda x: (x * 2).sin()):
+        compiled = numod.compile(function)
+        for _ in range(3):
+            with numod.autograd.graph.save_on_cpu():
+                result = compiled(x)
+            x.grad = None
+            result.sum().backward()
+            assert numod.allclose(x.grad, 2 * (x.detach() * 2).cos())
+    compiled = numod.compile(leaf)
+    for _ in range(3):
+        made, result = compiled(x)
+        result.sum().backward()
+        assert numod.equal(made.grad, x)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
+import types
 from collections import Counter
 from collections.abc import Callable
+from math import sqrt as root
 
 import numpy as np
 import pytest
@@ -177,6 +179,29 @@ CONDITIONS: dict[str, Callable] = {
     "from": lambda n, x: x * 2 if n > 6 else -x, "every": lambda n, x: x * n if n % 3 == 0 else -x, "warm up": lambda n, x: x * min(1.0, (n + 1) / 5), "truth": lambda n, x: x * n if n % 2 else x,
     "between": lambda n, x: x * n if 2 < n <= 7 else x + n, "among": lambda n, x: -x if n in (3, 5) else x, "decay": lambda n, x: x * max(0.1, 0.8**n), "tensor": lambda n, x: x * (n > x), "below infinity": lambda n, x: x * n if n / 2 < math.inf else x,
 }
+
+
+MATHEMATICS: dict[str, Callable] = {
+    "schedule": lambda n, x: x * (0.5 * (1 + math.cos(math.pi * n / 50))), "bias": lambda n, x: x / math.sqrt(1 - 0.9 ** (n + 1)), "rounded": lambda n, x: x * math.floor(n / 3),
+    "imported": lambda n, x: x + root(n), "power": lambda n, x: x * math.pow(2, n), "returned": lambda n, x: (x, math.log1p(n)),
+}
+
+
+@pytest.mark.parametrize("name", MATHEMATICS)
+def test_functions_of_the_math_module_take_numbers_that_change(name: str) -> None:
+    use = MATHEMATICS[name]
+    compiled, x = compile(lambda n, x: use(n, x), fullgraph=False), numod.arange(3.0).double()
+    assert all(equal(compiled(n, x), use(n, x)) for n in range(12)) and compiled.recorded <= 3
+    assert math.cos(0) == 1.0 and isinstance(math.cos, types.BuiltinFunctionType)
+
+
+def test_functions_of_the_math_module_raise_what_they_raise() -> None:
+    compiled = compile(lambda n, x: x * math.sqrt(n) + math.exp(n), fullgraph=False)
+    for n in (0.5, 1.0, 2.0, 3.0, 4.0):
+        compiled(n, numod.ones(2))
+    for n, kind in ((-1.0, ValueError), (1e4, OverflowError)):
+        with pytest.raises(kind):
+            compiled(n, numod.ones(2))
 
 
 PLACES: dict[str, Callable] = {
