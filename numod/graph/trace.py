@@ -381,7 +381,7 @@ class Recorder:
                 "which a recorded program does not give its own; set it outside"
             )
         found = self._known(each)
-        if self.alive[found.number] is each and found in self.program.inputs:
+        if self.alive[found.number] is each and (found in self.program.held or found in self.program.inputs):
             return found
         if type(each) is not Tensor or (each.requires_grad and each.grad_fn is None):
             raise CannotRepeat("trace: the function returns a leaf or a Parameter that it makes, which a recorded program would return as a computed tensor")
