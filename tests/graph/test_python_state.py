@@ -261,3 +261,9 @@ def test_a_setting_of_an_argument_is_refused() -> None:
     with pytest.raises(RuntimeError, match="requires_grad is set"):
         for _ in range(3):
             compiled(numod.ones(2))
+
+
+def test_a_lazy_module_is_initialised_by_the_first_call() -> None:
+    model = nn.Sequential(nn.LazyLinear(3), nn.ReLU())
+    compiled, x = compile(model), numod.ones(2, 4)
+    assert all(equal(compiled(x), model(x)) for _ in range(3)) and model[0].weight.shape == (3, 4)
