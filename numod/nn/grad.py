@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ..core import functions as f
 from ..core.tensor import Tensor
 from ..ops import convolution as op
-from .functional.convolution import spread
+from .functional.convolution import check_steps, spread
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
 _Steps = int | Sequence[int]
@@ -36,7 +36,9 @@ def _of_weight(ndim: int) -> Callable:
 
 
 def _steps(ndim: int, stride: _Steps, padding: _Steps, dilation: _Steps) -> tuple[tuple[int, ...], ...]:
-    return spread("stride", stride, ndim), spread("padding", padding, ndim), spread("dilation", dilation, ndim)
+    stride, padding, dilation = spread("stride", stride, ndim), spread("padding", padding, ndim), spread("dilation", dilation, ndim)
+    check_steps(stride, dilation, padding)
+    return stride, padding, dilation
 
 
 def _check(name: str, x: tuple, weight: tuple, gradient: Tensor, stride: tuple, padding: tuple, dilation: tuple, groups: int) -> None:

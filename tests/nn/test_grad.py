@@ -24,6 +24,8 @@ def test_sizes_that_do_not_fit_are_refused():
     for call, words in (
         (lambda: nn.functional.grad.conv2d_input((1, 2, 9, 9), weight, g), "expected grad_output of shape"), (lambda: nn.grad.conv2d_weight(numod.ones(1, 2, 6, 5), (3, 2, 3, 3), g), "expected grad_output"),
         (lambda: nn.grad.conv2d_input((1, 3, 6, 6), weight, g), "do not fit"),
+        (lambda: nn.grad.conv2d_input((1, 2, 2, 2), weight, numod.ones(1, 3, 4, 4), dilation=-1), "dilation should be greater than zero"),
+        (lambda: nn.grad.conv2d_weight(numod.ones(1, 2, 6, 6), (3, 2, 3, 3), g, stride=0), "non-positive stride"),
     ):
         with pytest.raises(RuntimeError, match=words):
             call()

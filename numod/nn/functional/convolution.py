@@ -62,7 +62,8 @@ def _checked(name: str, x: Tensor, weight: Tensor, bias: Tensor | None, channels
         raise RuntimeError(f"Input type ({x.dtype}) and bias type ({bias.dtype}) should be the same; convert one with .to()")
 
 
-def _check_steps(stride: tuple, dilation: tuple, padding: tuple | str) -> None:
+def check_steps(stride: tuple, dilation: tuple, padding: tuple | str) -> None:
+    """Raise RuntimeError for steps that no window can go by, which kernels would follow out of their memory."""
     if min(stride) <= 0:
         raise RuntimeError("non-positive stride is not supported")
     if min(dilation) <= 0:
@@ -116,7 +117,7 @@ def _convolution(ndim: int) -> Callable:
         dilation: int | Sequence[int] = 1, groups: int = 1,
     ) -> Tensor:
         stride, dilation = spread("stride", stride, ndim), spread("dilation", dilation, ndim)
-        _check_steps(stride, dilation, padding if isinstance(padding, str) else spread("padding", padding, ndim))
+        check_steps(stride, dilation, padding if isinstance(padding, str) else spread("padding", padding, ndim))
         _checked(name, input, weight, bias, weight.shape[1] * groups if weight.ndim > 1 else 0, weight.shape[0], groups, ndim)
         kernel = tuple(weight.shape[2:])
         x = input if input.ndim == ndim + 2 else f.unsqueeze(input, 0)
@@ -158,7 +159,7 @@ def _transposed(ndim: int) -> Callable:
         _checked(name, input, weight, bias, weight.shape[0], features, groups, ndim)
         stride, padding, dilation = spread("stride", stride, ndim), spread("padding", padding, ndim), spread("dilation", dilation, ndim)
         extra = spread("output_padding", output_padding, ndim)
-        _check_steps(stride, dilation, padding)
+        check_steps(stride, dilation, padding)
         if min(extra) < 0:
             raise RuntimeError("negative output_padding is not supported")
         if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation)):
