@@ -88,7 +88,7 @@ def by_half_registers(source: str) -> str:
     computed = re.findall(r"^ +[a-z]\d+ = .*", source, re.M)
     if len(computed) > FEW or _is_costly(computed, "t"):
         return source
-    return re.sub(r"^( *)(for place|for index) in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
+    return re.sub(r"^( *)for \w+ in parallel_range.*\n", r"\g<0>\1    half_registers()\n", source, count=1, flags=re.M)
 
 
 def _is_fixed(line: str, places: dict[str, str]) -> bool:

@@ -18,6 +18,7 @@ from .. import dtypes
 from ..device import Layout
 from ..device.layout import layout
 from ..kernel import bind
+from ..kernel.emit import by_half_registers
 from .op import Op, Plan, single_device
 from .search import searchsorted
 from .softmax import split
@@ -213,6 +214,7 @@ class Read(Op):
         kernel = gather_runs_kernel if kernel is gather_kernel and not flat else index_select_elements if kernel is index_select_kernel and flat else kernel
         numbers = (outer, n, inner, m) if flat else (outer, n, inner, m, min(m, -(-_PARTS // outer)))
         source = with_ones(bind.source_of(kernel), x, **dict(zip(("inner", "m", "parts"), numbers[2:])))
+        source = source if flat else by_half_registers(source)
         signature = bind.signature(x, "int64", x, numbers=len(numbers))
         return Plan(out, bind.launcher(x.device, self.name, source, signature, x.dtype, out.size), numbers)
 
