@@ -159,7 +159,7 @@ class _Witness:
         whatever uses it."""
         try:
             with self._recording(), self._reaching():
-                outputs = replace(self.function(*self.arguments, **self.named), self._returned)
+                outputs = replace(self.function(*self.arguments, **self.named), self._returned, whole=self._itself)
         except BaseException:
             self._settle_numbers(frozenset())  # as the function has left them
             raise
@@ -203,6 +203,12 @@ class _Witness:
             self.recorder.give_up(
                 f"compile: a backward pass inside {what}, which the next call's may not have; give it detached, or call backward outside the compiled function"
             )
+
+    def _itself(self, container: list | dict) -> later.Reading | None:
+        """What stands for a container that the function reaches by itself, where a guard tells that it is the same at every run."""
+        if any(each.objects[-1] is container and each.text.endswith(f" is {{{len(each.objects) - 1}}}") for each in self.guards):
+            return later.Reading("call", (lambda: container,))
+        return None
 
     def _returned(self, each: Any) -> Any:
         """What stands for a result. Views of tensors that existed before are made after the run, so that the tape knows them as views."""

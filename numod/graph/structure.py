@@ -45,19 +45,21 @@ def remade(each: Any, new: list) -> Any:
     return result
 
 
-def replace(structure: Any, function: Callable, read: Callable = lambda *reading: Reading(*reading)) -> Any:
-    """`structure` with its leaves replaced. `read` makes what takes a reading's place, of its operation and its operands."""
+def replace(structure: Any, function: Callable, read: Callable = lambda *reading: Reading(*reading), whole: Callable = lambda each: None) -> Any:
+    """`structure` with its leaves replaced. `read` makes what takes a reading's place, of its operation and its operands; `whole` what takes a container's."""
+    if type(structure) in (list, dict, OrderedDict) and (found := whole(structure)) is not None:
+        return found
     if type(structure) is Later:
         return function(structure)
     if type(structure) is Reading:
         return read(structure.operation, tuple([replace(each, function, read) for each in structure.operands]))
     if type(structure) in (dict, OrderedDict):
-        return type(structure)((key, replace(each, function, read)) for key, each in structure.items())
+        return type(structure)((key, replace(each, function, read, whole)) for key, each in structure.items())
     if isinstance(structure, tuple) or type(structure) is list:
-        made = [replace(each, function, read) for each in structure]
+        made = [replace(each, function, read, whole) for each in structure]
         return tuple.__new__(type(structure), made) if hasattr(structure, "_fields") else type(structure)(made)
     if is_data(structure):
-        return remade(structure, [replace(each, function, read) for each in parts(structure)])
+        return remade(structure, [replace(each, function, read, whole) for each in parts(structure)])
     return function(structure)
 
 

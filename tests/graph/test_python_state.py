@@ -267,3 +267,13 @@ def test_a_lazy_module_is_initialised_by_the_first_call() -> None:
     model = nn.Sequential(nn.LazyLinear(3), nn.ReLU())
     compiled, x = compile(model), numod.ones(2, 4)
     assert all(equal(compiled(x), model(x)) for _ in range(3)) and model[0].weight.shape == (3, 4)
+
+
+def test_containers_that_a_function_reaches_are_returned_themselves() -> None:
+    held = {"scale": numod.ones(2), "names": ["a"]}
+    compiled, x = compile(lambda x: (x * held["scale"], held, [held["names"]])), numod.ones(2)
+    for k in range(4):
+        result, whole, [names] = compiled(x)
+        assert whole is held and names is held["names"] and equal(result, x * held["scale"])
+        if k == 2:
+            whole["scale"] = numod.full((2,), 3.0)
