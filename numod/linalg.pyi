@@ -70,7 +70,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | tuple[Tensor, ...] | N
 def norm(A: Tensor, ord: _float | str | None = None, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """A vector norm, or a matrix norm if two dimensions and `ord` are given."""
 def pinv(A: Tensor, rcond: _float | Tensor | None = None, hermitian: _bool = False, *, atol: _float | Tensor | None = None, rtol: _float | Tensor | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """The Moore-Penrose inverse; singular values up to max(atol, rtol * the greatest) count as 0. `rcond` is the older name of rtol. The tolerances are numbers, or tensors with one for each matrix."""
+    """The Moore-Penrose inverse; singular values up to max(atol, rtol * the greatest) count as 0. `rcond` is an older name of rtol. The tolerances are numbers, or tensors with one for each matrix."""
 def qr(A: Tensor, mode: str = 'reduced', *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.linalg_qr:
     """(Q, R): Q orthonormal columns, R upper triangular; `mode` "reduced", "complete", or "r" for R alone."""
 def slogdet(A: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> return_types.linalg_slogdet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Number
 
 from .. import dtypes
 from ..device.device import Device
@@ -348,8 +349,10 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     return input if input._layout.dense else apply(t.row_major, (input,))
 
 
-def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+def copy_(self: Tensor, src: Tensor | float, non_blocking: bool = False) -> Tensor:
     """Fill with `src`, which broadcasts and is converted; returns self."""
+    if isinstance(src, Number):
+        return self.fill_(src)
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'src' must be Tensor, not {type(src).__name__}")
     src = src if src.device is self.device else src.to(device=self.device, non_blocking=non_blocking)

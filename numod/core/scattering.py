@@ -125,19 +125,23 @@ def segment_reduce(
         raise RuntimeError(f"segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) = {data.shape[axis]} when !unsafe.")
     counted = reshape(lengths.to(data.dtype), (*lengths.shape, *(1,) * (data.ndim - axis - 1)))
     fold, start = _SEGMENTS[reduce]
-    result = full((*lengths.shape, *data.shape[axis + 1 :]), start if initial is None else initial, dtype=data.dtype, device=data.device)
-    segments = reshape(_segments(lengths, data.shape[axis]), (*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1)))
-    result = scatter_reduce(result, axis, expand(segments, data.shape), data, fold)
+    count = lengths.shape[-1]
+    shape = (*lengths.shape[:-1], count + unsafe, *data.shape[axis + 1 :])  # the last one, if unsafe, for what lies in no segment
+    result = full(shape, start if initial is None else initial, dtype=data.dtype, device=data.device)
+    segments = reshape(_segments(lengths, offsets, data.shape[axis], shape[axis] - 1), (*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1)))
+    result = narrow(scatter_reduce(result, axis, expand(segments, data.shape), data, fold), axis, 0, count)
     if reduce != "mean":
         return result
     return t.where(counted == 0, float("nan") if initial is None else float(initial), result / counted)
 
 
-def _segments(lengths: Tensor, n: int) -> Tensor:
-    """The segment of each of n places, (*batch, n)."""
-    ends = lengths.to(dtypes.int64).cumsum(-1)
+def _segments(lengths: Tensor, offsets: Tensor | None, n: int, last: int) -> Tensor:
+    """The segment of each of n places, (*batch, n); `last` where there is none."""
+    begin = 0 if offsets is None else offsets[..., :1]
+    ends = lengths.to(dtypes.int64).cumsum(-1) + begin
     places = expand(arange(n, device=lengths.device), (*lengths.shape[:-1], n))
-    return t.clamp_max(searchsorted(contiguous(ends), contiguous(places), right=True), max(lengths.shape[-1] - 1, 0))
+    found = t.clamp_max(searchsorted(contiguous(ends), contiguous(places), right=True), max(last, 0))
+    return found if offsets is None else t.where(places < begin, last, found)
 
 
 # ---- flat places

@@ -242,7 +242,7 @@ class Tensor:
         """In-place conj_physical."""
     def contiguous(self, memory_format: _memory_format = ...) -> Tensor:
         """The tensor itself if its elements lie in row-major order (or that of `memory_format`) without gaps, else a copy that does."""
-    def copy_(self, src: Tensor, non_blocking: _bool = False) -> Tensor:
+    def copy_(self, src: Tensor | _float, non_blocking: _bool = False) -> Tensor:
         """Fill with `src`, which broadcasts and is converted; returns self."""
     def copysign(self, other: Tensor | _float) -> Tensor:
         """copysign(x, y), element by element, with broadcasting and type promotion."""

@@ -473,3 +473,13 @@ def test_operators_in_place_leave_other_objects_their_word():
     assert x == "mine" and y.tolist() == [2, 2] and y.dtype is numod.float64
     with pytest.raises(TypeError, match="unsupported operand"):
         y *= "text"
+
+
+def test_segments_that_leave_out_places():
+    x = numod.tensor([1.0, 2, 3, 4])
+    assert numod.segment_reduce(x, "sum", lengths=numod.tensor([2, 1]), unsafe=True).tolist() == [3, 3]  # the last took what was left
+    assert numod.segment_reduce(x, "prod", offsets=numod.tensor([1, 2, 3]), unsafe=True).tolist() == [2, 3]
+
+
+def test_numbers_are_copied():
+    assert numod.zeros(2).copy_(2).tolist() == [2, 2] == numod.zeros(2).copy_(np.float32(2)).tolist()
