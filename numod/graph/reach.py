@@ -439,7 +439,8 @@ class Walk:
         holder = next(each for each in _holders(kind) if key in vars(each))
         if (id(holder), key) not in self.seen:
             self.seen.add((id(holder), key))
-            self.guards.append(Guard(f"{name}.{key}", f"{{0}}.__dict__[{key!r}] is {{1}}", (holder, vars(holder)[key])))
+            inside = vars(holder)  # what a class gives is made anew, which takes longer than a look into it
+            self.guards.append(Guard(f"{name}.{key}", f"{{0}}[{key!r}] is {{1}}", (inside, inside[key])))
 
     def optimizer(self, name: str, optimizer: Any) -> None:
         """Tensors of an optimizer's state, and of its groups' settings what a step branches on: flags, and whether numbers are zero.
