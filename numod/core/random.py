@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from math import log1p, pi, prod
+from math import log1p, pi
 
 from .. import dtypes
 from ..device.device import Device
@@ -201,7 +201,7 @@ def normal(
     if kind.is_complex:
         drawn = (randn(shape, generator=generator, dtype=kind, device=given[0].device) * std + mean).detach()
     else:
-        drawn = to(t.normal(*_stream(generator).draw(prod(shape)), mean, std), kind)
+        drawn = to(t.normal(*draw_for(sum(given[1:], given[0]), generator), mean, std), kind)
     return drawn if out is None else write_result("normal", drawn, out)
 
 

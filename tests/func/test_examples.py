@@ -325,6 +325,14 @@ def test_random_numbers_for_each_example_or_all(once: list) -> None:
     assert len(once) == 1 and not numod.equal(first[1], second[0])
 
 
+def test_what_random_numbers_are_drawn_for_may_be_of_the_caller() -> None:
+    x, query = numod.ones(64), floats(8, 16)
+    drawn = (lambda y: numod.normal(x, 1.0), lambda y: numod.normal(x + 0 * y, x), lambda y: F.scaled_dot_product_attention(query, query, query, query @ query.T > 0, 0.5))
+    for draw in drawn:
+        same, different = vmap(draw, randomness="same")(floats(SIZE, 64)), vmap(draw, randomness="different")(floats(SIZE, 64))
+        assert same[0].equal(same[1]) and not different[0].equal(different[1])
+
+
 def test_a_generator_of_the_caller() -> None:
     x, generator = numod.ones(SIZE, 64), numod.Generator().manual_seed(0)
     for draw in (lambda x: numod.rand(64, generator=generator) + x, lambda x: x.clone().normal_(generator=generator)):

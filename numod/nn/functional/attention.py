@@ -57,7 +57,10 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, d
     tensors = [each if each.shape == (*lead, *end) else f.expand(each, (*lead, *end)) for each, end in zip(tensors, ends)]
     if len(lead) > op.LEADS:
         tensors = [f.flatten(each, 0, len(lead) - op.LEADS) for each in tensors]
-    drawn = random.default_generator.draw(prod(lead) * query.shape[-2] * key.shape[-2]) if dropout_p > 0.0 else (0, 0)
+    drawn = 0, 0
+    if dropout_p > 0.0:
+        random.count_for_examples(query, False)  # refuses numbers that examples of `func.vmap` would share or not, other than they are to
+        drawn = random.default_generator.draw(prod(lead) * query.shape[-2] * key.shape[-2])
     out, _ = op.attention.apply((*tensors, *(None,) * (4 - len(tensors)), *drawn), (scale, causal, float(dropout_p)))
     return f.reshape(out, (*lead, *out.shape[-2:])) if len(lead) > op.LEADS else out
 
