@@ -92,8 +92,9 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
 def memory_stats(device: Any = None) -> dict[str, int]:
     """The numbers under PyTorch's names."""
     names = {
-        "allocated_bytes.all.current": "allocated", "allocated_bytes.all.peak": "allocated peak", "reserved_bytes.all.current": "reserved",
-        "reserved_bytes.all.peak": "reserved peak", "allocation.all.allocated": "taken", "num_alloc_retries": "retries", "num_ooms": "failures",
+        "allocated_bytes.all.current": "allocated", "allocated_bytes.all.peak": "allocated peak", "active_bytes.all.current": "allocated",
+        "active_bytes.all.peak": "allocated peak", "reserved_bytes.all.current": "reserved", "reserved_bytes.all.peak": "reserved peak",
+        "allocation.all.allocated": "taken", "num_alloc_retries": "retries", "num_ooms": "failures",
     }  # fmt: skip
     return {name: _number(own) for name, own in names.items()}
 

@@ -40,8 +40,9 @@ _ELSEWHERE = (201, 400)  # what a launch answers where the context is not this t
 _OF_KERNELS = (700, 702, 710, 714, 715, 716, 717, 718, 719)  # CUresult: illegal addresses, instructions and the like, and launches that ran too long or failed
 _MAJOR, _MINOR = 75, 76  # CUdevice_attribute
 _PROPERTIES = {
-    "multi_processor_count": 16, "warp_size": 10, "max_threads_per_multi_processor": 39, "regs_per_multiprocessor": 82, "shared_memory_per_block": 8,
-    "L2_cache_size": 38,
+    "multi_processor_count": 16, "warp_size": 10, "max_threads_per_multi_processor": 39, "max_threads_per_block": 1, "regs_per_multiprocessor": 82,
+    "shared_memory_per_block": 8, "shared_memory_per_block_optin": 97, "shared_memory_per_multiprocessor": 81, "L2_cache_size": 38, "is_integrated": 18,
+    "clock_rate": 13, "memory_clock_rate": 36, "memory_bus_width": 37,
 }  # fmt: skip
 _NO_TIMING, _ERROR_LOG, _ERROR_LOG_SIZE = 2, 5, 6  # CU_EVENT_DISABLE_TIMING; CUjit_option
 ATTRIBUTES = {"registers": 4, "shared": 1, "local": 3}  # CUfunction_attribute: a thread's registers, a block's shared bytes, a thread's spilled bytes

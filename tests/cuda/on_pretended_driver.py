@@ -48,6 +48,7 @@ def array(tensor: numod.Tensor) -> list[int]:
 
 
 assert cuda.is_available() and cuda.get_device_capability() == (8, 0) and cuda.get_device_properties().multi_processor_count == 132 and cuda.get_device_properties().L2_cache_size > 0
+assert cuda.get_device_properties().shared_memory_per_block_optin == 166912 and cuda.get_device_properties().max_threads_per_block == 1024
 values = [0.5, 1.0, -2.0, 3.0, 4.0, 5.0, 6.0]
 x = numod.tensor(values).cuda()
 assert x.cpu().tolist() == values and x[2:5].cpu().tolist() == values[2:5]
@@ -112,6 +113,11 @@ try:
     raise AssertionError("there is no room for that")
 except numod.OutOfMemoryError as error:
     assert "Tried to allocate 1.00 GiB" in str(error)
+try:  # whose size in 64 bits is 4096
+    numod.ones(1, dtype=numod.float64, device="cuda").expand((1 << 61) + 512).clone()
+    raise AssertionError("there is no room for that either")
+except numod.OutOfMemoryError as error:
+    assert "Tried to allocate 19327352832.00 GiB" in str(error), error
 
 seen = []
 thread = threading.Thread(target=lambda: seen.append((x + x).cpu().shape))

@@ -215,7 +215,7 @@ class Machine:
     def cuCtxSetCurrent(self, context): self.here.context = context
     def cuDeviceGetCount(self, out): out[0] = 1
     def cuDriverGetVersion(self, out): out[0] = 12040
-    def cuDeviceGetAttribute(self, out, number, device): out[0] = {75: 8, 76: 0, 16: 132, 10: 32, 39: 2048, 82: 65536, 8: 49152, 38: 50 << 20}[number]
+    def cuDeviceGetAttribute(self, out, number, device): out[0] = {75: 8, 76: 0, 16: 132, 10: 32, 39: 2048, 82: 65536, 8: 49152, 38: 50 << 20, 1: 1024, 97: 166912, 81: 167936, 18: 0, 13: 1410000, 36: 1215000, 37: 5120}[number]
     def cuDeviceTotalMem_v2(self, out, device): out[0] = self.memory.bytes.size
     def cuDevicePrimaryCtxRetain(self, out, device): out[0] = CONTEXT
     def cuStreamCreate(self, out, flags): out[0] = STREAM
