@@ -39,6 +39,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise RuntimeError(f"bilinear(): input batch dimensions do not match: got {tuple(input1.shape)} and {tuple(input2.shape)}")
     if weight.ndim != 3 or input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:
         raise RuntimeError(f"bilinear(): weight {tuple(weight.shape)} (out, in1, in2) does not fit inputs {tuple(input1.shape)} and {tuple(input2.shape)}")
+    if bias is not None and tuple(bias.shape) != (weight.shape[0],):
+        raise RuntimeError(f"bilinear(): bias size does not match weight size: got {tuple(bias.shape)} but expected {(weight.shape[0],)}")
     rows, (out, first, second) = prod(input1.shape[:-1]), weight.shape
     left = f.matmul(f.reshape(input1, (rows, first)), f.reshape(f.transpose(weight, 0, 1), (first, out * second)))
     result = f.reshape(f.sum(f.reshape(left, (rows, out, second)) * f.reshape(input2, (rows, 1, second)), 2), (*input1.shape[:-1], out))

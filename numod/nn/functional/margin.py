@@ -165,8 +165,8 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     elif var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
-        elif not (input.shape[:-1] == var.shape[:-1] and var.shape[-1] == 1) and any(m not in (1, n) for m, n in zip(var.shape[::-1], input.shape[::-1])):
-            raise ValueError("var is of incorrect size")
+        elif input.ndim != var.ndim or [m for m, n in zip(var.shape, input.shape) if m != n] != [1]:  # one variance along one dimension
+            raise ValueError(f"var is of incorrect size: expected {tuple(input.shape)}, with one dimension of 1 or without the last, got {tuple(var.shape)}")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(reduction + " is not valid")
     if (var < 0).any():

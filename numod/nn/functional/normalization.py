@@ -182,6 +182,7 @@ def instance_norm(
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     x = _agreeing(input, running_mean, running_var, weight, bias)
     images, channels = x.shape[:2]
+    _expect_channels(channels, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     count = x.numel() // max(images * channels, 1)
     if x.numel() == 0:
         return _scaled(x, weight, bias).to(input.dtype)
