@@ -316,4 +316,4 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
     """X with tensordot(A, X, X.ndim) = B."""
     a = A if dims is None else movedim(A, list(dims), list(range(A.ndim - len(dims), A.ndim)))
     shape = a.shape[B.ndim :]
-    return reshape(solve(reshape(a, (B.numel(), -1)), reshape(B, -1)), shape)
+    return reshape(solve(reshape(a, (B.numel(), prod(shape))), reshape(B, -1)), shape)

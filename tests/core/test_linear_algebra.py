@@ -217,3 +217,7 @@ def test_pseudoinverses_with_a_tolerance_for_each_matrix():
     found = numod.linalg.pinv(a, atol=middle + 1e-9, rtol=numod.zeros(2))
     for k in range(2):
         np.testing.assert_allclose(found[k], numod.linalg.pinv(a[k], atol=middle[k].item() + 1e-9), atol=1e-12)
+
+
+def test_tensorsolve_of_nothing():
+    assert numod.linalg.tensorsolve(numod.empty(0, 0, 1, 2, 0), numod.empty(0, 0)).shape == (1, 2, 0)
