@@ -308,6 +308,7 @@ def test_distances_and_random_numbers(compiled: list[str]) -> None:
         sampling.standard_gamma.prepare((on_gpu(7, dtype=kind), int, int), ())
         sampling.standard_gamma_gradient.prepare((on_gpu(7, dtype=kind), on_gpu(7, dtype=kind)), ())
         sampling.poisson.prepare((on_gpu(7, dtype=kind), int, int), ())
+        sampling.binomial.prepare((on_gpu(7, dtype=kind), on_gpu(7, dtype=kind), int, int), ())
     check(compiled)
 
 

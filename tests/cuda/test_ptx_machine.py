@@ -434,7 +434,9 @@ def test_random_numbers_are_those_of_the_cpu() -> None:
             numod.manual_seed(7)
             results.append(make(1033, device=device))
         same(*results, 0 if exact else 1e-6)
-    for make, rates in ((numod._standard_gamma, [0.3, 2.0, 40.0]), (numod.poisson, [0.3, 4.0, 40.0])):
+    for make, rates in (
+        (numod._standard_gamma, [0.3, 2.0, 40.0]), (numod.poisson, [0.3, 4.0, 40.0]), (lambda p: numod.binomial(numod.full_like(p, 50.0), p), [0.1, 0.7, 0.4]),
+    ):  # fmt: skip
         results = []
         for rate in (numod.tensor(rates).cuda(), numod.tensor(rates)):
             numod.manual_seed(3)

@@ -188,7 +188,9 @@ def test_distances_and_random_numbers() -> None:
     same(numod.cross(moved, moved.flip(0)), numod.cross(x, x.flip(0)))
     same(numod.pdist(moved), numod.pdist(x))
     same(x.detach().cuda().logcumsumexp(0), x.detach().logcumsumexp(0))
-    for make, rates in ((numod._standard_gamma, [0.3, 2.0, 40.0]), (numod.poisson, [0.3, 4.0, 40.0])):
+    for make, rates in (
+        (numod._standard_gamma, [0.3, 2.0, 40.0]), (numod.poisson, [0.3, 4.0, 40.0]), (lambda p: numod.binomial(numod.full_like(p, 50.0), p), [0.1, 0.7, 0.4]),
+    ):  # fmt: skip
         results = []
         for rate in (numod.tensor(rates).cuda(), numod.tensor(rates)):
             numod.manual_seed(3)
