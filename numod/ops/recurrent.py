@@ -95,6 +95,10 @@ class Cell(Op):
             )
         results = tuple(layout(named[each].shape, dtype, device) for each in self.like)
         n, size = named[self.wide].shape[0], named[self.wide].shape[1] // self.gates
+        for name, each in named.items():
+            width = size * self.gates if name in ("gates", "x", "y") else size
+            if tuple(each.shape) != (n, width):
+                raise RuntimeError(f"{self.name}: expected {name} of shape {(n, width)}, got {tuple(each.shape)}; do weight_ih and weight_hh fit the state?")
         if n * size == 0:
             return Plan(results if self.outputs else results[0], lambda *_: None)
         signature = bind.signature(*arguments, *results, numbers=2)

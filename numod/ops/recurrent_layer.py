@@ -128,6 +128,9 @@ def rows_before(counts, k, steps, reverse):
     return counts[uintp(former)] if 0 <= former < steps else int64(0)
 
 
+_NAMES = {"x": "the product with weight_ih", "weight": "weight_hh", "bias": "bias_hh"}
+
+
 class Layer(Op):
     """A layer of cells in one direction, or its gradient. Dense inputs; `shapes` gives each result's from (rows, batch, size). CPU only: ask `runs`.
 
@@ -147,8 +150,11 @@ class Layer(Op):
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         named, (counted, reverse, *keeps) = dict(zip(self.inputs, arguments)), parameters
         device, weight = single_device(self.name, list(arguments)), named["weight"]
-        size, rows, batch, dtype = weight.shape[1], sum(counted), named["h0"].shape[0], weight.dtype
+        (batch, size), rows, dtype = named["h0"].shape, sum(counted), weight.dtype
         wide, lanes = int(self.cell["COUNT"]) * size, tiles.host().lanes(dtype.itemsize)
+        for name, shape in {"x": (rows, wide), "weight": (wide, size), "bias": (wide,), "c0": (batch, size)}.items():
+            if name in named and tuple(named[name].shape) != shape:  # weights that were replaced: the kernel would go beyond their memory
+                raise RuntimeError(f"{self.name}: expected {_NAMES.get(name, name)} of shape {shape} for a state of {size}, got {tuple(named[name].shape)}")
         inner, columns = (size, wide) if self.walk is forward else (wide, size)
         height = _height(batch)
         panel, padded = tiles.panel(columns, lanes, tiles.widest(height))

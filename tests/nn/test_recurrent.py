@@ -155,3 +155,12 @@ def test_at_once_and_step_by_step_agree(kind: str, steps: int, batch: int, size:
     monkeypatch.setattr(recurrent_layer, "runs", lambda *_: False)
     for a, b in zip(found, results(layer, x, states), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"])
+def test_replaced_weights_of_another_size_are_refused(kind):
+    for name, shape in (("weight_ih", (9, 3)), ("weight_hh", (9, 2)), ("weight_hh", (2, 5)), ("bias_hh", (5,))):
+        layer = getattr(nn, kind)(3, 2)
+        setattr(layer, name if "Cell" in kind else f"{name}_l0", nn.Parameter(numod.zeros(shape)))
+        with pytest.raises(RuntimeError, match="expected|sizes differ|must match"):
+            layer(numod.ones(4, 3))
