@@ -35,7 +35,7 @@ for _name, _function in _methods.functions.items():  # pickle looks functions up
     if _found is not _function and hasattr(_function, "__qualname__"):
         _function.__module__, _function.__qualname__ = __name__, _name
 newaxis = None
-globals().update({**dtypes.ABSENT, **_layouts})
+globals().update({**dtypes.ABSENT, **_layouts, "chalf": dtypes.ABSENT["complex32"]})
 globals().update(bool=dtypes.bool_, float=float32, double=float64, half=float16, long=int64, int=int32, short=int16, cfloat=complex64, cdouble=complex128)
 
 from . import cuda, fft, linalg, nn, special
@@ -59,7 +59,8 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
     ), "amp.autocast"),
     "autocast": "amp", "Future": "paths.futures",
     "vmap": "func", "GradScaler": "amp", "load": "serialization", "save": "serialization",
-    "UntypedStorage": "paths.storage", "TypedStorage": "paths.storage", "PyTorchFileReader": "paths.internal", "TensorType": "paths.internal",
+    "UntypedStorage": "paths.storage", "TypedStorage": "paths.storage",
+    **dict.fromkeys(("PyTorchFileReader", "SymBool", "SymFloat", "SymInt", "TensorType"), "paths.internal"),
     "ScriptModule": "paths.jit", "Stream": "cuda", "Event": "cuda",
     **dict.fromkeys((
         "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
@@ -72,6 +73,12 @@ _LATER = {  # what is imported when it is first asked for, so that `import numod
 def _assert(condition: object, message: str) -> None:
     """`assert` as a function, which model files call for PyTorch's tracers."""
     assert condition, message
+
+
+def _assert_async(tensor: object, assert_msg: str = "Expected a true value") -> None:
+    """Raise RuntimeError with the message unless the tensor's one value is true. On CUDA too this waits for it."""
+    if not tensor:
+        raise RuntimeError(assert_msg)
 
 
 def _check(cond: object, message: object = None) -> None:

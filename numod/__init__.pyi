@@ -67,6 +67,9 @@ from . import PyTorchFileReader as PyTorchFileReader
 from .paths.jit import ScriptModule as ScriptModule
 from .device.layout import Size as Size
 from .cuda.streams import Stream as Stream
+from . import SymBool as SymBool
+from . import SymFloat as SymFloat
+from . import SymInt as SymInt
 from .core.tensor import Tensor as Tensor
 from . import TensorType as TensorType
 from .core.attributes import TypedStorage as TypedStorage
@@ -196,9 +199,11 @@ bfloat16: _dtype
 bool: _dtype
 cdouble: _dtype
 cfloat: _dtype
+chalf: Any
 channels_last: _memory_format
 channels_last_3d: _memory_format
 complex128: _dtype
+complex32: Any
 complex64: _dtype
 contiguous_format: _memory_format
 default_generator: Generator

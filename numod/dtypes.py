@@ -65,18 +65,19 @@ class AbsentDtype(dtype):
 
     def __init__(self, name: str, itemsize: int) -> None:
         self.name, self.itemsize, self.real = name, itemsize, self
-        self.is_floating_point = self.is_signed = name.startswith("float")
-        self.is_complex = False
+        self.is_floating_point, self.is_complex = name.startswith("float"), name.startswith("complex")
+        self.is_signed = self.is_floating_point or self.is_complex
 
     def __getattr__(self, name: str) -> object:
         if name not in dtype.__slots__:
             raise AttributeError(f"'dtype' object has no attribute '{name}'")
-        use = "numod.bfloat16 or numod.float16" if self.is_floating_point else f"numod.int{min(16 * self.itemsize, 64)}"
+        others = "numod.complex64" if self.is_complex else f"numod.int{min(16 * self.itemsize, 64)}"
+        use = "numod.bfloat16 or numod.float16" if self.is_floating_point else others
         raise TypeError(f"numod has no tensors of dtype {self.name}; use {use}")
 
 
 _EIGHT_BITS = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
-ABSENT = {name: AbsentDtype(name, size) for name, size in {**dict.fromkeys(_EIGHT_BITS, 1), "uint16": 2, "uint32": 4, "uint64": 8}.items()}
+ABSENT = {name: AbsentDtype(name, size) for name, size in {**dict.fromkeys(_EIGHT_BITS, 1), "uint16": 2, "uint32": 4, "uint64": 8, "complex32": 4}.items()}
 bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 = _ROWS
 float16.compute = bfloat16.compute = complex64.real = float32
 complex128.real = float64

@@ -13,7 +13,7 @@ NAMESPACES = (
     "amp",
 )  # fmt: skip
 _REASONS = (  # a reason, and the parts of names it explains
-    ("no 16-bit complex dtype", ("complex32", "chalf")),
+    ("no 16-bit complex dtype", ("chalf",)),
     (
         "no sparse or nested layouts",
         ("sparse", "coo", "csr", "csc", "bsr", "bsc", "nested", "to_dense", "coalesce", "hspmm", "smm", "sspaddmm", "indices", "values"),

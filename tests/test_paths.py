@@ -6,7 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
-from collections import namedtuple
+from collections import OrderedDict, namedtuple
 from pathlib import Path
 
 import pytest
@@ -222,6 +222,17 @@ def test_registered_classes_are_trees() -> None:
     assert (doubled.first, doubled.second) == (2, [4, 6]) and pytree.tree_leaves([Pair(1, 2), 3]) == [1, 2, 3]
     slope = numod.func.grad(lambda pair: (pair.first * pair.second).sum())(Pair(numod.ones(2), numod.full((2,), 3.0)))
     assert slope.first.tolist() == [3, 3] and slope.second.tolist() == [1, 1]
+    nodes, tree = pytree.SUPPORTED_NODES, OrderedDict(a=(1, [2]), b=Pair(3, 4))
+
+    def structure(tree: object) -> object:
+        kind = pytree._get_node_type(tree)
+        if kind not in nodes:
+            return pytree.LeafSpec()
+        parts, context = nodes[kind].flatten_fn(tree)
+        return pytree.TreeSpec(kind, context, [structure(each) for each in parts])
+
+    made = pytree.tree_unflatten(pytree.tree_leaves(tree), structure(tree))
+    assert type(made) is OrderedDict and made["a"] == (1, [2]) and (made["b"].first, made["b"].second) == (3, 4)
     triple = namedtuple("Triple", "a b c")
     parts, context = pytree._namedtuple_flatten(triple(1, 2, 3))
     assert parts == [1, 2, 3] and pytree._namedtuple_unflatten(parts, context) == triple(1, 2, 3)
@@ -251,7 +262,11 @@ def test_names_in_modules_that_are_there() -> None:
     assert isinstance(numod.ones(2).untyped_storage(), numod.UntypedStorage) and "numba" in numod.__config__.show()
     assert numod.ScriptModule is numod.jit.ScriptModule and numod._dynamo.mark_static_address(numod.ones(1)) is None
     assert numod.functional.einsum is numod.einsum and numod.functional.F is numod.nn.functional and issubclass(numod._C.Value, object)
-    assert not isinstance(numod.ones(1), numod.TensorType) and numod.serialization.DEFAULT_PROTOCOL == 2
+    assert numod._C._nn._parse_to("cpu", numod.float64) == (numod.device("cpu"), numod.float64, False, None)
+    numod._assert_async(numod.tensor(True))
+    with pytest.raises(RuntimeError, match="too large"):
+        numod._assert_async(numod.tensor(False), "too large")
+    assert not isinstance(3, numod.SymInt) and not isinstance(numod.ones(1), numod.TensorType) and numod.serialization.DEFAULT_PROTOCOL == 2
     assert importlib.import_module("numod.utils.data._utils.collate").np_str_obj_array_pattern.search("U")
     with numod._C.DisableTorchFunctionSubclass():
         assert not numod._C._are_functorch_transforms_active()

@@ -7,13 +7,28 @@ from contextlib import nullcontext
 from typing import Any
 
 from ..core.tensor import Tensor
+from ..device.device import Device
 from ..errors import name_only
 
 _TensorMeta = type(Tensor)
 DisableTorchFunctionSubclass = nullcontext  # no class overrides a function
 TensorType = name_only("TensorType", "the class of tensors is numod.Tensor")  # of PyTorch's script compiler; files name it in annotations
+SymBool, SymFloat, SymInt = (name_only(_name, "sizes are numbers") for _name in ("SymBool", "SymFloat", "SymInt"))  # of PyTorch's exporter
 Graph, Node, Value = (name_only(f"_C.{_name}", "numod.graph.trace records a function") for _name in ("Graph", "Node", "Value"))
 PyTorchFileReader = name_only("PyTorchFileReader", "numod.load reads checkpoints")
+
+
+class _nn:
+    """What Modules of libraries call to read the arguments of `to`."""
+
+    @staticmethod
+    def _parse_to(*args: Any, **kwargs: Any) -> tuple:
+        """(device, dtype, non_blocking, memory_format) of the arguments of `Module.to`; None for what is not given."""
+        from ..nn.conversion import parse_to
+
+        found = parse_to(*args, **kwargs)
+        place = found.get("device")
+        return None if place is None else Device(place), found.get("dtype"), found.get("non_blocking", False), None
 
 
 def _log_api_usage_once(event: str) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import ChainMap, OrderedDict, namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..errors import name_only
 from ..func.trees import leaves, map_leaves, registered
 
 PyTree = Any
-SUPPORTED_NODES, LeafSpec, TreeSpec, _get_node_type = (
-    name_only(f"utils._pytree.{_name}", "structures are trees of None; use tree_flatten and tree_unflatten")
-    for _name in ("SUPPORTED_NODES", "LeafSpec", "TreeSpec", "_get_node_type")
-)
 __all__ = ["register_pytree_node", "tree_any", "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_map_only", "tree_unflatten"]
+
+
+class NodeDef(NamedTuple):
+    """How a class is taken apart, to (parts, context), and made of both."""
+
+    flatten_fn: Callable
+    unflatten_fn: Callable
 
 
 def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, **named: Any) -> None:
@@ -23,7 +26,7 @@ def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable
     """
     if cls in registered:
         raise ValueError(f"{cls} is already registered as pytree node.")
-    registered[cls] = flatten_fn, unflatten_fn
+    registered[cls] = NodeDef(flatten_fn, unflatten_fn)
 
 
 _register_pytree_node = register_pytree_node
@@ -45,6 +48,32 @@ def _namedtuple_flatten(d: tuple) -> tuple[list[Any], type]:
 
 def _namedtuple_unflatten(values: list[Any], context: type) -> tuple:
     return context(*values)
+
+
+_SEQUENCES = {kind: NodeDef(lambda d: (list(d), None), lambda values, context, kind=kind: kind(values)) for kind in (list, tuple)}
+SUPPORTED_NODES = ChainMap(registered, _SEQUENCES, {
+    dict: NodeDef(_dict_flatten, _dict_unflatten), namedtuple: NodeDef(_namedtuple_flatten, _namedtuple_unflatten),
+    OrderedDict: NodeDef(_dict_flatten, lambda values, context: OrderedDict(zip(context, values))),
+})  # fmt: skip
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The key of a tree in SUPPORTED_NODES, which has none for what is not taken apart."""
+    return namedtuple if isinstance(tree, tuple) and hasattr(tree, "_fields") else type(tree)
+
+
+class TreeSpec:
+    """A structure made by hand. A structure is the tree itself with None in it, so that is what the constructor gives."""
+
+    def __new__(cls, type: Any, context: Any, children_specs: list[Any]) -> Any:
+        return SUPPORTED_NODES[type].unflatten_fn(children_specs, context)
+
+
+class LeafSpec(TreeSpec):
+    """The structure of what is not taken apart: None."""
+
+    def __new__(cls) -> None:
+        return None
 
 
 class MappingKey(NamedTuple):
