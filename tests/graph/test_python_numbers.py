@@ -195,6 +195,21 @@ def test_functions_of_the_math_module_take_numbers_that_change(name: str) -> Non
     assert math.cos(0) == 1.0 and isinstance(math.cos, types.BuiltinFunctionType)
 
 
+def clipped(clip: Callable, bound: float, x: numod.Tensor) -> numod.Tensor:
+    weight = numod.ones(3, requires_grad=True)
+    (weight * x).sum().backward()
+    clip([weight], bound)
+    return weight.grad
+
+
+def test_numbers_that_change_are_bounds_of_gradients_and_scales_of_attention() -> None:
+    uses = [lambda n, x, clip=clip: clipped(clip, n, x) for clip in (nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_)]
+    uses += [lambda n, x: nn.functional.scaled_dot_product_attention(x.view(1, 3, 1), x.view(1, 3, 1), x.view(1, 3, 1), scale=n)]
+    for use in uses:
+        compiled, x = compile(use, fullgraph=False), numod.arange(3.0)
+        assert all(equal(compiled(n / 4, x), use(n / 4, x)) for n in range(1, 10)) and compiled.recorded <= 3
+
+
 def test_functions_of_the_math_module_raise_what_they_raise() -> None:
     compiled = compile(lambda n, x: x * math.sqrt(n) + math.exp(n), fullgraph=False)
     for n in (0.5, 1.0, 2.0, 3.0, 4.0):

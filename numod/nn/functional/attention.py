@@ -27,11 +27,13 @@ def scaled_dot_product_attention(
     except for a mask that requires a gradient and for double backward.
     """
     _check(query, key, value, attn_mask, dropout_p, is_causal)
-    scale = 1.0 / sqrt(query.shape[-1] or 1) if scale is None else float(scale)
+    scale = 1.0 / sqrt(query.shape[-1] or 1) if scale is None else scale
+    if type(scale) not in (int, float):  # a number that a compiled function is given, or a tensor
+        query, scale = query * scale, 1.0
     mask = attn_mask if attn_mask is None or attn_mask.dtype is dtypes.bool_ else attn_mask.to(query.dtype)
     if enable_gqa:
-        return f.flatten(_attention(*_grouped(query, key, value, mask), dropout_p, is_causal, scale), -4, -3)
-    return _attention(query, key, value, mask, dropout_p, is_causal, scale)
+        return f.flatten(_attention(*_grouped(query, key, value, mask), dropout_p, is_causal, float(scale)), -4, -3)
+    return _attention(query, key, value, mask, dropout_p, is_causal, float(scale))
 
 
 def _grouped(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple:

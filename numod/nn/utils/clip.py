@@ -37,7 +37,7 @@ def get_total_norm(
 def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale the gradients by `max_norm / total_norm` where that is below one."""
     # The factor is used even where it is one: looking at its value would wait for the device.
-    factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    factor = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
     for gradient in _gradients(parameters):
         gradient.mul_(factor.to(gradient.device))
 
@@ -75,9 +75,8 @@ def clip_grad_norm(
 @no_grad()
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Keep every element of the gradients within ±clip_value."""
-    bound = float(clip_value)
     for gradient in _gradients(parameters):
-        gradient.clamp_(min=-bound, max=bound)
+        gradient.clamp_(min=-clip_value, max=clip_value)
 
 
 def _as_list(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
