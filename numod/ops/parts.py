@@ -14,7 +14,7 @@ def in_parts(run: Callable, constants: tuple, out: Layout, parts: int) -> Callab
     """A launch by which `run` computes the parts, one after the other in memory and in the dtype of sums, and then their sum."""
     summed, empty = out.dtype.compute.storage, out.device.empty
     text = bind.source_of(add_parts).replace("= total", f"= {writer.stored('total', out.dtype, out.dtype.compute)}")
-    add = bind.launcher(out.device, "add_parts", text, bind.signature(summed, out, numbers=2), out.dtype, out.size * parts)
+    add = bind.launcher(out.device, "add_parts", text, bind.signature(summed, out, numbers=2), out.dtype, out.size)
 
     def launch(first: object, second: object, result: object, *bias: object) -> None:
         partial = empty(parts * out.size, summed)
