@@ -107,6 +107,7 @@ def test_refusals():
         (lambda: nn.functional.interpolate(numod.ones(1, 1, 2, 2), size=(numod.tensor(2.5), 2)), TypeError, "expected size to be one of int"),
         (lambda: nn.functional.affine_grid(numod.ones(1, 2, 3), (1, 2, 0, 1), align_corners=False), ValueError, "positive output size"),
         (lambda: nn.PixelUnshuffle(2)(numod.ones(4)), RuntimeError, "at least 3 dimensions"),
+        (lambda: nn.ChannelShuffle(2)(numod.ones(2, 2)), RuntimeError, "at least 3 dimensions"),
     ):
         with pytest.raises(error, match=words):
             wrong()

@@ -120,6 +120,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels of (N, C, ...) rearranged: (groups, C / groups) transposed. Zhang et al., ShuffleNet, 2018."""
+    _expect_images("channel_shuffle", input)
     if groups <= 0 or input.shape[1] % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {input.shape[1]} channels and {groups} groups.")
     split = f.reshape(input, (input.shape[0], groups, input.shape[1] // groups, *input.shape[2:]))
