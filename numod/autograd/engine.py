@@ -120,6 +120,7 @@ def _seeds(tensors: tuple[Tensor, ...], weights: object) -> list[Tensor]:
 
 
 def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
+    """The gradient to begin with; the one made here of what stands for examples (`func.examples`) does too, so that ops on it know."""
     if isinstance(tensor, GradientEdge):
         target, number = _target(tensor)
         layout = target._layout if isinstance(target, Tensor) else target.outputs[number]
@@ -134,7 +135,8 @@ def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
             raise RuntimeError(
                 f"grad can be implicitly created only for real scalar outputs but got {layout.dtype}; take its .real or .abs(), or pass its gradient"
             )
-        return apply(table.fill, (1,), (layout.dtype, layout.device, layout.shape))
+        weight = apply(table.fill, (1,), (layout.dtype, layout.device, layout.shape))
+        return weight if layout.batch is None else layout.batch.alike(weight)
     if weight.shape != layout.shape:
         raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {weight.shape} and output[0] has a shape of {layout.shape}.")
     return weight

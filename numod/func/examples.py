@@ -19,6 +19,7 @@ from ..device import Layout, Storage
 from ..device.layout import layout
 from ..ops import view as v
 from ..ops.op import Op, Plan
+from ..ops.pointwise import broadcast_shapes
 
 _LIMIT = 1 << 12  # layouts a batch remembers
 
@@ -181,6 +182,9 @@ def planned(op: Op, layouts: tuple, parameters: tuple) -> Plan:
     rule, plan = rule_of(op), Plan(None, None)
 
     def run(inputs: tuple) -> object:
+        for x in inputs:
+            if x.__class__ is random.Draw:
+                _require_drawn(x.count, [each for each in inputs if isinstance(each, Tensor)])
         given, each = zip(*map(batch.numbers, inputs))
         if differs := any(each):
             found = rule(op, batch.size, given, each, parameters)
@@ -244,6 +248,15 @@ def _count(x: Tensor, in_place: bool) -> int:
             raise Disagreement
         count *= batch.size if differs else 1
     return count
+
+
+def _require_drawn(count: int, tensors: list[Tensor]) -> None:
+    """Raises Disagreement where an op, a gradient of dropout say, would take other numbers for an example than were drawn for it."""
+    wanted = prod(broadcast_shapes("vmap", [each.shape for each in tensors]))
+    for batch in active.batches:
+        wanted *= batch.size if any(_stands_for(each, batch) for each in tensors) else 1
+    if wanted != count:
+        raise Disagreement
 
 
 def _before_draw(generator: random.Generator) -> None:

@@ -10,7 +10,7 @@ import numod
 import numod.nn.functional as F
 from numod import nn
 from numod.autograd import Function
-from numod.func import batching, functional_call, grad, hessian, jacrev, jvp, stack_module_state, vjp, vmap
+from numod.func import batching, functional_call, grad, grad_and_value, hessian, jacrev, jvp, stack_module_state, vjp, vmap
 
 SIZE = 3
 
@@ -331,6 +331,17 @@ def test_what_random_numbers_are_drawn_for_may_be_of_the_caller() -> None:
     for draw in drawn:
         same, different = vmap(draw, randomness="same")(floats(SIZE, 64)), vmap(draw, randomness="different")(floats(SIZE, 64))
         assert same[0].equal(same[1]) and not different[0].equal(different[1])
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_gradients_of_dropout_take_the_numbers_of_the_result(randomness: str) -> None:
+    def slope_and_value(x: numod.Tensor, y: numod.Tensor) -> tuple:
+        return grad_and_value(lambda x: (F.dropout(x) * y).sum())(x)
+
+    for x, y, in_dims in ((numod.ones(64), floats(SIZE, 64).float(), (None, 0)), (numod.ones(SIZE, 64), numod.ones(64), (0, None))):
+        slopes, values = vmap(slope_and_value, in_dims, randomness=randomness)(x, y)
+        numod.testing.assert_close(slopes.sum(1), values)
+        assert (slopes[0] != 0).equal(slopes[1] != 0) == (randomness == "same")
 
 
 def test_a_generator_of_the_caller() -> None:
