@@ -159,13 +159,13 @@ def _unbiased(dim: Dims | bool, unbiased: bool | None, correction: float | None)
 
 
 def var(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:
-    """Variance over dimensions, divided by n - correction (1 by default); two passes, so that a large mean costs no accuracy."""
-    return _var_mean(input, dim, unbiased, keepdim, correction)[0]
+    """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
+    return to(_var_mean(input, dim, unbiased, keepdim, correction)[0], input.dtype.to_real())
 
 
 def std(input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None) -> Tensor:
-    """Square root of `var`."""
-    return t.deviation(var(input, dim, unbiased, keepdim, correction=correction))
+    """Square root of `var`, also of one beyond the dtype's range."""
+    return to(t.deviation(_var_mean(input, dim, unbiased, keepdim, correction)[0]), input.dtype.to_real())
 
 
 def var_mean(
@@ -173,11 +173,19 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
     variance, middle, dims = _var_mean(input, dim, unbiased, keepdim, correction)
-    return variance, middle if keepdim else squeeze(middle, dims)
+    return to(variance, input.dtype.to_real()), to(middle if keepdim else squeeze(middle, dims), input.dtype)
+
+
+def std_mean(
+    input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """(standard deviation, mean) over dimensions."""
+    variance, middle, dims = _var_mean(input, dim, unbiased, keepdim, correction)
+    return to(t.deviation(variance), input.dtype.to_real()), to(middle if keepdim else squeeze(middle, dims), input.dtype)
 
 
 def _var_mean(input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bool, correction: float | None) -> tuple[Tensor, Tensor, tuple[int, ...]]:
-    """(variance, mean with all dimensions, dimensions)."""
+    """(variance in float64, mean in float64 or complex128 with all dimensions, dimensions)."""
     dim, correction = _unbiased(dim, unbiased, correction)
     if not input.dtype.differentiable:
         raise RuntimeError(f"std and var only support floating point and complex dtypes, got {input.dtype}; convert first, for example with .float()")
@@ -188,17 +196,9 @@ def _var_mean(input: Tensor, dim: Dims, unbiased: bool | None, keepdim: bool, co
             "var(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output numel).",
             stacklevel=3,
         )
-    middle = apply(r.mean, (input,), (dims, True, None))
+    middle = apply(r.mean, (input,), (dims, True, dtypes.complex128 if input.is_complex() else dtypes.float64))
     squares = t.square(t.abs(input - middle)) if input.is_complex() else apply(t.squared_error, (input, middle))
     return apply(t.div, (apply(r.sum, (squares,), (dims, bool(keepdim), None)), rest if rest > 0 else 0.0)), middle, dims
-
-
-def std_mean(
-    input: Tensor, dim: Dims = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """(standard deviation, mean) over dimensions."""
-    variance, middle = var_mean(input, dim, unbiased, keepdim, correction=correction)
-    return t.deviation(variance), middle
 
 
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:

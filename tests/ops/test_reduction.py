@@ -303,6 +303,16 @@ def test_variance_with_a_large_mean():
     x = numod.tensor(np.array([1e8, 1e8 + 1, 1e8 + 2]))
     assert x.var().item() == pytest.approx(1.0)
     assert numod.tensor([10000.0, 10001.0, 10002.0]).std().item() == pytest.approx(1.0)
+    assert numod.tensor([2.0**24, 2.0**24 + 2, 2.0**24 + 2]).var().item() == pytest.approx(4 / 3)  # whose mean is no float32
+
+
+@pytest.mark.parametrize("numbers, dtype", [([0.0, 600.0, -700.0], "float16"), ([1.0, 1e30, -2.0], "float32"), ([1e-30, 2e-30, 5e-30], "float32")])
+def test_deviations_whose_squares_leave_the_range(numbers, dtype):
+    x = numod.tensor(numbers, dtype=getattr(numod, dtype), requires_grad=True)
+    found, middle = numod.std_mean(x)
+    found.backward()
+    assert found.dtype == middle.dtype == x.dtype and found.item() == x.std().item() == pytest.approx(np.std(numbers, ddof=1), rel=1e-3)
+    close(x.grad, (numbers - np.mean(numbers)) / np.std(numbers, ddof=1) / 2, rtol=1e-2)
 
 
 def test_var_mean_and_std_mean():
