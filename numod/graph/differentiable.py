@@ -39,8 +39,11 @@ class Differentiable(Executable):
 
     def _prepare(self, name: str, form: Form) -> None:
         self.differentiated = list(self.program.outputs[2])
-        self.places, self.arena_size = memory.plan(self.lowered, self.boundary)
         calls = self.lowered.calls
+        for each in memory.crossing(self.lowered, self.boundary):
+            if each.device.type != "cpu":  # a section's local memory there is its run's alone: what backward reads lasts as results do
+                each.kind = "result"
+        self.places, self.arena_size = memory.plan(self.lowered, self.boundary)
         self.section = Section(self.lowered, [each for each in calls if each.position < self.boundary], self.places, name, form)
         self.backward = Section(self.lowered, [each for each in calls if each.position >= self.boundary], self.places, f"{name}_backward", form)
         if self.backward.tests:

@@ -51,5 +51,11 @@ def lifetimes(lowered: Lowered, boundary: int | None = None) -> dict[Buffer, tup
                 found[buffer] = found.get(buffer, (number, number))[0], number
     if boundary is None:
         return found
+    across = crossing(lowered, boundary)
+    return {each: (first, len(lowered.calls) if each in across else last) for each, (first, last) in found.items()}
+
+
+def crossing(lowered: Lowered, boundary: int) -> set[Buffer]:
+    """The local buffers that calls before step `boundary` touch and later ones too."""
     split = next((k for k, each in enumerate(lowered.calls) if each.position >= boundary), len(lowered.calls))
-    return {each: (first, len(lowered.calls) if first < split <= last else last) for each, (first, last) in found.items()}
+    return {each for each, (first, last) in lifetimes(lowered).items() if first < split <= last}

@@ -55,3 +55,19 @@ def test_a_training_step() -> None:
         found.append([step(x.to(device), y.to(device)).item() for _ in range(3)] + [each.detach().cpu().numpy() for each in network.parameters()])
     for here, there in zip(*found):
         np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
+
+
+def test_a_compiled_model_whose_loss_is_outside() -> None:
+    """Backward reads what the forward pass left on the device, twice where the graph is kept."""
+    numod.manual_seed(0)
+    model, x, found = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)), numod.randn(4, 2), []
+    for device in ("cpu", "cuda"):
+        network = copy.deepcopy(model).to(device)
+        forward = numod.compile(network) if device == "cuda" else network
+        for _ in range(3):
+            loss = forward(x.to(device)).square().mean()
+            loss.backward(retain_graph=True)
+            loss.backward()
+        found.append([each.grad.cpu().numpy() for each in network.parameters()])
+    for here, there in zip(*found):
+        np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
