@@ -88,9 +88,10 @@ def _check(cond: object, message: object = None) -> None:
 
 
 def set_default_tensor_type(t: object) -> None:
-    """The default dtype by the name or class of an old tensor type, such as `FloatTensor`."""
-    name = (t if isinstance(t, str) else t.__name__).rpartition(".")[2]
+    """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or `cuda.FloatTensor`."""
+    module, _, name = (t if isinstance(t, str) else f"{t.__module__}.{t.__name__}").rpartition(".")
     set_default_dtype({"HalfTensor": float16, "BFloat16Tensor": bfloat16, "FloatTensor": float32, "DoubleTensor": float64}[name])
+    set_default_device("cuda" if module.endswith(".cuda") else None)
 
 
 def __getattr__(name: str) -> object:

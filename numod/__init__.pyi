@@ -1018,7 +1018,7 @@ def set_autocast_cpu_dtype(dtype: Any) -> Any: ...
 def set_autocast_cpu_enabled(enabled: Any) -> Any: ...
 def set_autocast_gpu_dtype(dtype: Any) -> Any: ...
 def set_default_tensor_type(t: object) -> None:
-    """The default dtype by the name or class of an old tensor type, such as `FloatTensor`."""
+    """The default dtype and device by the name or class of an old tensor type, such as `FloatTensor` or `cuda.FloatTensor`."""
 def sgn(input: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The direction: x / |x| of a complex number, the sign of a real one, 0 of 0."""
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1074,7 +1074,7 @@ def squeeze_copy(input: Tensor, *arguments: object, **named: object) -> Tensor |
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """Tensors of equal shape concatenated along a new dimension."""
 def std(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """Square root of `var`."""
+    """Square root of `var`, also of one beyond the dtype's range."""
 def std_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dimensions."""
 def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
@@ -1146,7 +1146,7 @@ def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def trunc_(input: Tensor) -> Tensor:
     """In-place trunc."""
 def typename(obj: object) -> str:
-    """The qualified name of a value's type; "numod.FloatTensor" and the like for tensors; a class's own name."""
+    """The qualified name of a value's type; `Tensor.type()` for tensors; a class's own name."""
 def unbind(input: Tensor, dim: _int = 0) -> tuple[Tensor, ...]:
     """The slices along a dimension; views."""
 def unbind_copy(input: Tensor, *arguments: object, **named: object) -> Tensor | tuple[Tensor, ...]:
@@ -1174,7 +1174,7 @@ def unsqueeze_copy(input: Tensor, *arguments: object, **named: object) -> Tensor
 def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor:
     """Powers of each element of a vector (n) -> (n, N), in descending order unless `increasing`."""
 def var(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
-    """Variance over dimensions, divided by n - correction (1 by default); two passes, so that a large mean costs no accuracy."""
+    """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
 def var_mean(input: Tensor, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dimensions."""
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:

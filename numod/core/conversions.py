@@ -39,13 +39,18 @@ def cuda(self: Tensor, device: Device | str | int | None = None, non_blocking: b
 
 
 def type_(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str | Tensor:
-    """`type()`: the tensor type's name, such as "numod.FloatTensor". `type(dtype)`: the tensor converted to a dtype or to a type by name."""
+    """`type()`: the tensor type's name, such as "numod.FloatTensor" or "numod.cuda.FloatTensor". `type(dtype)`: the tensor converted to a dtype.
+
+    A type, by name or as a constructor such as `numod.FloatTensor`, says the device too. Raises ValueError for an unknown name.
+    """
     if dtype is None:
-        return f"numod.{self.dtype.short}Tensor"
-    dtype = dtypes.get_default_dtype() if dtype is Tensor else getattr(dtype, "dtype", dtype)  # of a constructor such as numod.FloatTensor
-    named = {f"numod.{each.short}Tensor": each for each in dtypes.ALL.values()}
-    if isinstance(dtype, str) and "." in dtype:
-        dtype = f"numod.{dtype.rpartition('.')[2]}"  # also "torch.FloatTensor"
-    if isinstance(dtype, str) and dtype not in named:
-        raise ValueError(f"invalid type: {dtype!r}; there are {', '.join(named)}")
-    return to(self, named.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+        return f"numod.{'' if self.device.type == 'cpu' else f'{self.device.type}.'}{self.dtype.short}Tensor"
+    device = getattr(dtype, "device", None)
+    dtype = dtypes.get_default_dtype() if dtype is Tensor else getattr(dtype, "dtype", dtype)
+    if isinstance(dtype, str):
+        named = {f"{each.short}Tensor": each for each in dtypes.ALL.values()}
+        module, _, name = dtype.rpartition(".")  # also "torch.FloatTensor"
+        if name not in named:
+            raise ValueError(f"invalid type: {dtype!r}; there are {', '.join(f'numod.{each}' for each in named)}, and numod.cuda's")
+        device, dtype = "cuda" if module.endswith(".cuda") else "cpu", named[name]
+    return to(self, device=device, dtype=dtype, non_blocking=non_blocking)

@@ -1,4 +1,4 @@
-"""PyTorch's constructors by dtype, `FloatTensor(2, 3)`, `LongTensor([1, 2])`. They make ordinary tensors; `isinstance` with one checks the dtype."""
+"""PyTorch's constructors by dtype and device, `FloatTensor(2, 3)`, `cuda.LongTensor([1, 2])`. They make ordinary tensors; `isinstance` with one checks both."""
 
 from __future__ import annotations
 
@@ -8,23 +8,27 @@ from .tensor import Tensor
 
 
 class _Constructor(type):
-    """Metaclass of the constructors: their instances are the CPU tensors of their dtype."""
+    """Metaclass of the constructors: their instances are the tensors of their dtype on their device."""
 
     dtype: DType
+    device: str
 
     def __call__(cls, *arguments: object, device: object = None) -> Tensor:
-        return Tensor._legacy(*arguments, dtype=cls.dtype, device=device)
+        return Tensor._legacy(*arguments, dtype=cls.dtype, device=device or cls.device)
 
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, Tensor) and value.dtype is cls.dtype and value.device.type == "cpu"
+        return isinstance(value, Tensor) and value.dtype is cls.dtype and value.device.type == cls.device
 
     def __repr__(cls) -> str:
-        return f"<class 'numod.{cls.__name__}'>"
+        return f"<class '{cls.__module__}.{cls.__name__}'>"
 
 
-def _constructor(kind: DType) -> _Constructor:
-    return _Constructor(f"{kind.short}Tensor", (), {"dtype": kind, "__module__": "numod", "__doc__": f"Tensors of numod.{kind.name}."})
+def _constructors(device: str, module: str) -> list[_Constructor]:
+    return [
+        _Constructor(f"{kind.short}Tensor", (), {"dtype": kind, "device": device, "__module__": module, "__doc__": f"Tensors of {kind} on {device}."})
+        for kind in dtypes.ALL.values() if not kind.is_complex
+    ]  # fmt: skip
 
 
-_of_kinds = (_constructor(each) for each in dtypes.ALL.values() if not each.is_complex)
-BoolTensor, ByteTensor, CharTensor, ShortTensor, IntTensor, LongTensor, HalfTensor, BFloat16Tensor, FloatTensor, DoubleTensor = _of_kinds
+ON_CUDA = {each.__name__: each for each in _constructors("cuda", "numod.cuda")}  # the names of `numod.cuda`
+BoolTensor, ByteTensor, CharTensor, ShortTensor, IntTensor, LongTensor, HalfTensor, BFloat16Tensor, FloatTensor, DoubleTensor = _constructors("cpu", "numod")

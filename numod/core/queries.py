@@ -21,9 +21,9 @@ def is_storage(obj: object) -> bool:
 
 
 def typename(obj: object) -> str:
-    """The qualified name of a value's type; "numod.FloatTensor" and the like for tensors; a class's own name."""
+    """The qualified name of a value's type; `Tensor.type()` for tensors; a class's own name."""
     if isinstance(obj, Tensor):
-        return f"numod.{obj.dtype.short}Tensor"
+        return obj.type()
     kind = obj if isinstance(obj, type) else type(obj)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 

@@ -1049,7 +1049,7 @@ class Tensor:
     def squeeze_(self, dim: _int | Sequence[_int] | None = None) -> Tensor:
         """In-place squeeze."""
     def std(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
-        """Square root of `var`."""
+        """Square root of `var`, also of one beyond the dtype's range."""
     def std_mean(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
         """(standard deviation, mean) over dimensions."""
     def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor:
@@ -1135,7 +1135,7 @@ class Tensor:
     def trunc_(self) -> Tensor:
         """In-place trunc."""
     def type(self, dtype: object = None, non_blocking: _bool = False) -> str | Tensor:
-        """`type()`: the tensor type's name, such as "numod.FloatTensor". `type(dtype)`: the tensor converted to a dtype or to a type by name."""
+        """`type()`: the tensor type's name, such as "numod.FloatTensor" or "numod.cuda.FloatTensor". `type(dtype)`: the tensor converted to a dtype."""
     def type_as(self, other: Tensor) -> Tensor:
         """In the dtype, and on the device, of another tensor."""
     def unbind(self, dim: _int = 0) -> tuple[Tensor, ...]:
@@ -1163,7 +1163,7 @@ class Tensor:
     def untyped_storage(self) -> Any:
         """The storage that the tensor shares with its views."""
     def var(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> Tensor:
-        """Variance over dimensions, divided by n - correction (1 by default); two passes, so that a large mean costs no accuracy."""
+        """Variance over dimensions, divided by n - correction (1 by default). Mean and squares are of float64, so that a large mean costs no accuracy."""
     def var_mean(self, dim: _int | Sequence[_int] | None = None, unbiased: _bool | None = None, keepdim: _bool = False, *, correction: _float | None = None) -> tuple[Tensor, Tensor]:
         """(variance, mean) over dimensions."""
     def vdot(self, other: Tensor) -> Tensor:

@@ -165,6 +165,12 @@ CUDAGraph, graph = (name_only(f"cuda.{_name}", "numod.compile launches the kerne
 
 
 def __getattr__(name: str) -> object:
+    from ..core import legacy, random
+
+    if name == "default_generators":
+        return (random.default_generator,) * device_count()
+    if name in legacy.ON_CUDA:
+        return legacy.ON_CUDA[name]
     if name not in ("amp", "nvtx"):
         raise AttributeError(f"module 'numod.cuda' has no attribute '{name}'")
     from importlib import import_module

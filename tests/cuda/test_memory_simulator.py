@@ -155,3 +155,17 @@ def test_what_kernels_find_wrong_is_told_and_the_device_can_be_used_on(monkeypat
         with pytest.raises(error, match=words):
             use()
             cuda.synchronize()
+
+
+def test_types_name_the_device() -> None:
+    x = numod.ones(2)
+    y = numod.cuda.FloatTensor([1, 2])
+    assert y.is_cuda and y.type() == "numod.cuda.FloatTensor" and isinstance(y, numod.cuda.FloatTensor) and not isinstance(y, numod.FloatTensor)
+    assert x.type(numod.cuda.LongTensor).device.type == x.type("torch.cuda.HalfTensor").device.type == y.type(numod.int32).device.type == "cuda"
+    assert y.type(numod.FloatTensor).device.type == y.type("torch.FloatTensor").device.type == "cpu"
+    try:
+        numod.set_default_tensor_type(numod.cuda.FloatTensor)
+        assert numod.ones(2).is_cuda
+    finally:
+        numod.set_default_tensor_type(numod.FloatTensor)
+    assert not numod.ones(2).is_cuda
