@@ -290,6 +290,8 @@ def _function(name: str) -> Callable:
         first = next((each for each in operands if type(each) is Later), None)
         if first is None or not all(map(_is_early, operands)):
             return getattr(math, name)(*map(_value_of_looked_at, operands))
+        if name == "log" and len(operands) == 2:  # to a base, which Python computes so too
+            return function(operands[0]) / function(operands[1])
         given = tuple(reading_of(each) if type(each) is Later else each for each in operands)
         return Later(Reading(f"math.{name}", given), Later._look.__get__(first), Later._made.__get__(first), True)
 

@@ -184,6 +184,7 @@ CONDITIONS: dict[str, Callable] = {
 MATHEMATICS: dict[str, Callable] = {
     "schedule": lambda n, x: x * (0.5 * (1 + math.cos(math.pi * n / 50))), "bias": lambda n, x: x / math.sqrt(1 - 0.9 ** (n + 1)), "rounded": lambda n, x: x * math.floor(n / 3),
     "imported": lambda n, x: x + root(n), "power": lambda n, x: x * math.pow(2, n), "returned": lambda n, x: (x, math.log1p(n)),
+    "base": lambda n, x: x * math.log(n + 1, 2) + math.log(7, n + 2),
 }
 
 
