@@ -109,7 +109,7 @@ def segment_reduce(
     """Neighbouring slices of `data` (*batch, n, ...) reduced by "sum", "mean", "max", "min" or "prod": segments of `lengths` (*batch, segments) along `axis`.
 
     `offsets` (*batch, segments + 1) say where they begin instead. A segment without slices gives `initial`, or what the reduction starts from (NaN for
-    a mean). Raises RuntimeError for lengths that are negative or do not add up to n, unless `unsafe`.
+    a mean). Raises RuntimeError for lengths that are negative or do not add up to n, and for offsets beyond it, unless `unsafe`.
     """
     if reduce not in _SEGMENTS:
         raise RuntimeError(f"segment_reduce(): Expected reduce to be one of {', '.join(_SEGMENTS)}, got {reduce}")
@@ -121,27 +121,29 @@ def segment_reduce(
         raise RuntimeError(f"segment_reduce(): Expected axis to be the last dimension of lengths but got {axis}.")
     if not unsafe and (lengths < 0).any()._observe():
         raise RuntimeError("lengths contains negative value!")
-    if not unsafe and (lengths.sum(-1) != data.shape[axis]).any()._observe():
+    if not unsafe and offsets is not None and ((offsets < 0) | (offsets > data.shape[axis])).any()._observe():
+        raise RuntimeError(f"segment_reduce(): Expected offsets from 0 to data.size(lengths.dim()-1) = {data.shape[axis]} when !unsafe.")
+    if not unsafe and offsets is None and (lengths.sum(-1) != data.shape[axis]).any()._observe():
         raise RuntimeError(f"segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) = {data.shape[axis]} when !unsafe.")
     counted = reshape(lengths.to(data.dtype), (*lengths.shape, *(1,) * (data.ndim - axis - 1)))
     fold, start = _SEGMENTS[reduce]
     count = lengths.shape[-1]
-    shape = (*lengths.shape[:-1], count + unsafe, *data.shape[axis + 1 :])  # the last one, if unsafe, for what lies in no segment
+    shape = (*lengths.shape[:-1], count + 1, *data.shape[axis + 1 :])  # the last one for what lies in no segment
     result = full(shape, start if initial is None else initial, dtype=data.dtype, device=data.device)
-    segments = reshape(_segments(lengths, offsets, data.shape[axis], shape[axis] - 1), (*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1)))
-    result = narrow(scatter_reduce(result, axis, expand(segments, data.shape), data, fold), axis, 0, count)
+    segments = reshape(_segments(lengths, offsets, data.shape[axis]), (*data.shape[: axis + 1], *(1,) * (data.ndim - axis - 1)))
+    result = contiguous(narrow(scatter_reduce(result, axis, expand(segments, data.shape), data, fold), axis, 0, count))
     if reduce != "mean":
         return result
     return t.where(counted == 0, float("nan") if initial is None else float(initial), result / counted)
 
 
-def _segments(lengths: Tensor, offsets: Tensor | None, n: int, last: int) -> Tensor:
-    """The segment of each of n places, (*batch, n); `last` where there is none."""
+def _segments(lengths: Tensor, offsets: Tensor | None, n: int) -> Tensor:
+    """The segment of each of n places, (*batch, n); the number of segments where there is none."""
     begin = 0 if offsets is None else offsets[..., :1]
     ends = lengths.to(dtypes.int64).cumsum(-1) + begin
     places = expand(arange(n, device=lengths.device), (*lengths.shape[:-1], n))
-    found = t.clamp_max(searchsorted(contiguous(ends), contiguous(places), right=True), max(last, 0))
-    return found if offsets is None else t.where(places < begin, last, found)
+    found = searchsorted(contiguous(ends), contiguous(places), right=True)
+    return found if offsets is None else t.where(places < begin, lengths.shape[-1], found)
 
 
 # ---- flat places

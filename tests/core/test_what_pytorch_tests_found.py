@@ -480,6 +480,9 @@ def test_segments_that_leave_out_places():
     x = numod.tensor([1.0, 2, 3, 4])
     assert numod.segment_reduce(x, "sum", lengths=numod.tensor([2, 1]), unsafe=True).tolist() == [3, 3]  # the last took what was left
     assert numod.segment_reduce(x, "prod", offsets=numod.tensor([1, 2, 3]), unsafe=True).tolist() == [2, 3]
+    assert numod.segment_reduce(x, "sum", offsets=numod.tensor([1, 2])).tolist() == [2]  # offsets may leave out what they like
+    with pytest.raises(RuntimeError, match="offsets from 0"):
+        numod.segment_reduce(x, "sum", offsets=numod.tensor([0, 9]))
 
 
 def test_numbers_are_copied():
