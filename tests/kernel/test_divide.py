@@ -68,6 +68,8 @@ def test_cheap_loops_use_half_registers(parallel: bool) -> None:
     loop = "def kernel(x, out, n):\n    for index in parallel_range(n):\n        t0 = {}\n        out[index] = t0\n"
     cheap, costly = (emit.by_half_registers(loop.format(text)) for text in ("float32(x[index] + x[index])", "float32(exp(x[index]))"))
     assert "half_registers()" in cheap and costly == loop.format("float32(exp(x[index]))")
+    rounding, sums = (f"{loop.format(text).replace('= t0', '= to_float16(t0)')}" for text in ("float32(x[index])", "float32(from_float16(x[index]))"))
+    assert emit.by_half_registers(rounding) == rounding and "half_registers()" in emit.by_half_registers(sums)
     text, numbers = (divided(cheap), "int64, int64") if parallel else (cheap.replace("parallel_range", "range"), "int64")
     kernel = build.build(cpu, "cheap", text, f"float32[], float32[], {numbers}", parallel)
     x, out = np.arange(1001, dtype=np.float32), np.zeros(1001, np.float32)
