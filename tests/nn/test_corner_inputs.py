@@ -45,3 +45,9 @@ def test_gradient_of_a_transposed_convolution_whose_output_padding_is_more_than_
         return F.conv_transpose2d(x, weight, stride=(3, 2), padding=(1, 2), output_padding=(2, 3), dilation=(4, 4))
 
     assert torch.autograd.gradcheck(function, (x, weight))
+
+
+def test_sizes_and_factors_of_interpolate_may_be_numbers_of_numpy_or_tensors() -> None:
+    x = torch.arange(16.0).view(1, 1, 4, 4)
+    for given, plain in (({"size": np.int64(5)}, {"size": 5}), ({"size": torch.tensor(5)}, {"size": 5}), ({"scale_factor": np.float32(1.5)}, {"scale_factor": 1.5})):
+        assert torch.equal(F.interpolate(x, **given), F.interpolate(x, **plain))

@@ -167,6 +167,11 @@ def interpolate(
     return result if result is not input else f.clone(input)
 
 
+def _each(value: object, ndim: int) -> list:
+    """A number, which may be NumPy's or a tensor, for each dimension; or those given."""
+    return [value] * ndim if isinstance(value, (int, float)) or getattr(value, "ndim", 1) == 0 else list(value)
+
+
 def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | None, ndim: int) -> tuple[list[int], list[float | None]]:
     """(output sizes, scale of each dimension if given and not to be recomputed)."""
     if ndim not in (1, 2, 3):
@@ -174,7 +179,7 @@ def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | Non
     if (size is None) == (factor is None):
         raise ValueError("only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined")
     if size is not None:
-        sizes = [size] * ndim if isinstance(size, (int, float)) else list(size)
+        sizes = _each(size, ndim)
         if len(sizes) != ndim:
             raise ValueError(
                 "Input and output must have the same number of spatial dimensions, but got "
@@ -189,7 +194,7 @@ def _target_sizes(x: Tensor, size: object, factor: object, recompute: bool | Non
                 "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], "
                 f"but got size with types {[type(n) for n in sizes]}"
             ) from None
-    factors = [float(factor)] * ndim if isinstance(factor, (int, float)) else [float(each) for each in factor]
+    factors = [float(each) for each in _each(factor, ndim)]
     if len(factors) != ndim:
         raise ValueError(
             "Input and scale_factor must have the same number of spatial dimensions, but got "
