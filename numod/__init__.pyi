@@ -888,7 +888,7 @@ def norm(input: Tensor, p: _float | str | None = 'fro', dim: _int | Sequence[_in
     """The vector norm of all elements, or over dimensions; "nuc" the sum of singular values. Matrix norms are in `numod.linalg`."""
 def not_equal(input: Tensor, other: Tensor | _float, *, out: Tensor | None = None) -> Tensor:
     """ne(x, y), element by element, with broadcasting and type promotion."""
-def nuclear_norm(input: Tensor, dim: Sequence[_int] = ..., keepdim: _bool = False) -> Tensor:
+def nuclear_norm(input: Tensor, dim: Sequence[_int] = ..., keepdim: _bool = False, *, out: Tensor | tuple[Tensor, ...] | None = None) -> Tensor:
     """The sum of singular values of matrices."""
 def numel(self) -> _int:
     """The number of elements."""

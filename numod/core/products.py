@@ -94,6 +94,9 @@ def add_product(name: str, input: Tensor, product: Tensor, beta: float, alpha: f
     for label, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, (float, complex)) and not product.dtype.differentiable:
             raise RuntimeError(f"For integral input tensors, argument {label} must not be a floating point number.")
+        if isinstance(factor, complex) and factor.imag and not product.dtype.is_complex:
+            kind = product.dtype.name
+            raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {label} is complex; convert the tensors with .to(numod.complex64)")
     if input.dtype is not product.dtype:
         raise RuntimeError(f"{name}: expected input and the matrices to have the same dtype, but got: {input.dtype} != {product.dtype}; convert one with .to()")
     whole = expand(input, product.shape)

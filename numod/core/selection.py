@@ -160,6 +160,8 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
         chosen = reshape(index_fill_(line, 0, reshape(index, -1), True), [-1 if d == dim else 1 for d in range(self.ndim)] if self.ndim else ())
         return copy_(self, t.where(chosen, to(value, self.dtype), self.clone()))
     value = value.item() if isinstance(value, Tensor) else value
+    if isinstance(value, complex) and not self.dtype.is_complex:
+        raise RuntimeError(f"value cannot be converted to type {self.dtype.name} without overflow: it is complex; take a part first, with .real, .imag or abs()")
     return index_copy_(self, dim, index, full(shape, value, dtype=self.dtype, device=self.device))
 
 

@@ -37,11 +37,11 @@ class Parameter(Tensor):
         if id(self) not in memo:
             result = type(self)(self.detach().clone(), self.requires_grad)
             memo[id(self)] = result
-            result.__dict__.update(copy.deepcopy(_attributes(self), memo))
+            result.__dict__.update(copy.deepcopy(own_attributes(self), memo))
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: int) -> tuple:
-        return _rebuild, (type(self), self._alias(Tensor), {"requires_grad": self.requires_grad}, _attributes(self))
+        return _rebuild, (type(self), self._alias(Tensor), {"requires_grad": self.requires_grad}, own_attributes(self))
 
 
 class Buffer(Tensor):
@@ -64,12 +64,12 @@ class Buffer(Tensor):
         if id(self) not in memo:
             result = type(self)(self.detach().clone(), persistent=self.persistent).requires_grad_(self.requires_grad)
             memo[id(self)] = result
-            result.__dict__.update(copy.deepcopy(_attributes(self), memo))
+            result.__dict__.update(copy.deepcopy(own_attributes(self), memo))
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: int) -> tuple:
         data = self._alias(Tensor).requires_grad_(self.requires_grad)
-        return _rebuild, (type(self), data, {"persistent": self.persistent}, _attributes(self))
+        return _rebuild, (type(self), data, {"persistent": self.persistent}, own_attributes(self))
 
 
 def _tensor_for(cls: type, data: Any) -> Tensor:
@@ -82,7 +82,7 @@ def _tensor_for(cls: type, data: Any) -> Tensor:
     return data
 
 
-def _attributes(tensor: Tensor) -> dict[str, Any]:
+def own_attributes(tensor: Tensor) -> dict[str, Any]:
     """The attributes that user code added to the tensor, without the tensor's own."""
     return {name: value for name, value in tensor.__dict__.items() if name not in _FIELDS and not hasattr(Tensor, name)}
 

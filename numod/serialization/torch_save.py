@@ -19,7 +19,7 @@ from .. import dtypes
 from ..core.tensor import Tensor
 from ..device import Size, Storage
 from ..device.device import Device
-from ..nn.parameter import Parameter
+from ..nn.parameter import Parameter, own_attributes
 from .safe_globals import get_safe_globals
 from .saveable import tensors_of
 
@@ -102,6 +102,12 @@ def _reduce_tensor(tensor: Tensor) -> tuple:
     return _name("torch._utils", "_rebuild_tensor_v2"), (_StorageOf(tensor), *window)
 
 
+def _reduce_parameter(parameter: Parameter) -> tuple:
+    form = parameter.detach(), parameter.requires_grad, OrderedDict()
+    own = own_attributes(parameter)
+    return (_name("torch._utils", "_rebuild_parameter_with_state"), (*form, own)) if own else (_name("torch._utils", "_rebuild_parameter"), form)
+
+
 def _reduce_ordered_dict(values: OrderedDict) -> tuple:
     state = {"_metadata": values._metadata} if hasattr(values, "_metadata") else None
     return _name("collections", "OrderedDict"), (), state, None, iter(values.items())
@@ -123,7 +129,7 @@ def _little(values: np.ndarray | np.generic) -> np.ndarray:
 
 _REDUCED: dict[type, Callable[[Any], tuple]] = {
     Tensor: _reduce_tensor,
-    Parameter: lambda parameter: (_name("torch._utils", "_rebuild_parameter"), (parameter.detach(), parameter.requires_grad, OrderedDict())),
+    Parameter: _reduce_parameter,
     OrderedDict: _reduce_ordered_dict,
     Counter: lambda counts: (_name("collections", "Counter"), (dict(counts),)),
     Size: lambda size: (_name("torch", "Size"), (tuple(size),)),

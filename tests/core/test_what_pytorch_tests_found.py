@@ -487,3 +487,8 @@ def test_segments_that_leave_out_places():
 
 def test_numbers_are_copied():
     assert numod.zeros(2).copy_(2).tolist() == [2, 2] == numod.zeros(2).copy_(np.float32(2)).tolist()
+
+
+def test_nuclear_norm_writes_into_out():
+    out = numod.empty(())
+    assert numod.nuclear_norm(numod.eye(3), out=out) is out and out.item() == pytest.approx(3)

@@ -61,3 +61,9 @@ def test_lazy_forms(name: str) -> None:
     ours(numod.zeros(2, 4, *SIZES[ndim]))
     theirs(torch.zeros(2, 4, *SIZES[ndim]))
     assert repr(ours) == repr(theirs) and type(ours).__name__ == type(theirs).__name__ and ours.weight.shape == tuple(theirs.weight.shape)
+
+
+def test_convolution_with_time_first():
+    x, weight, bias = torch.rand(5, 2, 3), torch.rand(3, 3, 4), torch.rand(4)
+    ours = numod.nn.functional.conv_tbc(*(numod.tensor(each.numpy()) for each in (x, weight, bias)), pad=1)
+    torch.testing.assert_close(torch.tensor(ours.numpy()), torch.nn.functional.conv_tbc(x, weight, bias, 1))

@@ -51,3 +51,8 @@ def test_sizes_and_factors_of_interpolate_may_be_numbers_of_numpy_or_tensors() -
     x = torch.arange(16.0).view(1, 1, 4, 4)
     for given, plain in (({"size": np.int64(5)}, {"size": 5}), ({"size": torch.tensor(5)}, {"size": 5}), ({"scale_factor": np.float32(1.5)}, {"scale_factor": 1.5})):
         assert torch.equal(F.interpolate(x, **given), F.interpolate(x, **plain))
+
+
+def test_adaptive_windows_of_no_channels():
+    for pool in (torch.nn.AdaptiveAvgPool1d(2), torch.nn.AdaptiveMaxPool1d(2)):
+        assert pool(torch.zeros(0, 5)).shape == (0, 2)

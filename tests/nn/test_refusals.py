@@ -7,6 +7,13 @@ import numod.nn.functional as F
 from numod import nn
 
 ONE = torch.zeros(1, 1, 4)
+
+
+def attention_with(bias_k=None, bias_v=None):
+    weights = torch.zeros(12, 4), torch.zeros(12), bias_k, bias_v, False, 0.0, torch.zeros(4, 4), torch.zeros(4)
+    return F.multi_head_attention_forward(ONE, ONE, ONE, 4, 2, *weights)
+
+
 CASES = [
     (RuntimeError, "pad must be non-negative", lambda: F.max_pool1d(ONE, 2, padding=-1)),
     (RuntimeError, "pad should be at most half of effective kernel size, but got pad=4, kernel_size=2", lambda: F.avg_pool2d(torch.zeros(0, 1, 49), 2, padding=4)),
@@ -53,6 +60,12 @@ CASES = [
     (RuntimeError, "expected target dtype to be Long or Byte", lambda: F.cross_entropy(torch.zeros(2, 3), torch.zeros(2))),
     (RuntimeError, "Expected target size", lambda: F.cross_entropy(torch.zeros(2, 3, 5), torch.zeros(2, 4, dtype=torch.int64))),
     (RuntimeError, r"non-empty 3D or 4D \(batch mode\) tensor expected for input", lambda: nn.MaxPool2d(2)(torch.zeros(3, 4))),
+    (RuntimeError, r"shape \[4\] doesn't match the broadcast shape \[2, 4\]", lambda: F.soft_margin_loss(torch.zeros(4), torch.ones(2, 4))),
+    (RuntimeError, "doesn't match the broadcast shape", lambda: F.binary_cross_entropy(ONE, ONE, weight=torch.ones(2, 1, 1, 4))),
+    (RuntimeError, "doesn't match the broadcast shape", lambda: F.binary_cross_entropy_with_logits(ONE, ONE, weight=torch.ones(2, 1, 1))),
+    (RuntimeError, "doesn't match the broadcast shape", lambda: F.binary_cross_entropy_with_logits(ONE, ONE, pos_weight=torch.ones(2, 1, 1))),
+    (AssertionError, "bias_k is set but bias_v is None", lambda: attention_with(bias_k=ONE)),
+    (AssertionError, "bias_v is set but bias_k is None", lambda: attention_with(bias_v=ONE)),
     (RuntimeError, "hidden0 has inconsistent hidden_size: got 21, expected 20", lambda: nn.LSTMCell(10, 20)(torch.zeros(3, 10), (torch.zeros(3, 21),) * 2)),
     (RuntimeError, "Input batch size 3 doesn't match hidden0 batch size 5", lambda: nn.GRUCell(10, 20)(torch.zeros(3, 10), torch.zeros(5, 20))),
 ]

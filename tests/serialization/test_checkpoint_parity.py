@@ -107,6 +107,7 @@ def test_parameters(modern):
     assert [each.requires_grad for each in ours.values()] == [True, True, False, True, True]
     assert ours["noted"].note == tensor_note and ours["tensor"].mark == 3 and ours["a"] is ours["b"]
     theirs = to_torch(ours)
+    assert theirs["noted"].note == "kept"
     assert [type(each) for each in theirs.values()] == [torch.nn.Parameter] * 3 + [torch.Tensor] * 2 and theirs["a"] is theirs["b"]
     assert [each.requires_grad for each in theirs.values()] == [True, True, False, True, True]
 

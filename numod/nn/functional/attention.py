@@ -133,7 +133,10 @@ def multi_head_attention_forward(
         if tuple(mask.shape) != wanted:
             raise RuntimeError(f"The shape of the {mask.ndim}D attn_mask is {tuple(mask.shape)}, but should be {wanted}.")
         mask = mask.unsqueeze(0) if mask.ndim == 2 else mask
-    if bias_k is not None and bias_v is not None:
+    if (bias_k is None) != (bias_v is None):
+        given, absent = ("bias_k", "bias_v") if bias_v is None else ("bias_v", "bias_k")
+        raise AssertionError(f"{given} is set but {absent} is None; give both or neither")
+    if bias_k is not None:
         k, v = f.cat([k, bias_k.expand((1, batch, size))], 0), f.cat([v, bias_v.expand((1, batch, size))], 0)
         mask, padding = (each if each is None else f.pad_constant(each, (0, 1)) for each in (mask, padding))
     heads = lambda x: f.transpose(f.reshape(f.contiguous(x), (x.shape[0], batch * num_heads, width)), 0, 1)  # noqa: E731

@@ -10,7 +10,7 @@ from ...ops import convolution as op
 from .linear import linear
 from .padding import pad
 
-__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 
 def spread(name: str, value: int | Sequence[int], ndim: int) -> tuple[int, ...]:
@@ -184,3 +184,10 @@ def _transposed(ndim: int) -> Callable:
 
 conv1d, conv2d, conv3d = map(_convolution, (1, 2, 3))
 conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_transposed, (1, 2, 3))
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """conv1d with time first: input (T, N, C), weight (K, C, O), bias (O,) -> (T + 2 pad - K + 1, N, O)."""
+    if not (input.ndim == weight.ndim == 3 and bias.ndim == 1):
+        raise RuntimeError(f"conv_tbc: expected input and weight of 3 dimensions and bias of 1, got {input.ndim}, {weight.ndim} and {bias.ndim}")
+    return f.permute(conv1d(f.permute(input, (1, 2, 0)), f.permute(weight, (2, 1, 0)), bias, padding=pad), (2, 0, 1))

@@ -15,7 +15,7 @@ from ...device import Layout
 from ...ops import reduction as r, softmax as sm, table as t
 from ...ops.nll import nll
 from .activation import log_softmax
-from .reduction import reduced, with_legacy
+from .reduction import expect_expandable, reduced, with_legacy
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div", "l1_loss", "mse_loss", "nll_loss",
@@ -103,6 +103,7 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
         raise RuntimeError(f"Found dtype {target.dtype.short} but expected {input.dtype.short}; convert the target with .to(input.dtype)")
     if weight is None:
         return _elementwise(t.binary_cross_entropy, input, target, reduction)
+    expect_expandable(weight, input)
     return reduced(_elementwise(t.binary_cross_entropy, input, target, "none") * weight, reduction)
 
 
@@ -116,6 +117,9 @@ def binary_cross_entropy_with_logits(
     if not target.dtype.is_floating_point:
         raise RuntimeError(f"result type {input.dtype.short} can't be cast to the desired output type {target.dtype.short}; convert the target with .float()")
     positive = 1.0 if pos_weight is None else pos_weight
+    for each in (weight, pos_weight):
+        if isinstance(each, Tensor):
+            expect_expandable(each, input)
     if weight is None:
         return _elementwise(t.binary_cross_entropy_with_logits, input, target, reduction, positive)
     return reduced(_elementwise(t.binary_cross_entropy_with_logits, input, target, "none", positive) * weight, reduction)

@@ -12,7 +12,7 @@ from ...core.tensor import Tensor
 from ...ops import table as t
 from ...ops.indexing import gather
 from .distance import pairwise_distance
-from .reduction import reduced, with_legacy
+from .reduction import expect_expandable, reduced, with_legacy
 
 __all__ = [
     "cosine_embedding_loss", "gaussian_nll_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss", "multilabel_margin_loss",
@@ -41,6 +41,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 @with_legacy
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input)), target 1 or -1."""
+    expect_expandable(target, input)
     return reduced(t.softplus(input * -target.to(input.dtype), 1.0, 1e30), reduction)
 
 

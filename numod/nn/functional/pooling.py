@@ -90,7 +90,8 @@ def _adaptive(name: str, x: Tensor, output_size: Size | Sequence[int | None], nd
     if any(n < 0 for n in sizes):
         negative = f"Trying to create tensor with negative dimension {min(sizes)}: {[*x.shape[:-ndim], *sizes]}"
         raise RuntimeError(f"{name}: elements of output_size must be greater than or equal to 0, but got {sizes}. {negative}")
-    _expect_planes(name, tuple(x.shape), ndim)
+    if x.ndim != 2 or not x.shape[1]:  # PyTorch takes (0, L), no channels of a line, where its other windows refuse it
+        _expect_planes(name, tuple(x.shape), ndim)
     if all(size and n % size == 0 for n, size in zip(x.shape[-ndim:], sizes)):
         window = tuple(n // size for n, size in zip(x.shape[-ndim:], sizes))
         return window, window, (0,) * ndim, (1,) * ndim, sizes

@@ -22,6 +22,13 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     return loss
 
 
+def expect_expandable(each: Tensor, input: Tensor) -> None:
+    """Raise RuntimeError unless a weight or target broadcasts to the input's shape; a greater one would make a loss of more elements than the input has."""
+    shape = f.broadcast_shapes(each.shape, input.shape)
+    if shape != input.shape:
+        raise RuntimeError(f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(shape)}; give it the input's dimensions")
+
+
 def reduction_of(size_average: bool | None, reduce: bool | None) -> str:
     """The `reduction` that the deprecated `size_average` and `reduce` stand for, with a warning."""
     reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
