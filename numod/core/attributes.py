@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import NoReturn
 
 from ..device import Storage
 from ..device.device import Device
@@ -15,7 +16,7 @@ from .tensor import Tensor, wrap
 
 METHODS = """
     get_device is_pinned pin_memory is_same_size is_distributed new new_empty new_zeros new_ones new_full new_tensor new_empty_strided new_arange new_identity
-    untyped_storage storage dim_order as_subclass to_dense dense_dim sparse_dim type_as record_stream
+    untyped_storage storage dim_order as_subclass to_dense to_sparse dense_dim sparse_dim type_as record_stream
 """
 FUNCTIONS = "get_device is_same_size"
 
@@ -153,6 +154,13 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
 def to_dense(self: Tensor, dtype: DType | None = None) -> Tensor:
     """The tensor itself: all tensors are dense."""
     return self.to(dtype=dtype)
+
+
+def to_sparse(self: Tensor, *arguments: object, **named: object) -> NoReturn:
+    """Raises NotImplementedError: all tensors are dense."""
+    raise NotImplementedError(
+        "numod has no Tensor.to_sparse: all tensors are dense; keep the places x.nonzero() and the values x[x != 0], and sum products by index_add"
+    )
 
 
 def dense_dim(self: Tensor) -> int:

@@ -13,7 +13,7 @@ from ..errors import normalize_dim
 from ..ops.cross import cross as cross_op
 from ..ops.pointwise import broadcast_shapes
 from .apply import apply
-from .elementwise import contiguous
+from .elementwise import contiguous, to
 from .products import add_product, bmm, matmul, mm_, mv, outer
 from .reductions import sum as total
 from .shapes import diagonal, expand, permute, reshape
@@ -289,7 +289,9 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (the outer product of two vectors)."""
-    return add_product("addr", input, outer(vec1, vec2), beta, alpha)
+    product = outer(vec1, vec2)
+    kind = dtypes.promote_types(input.dtype, product.dtype)
+    return add_product("addr", to(input, kind), to(product, kind), beta, alpha)
 
 
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:

@@ -161,7 +161,7 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
         return copy_(self, t.where(chosen, to(value, self.dtype), self.clone()))
     value = value.item() if isinstance(value, Tensor) else value
     if isinstance(value, complex) and not self.dtype.is_complex:
-        raise RuntimeError(f"value cannot be converted to type {self.dtype.name} without overflow: it is complex; take a part first, with .real, .imag or abs()")
+        raise RuntimeError(f"value cannot be converted to type {self.dtype.name} without overflow: it is complex; take its .real, .imag or abs()")
     return index_copy_(self, dim, index, full(shape, value, dtype=self.dtype, device=self.device))
 
 

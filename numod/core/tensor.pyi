@@ -1106,6 +1106,8 @@ class Tensor:
         """In another dtype and on another device: to(dtype), to(device), to(device, dtype), to(other). Itself where nothing changes, unless `copy`."""
     def to_dense(self, dtype: _dtype | None = None) -> Tensor:
         """The tensor itself: all tensors are dense."""
+    def to_sparse(self, *arguments: object, **named: object) -> Any:
+        """Raises NotImplementedError: all tensors are dense."""
     def tolist(self) -> list | _float | _int | _bool:
         """Nested lists of Python numbers."""
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> return_types.topk:

@@ -56,12 +56,18 @@ def _checked(device: Any) -> Device:
     return found
 
 
-@contextmanager
-def device(device: Device | str | int | None) -> Iterator[None]:
-    """Use this device in the block; None and negative numbers change nothing."""
-    if device is not None and not (isinstance(device, int) and device < 0):
-        _checked(device)
-    yield
+class device:
+    """Use this device in the block; None and negative numbers change nothing. `idx` is its index, -1 where there is none to use."""
+
+    def __init__(self, device: Device | str | int | None) -> None:
+        self.idx = -1 if device is None else device if isinstance(device, int) else _checked(device).index or 0
+
+    def __enter__(self) -> None:
+        if self.idx >= 0:
+            _checked(self.idx)
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
 
 @contextmanager

@@ -94,6 +94,8 @@ def test_what_is_left_out_as_a_whole_is_said(name, kind):
 
 
 def test_what_is_only_a_name_says_so_when_it_is_used() -> None:
+    with pytest.raises(NotImplementedError, match="all tensors are dense; keep the places"):
+        X.to_sparse()
     with pytest.raises(NotImplementedError, match="pad_sequence"):
         torch.nested.nested_tensor([torch.ones(2)])
 

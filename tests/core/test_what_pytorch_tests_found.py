@@ -489,6 +489,11 @@ def test_numbers_are_copied():
     assert numod.zeros(2).copy_(2).tolist() == [2, 2] == numod.zeros(2).copy_(np.float32(2)).tolist()
 
 
+def test_addr_promotes():
+    x = numod.addr(numod.ones(1, 2), numod.tensor([2j]), numod.tensor([1.0, 2.0]))
+    assert x.tolist() == [[1 + 2j, 1 + 4j]]
+
+
 def test_nuclear_norm_writes_into_out():
     out = numod.empty(())
     assert numod.nuclear_norm(numod.eye(3), out=out) is out and out.item() == pytest.approx(3)

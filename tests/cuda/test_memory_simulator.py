@@ -125,6 +125,7 @@ def test_the_device():
     assert cuda.get_arch_list() == [f"sm_{major}{minor}"]
     with cuda.device(0), cuda.device_of(numod.ones(1)):
         assert numod.ones(1, device="cuda").get_device() == 0
+    assert isinstance(cuda.device, type) and cuda.device("cuda:0").idx == 0 and cuda.device(None).idx == -1
 
 
 def test_one_stream_of_random_numbers():
