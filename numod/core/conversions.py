@@ -45,7 +45,7 @@ def type_(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
     """
     if dtype is None:
         return f"numod.{'' if self.device.type == 'cpu' else f'{self.device.type}.'}{self.dtype.short}Tensor"
-    device = getattr(dtype, "device", None)
+    device = None if dtype is Tensor else getattr(dtype, "device", None)
     dtype = dtypes.get_default_dtype() if dtype is Tensor else getattr(dtype, "dtype", dtype)
     if isinstance(dtype, str):
         named = {f"{each.short}Tensor": each for each in dtypes.ALL.values()}
