@@ -110,7 +110,7 @@ def _folder(problems: list[str]) -> Iterator[str]:
     found = store.entries(folder)
     yield f"{folder}: {len(found)} kernels, {_size(sum(each.size for each in found))}"
     if build._folder() is None:
-        problems.append(f"{folder} cannot be written to, or others could write to it: chmod 700, or set NUMOD_CACHE_DIR")
+        problems.append(f"{folder} is no folder, cannot be written to, or others could: every process compiles; chmod 700 it, or set NUMOD_CACHE_DIR")
 
 
 def _gpu(problems: list[str]) -> Iterator[str]:
