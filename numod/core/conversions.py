@@ -50,7 +50,7 @@ def type_(self: Tensor, dtype: object = None, non_blocking: bool = False) -> str
     if isinstance(dtype, str):
         named = {f"{each.short}Tensor": each for each in dtypes.ALL.values()}
         module, _, name = dtype.rpartition(".")  # also "torch.FloatTensor"
-        if name not in named:
+        if name not in named or not module:
             raise ValueError(f"invalid type: {dtype!r}; there are {', '.join(f'numod.{each}' for each in named)}, and numod.cuda's")
         device, dtype = "cuda" if module.endswith(".cuda") else "cpu", named[name]
     return to(self, device=device, dtype=dtype, non_blocking=non_blocking)
