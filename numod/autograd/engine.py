@@ -120,7 +120,7 @@ def _seeds(tensors: tuple[Tensor, ...], weights: object) -> list[Tensor]:
 
 
 def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
-    """The gradient to begin with; the one made here of what stands for examples (`func.examples`) does too, so that ops on it know."""
+    """The gradient to begin with."""
     if isinstance(tensor, GradientEdge):
         target, number = _target(tensor)
         layout = target._layout if isinstance(target, Tensor) else target.outputs[number]
@@ -136,10 +136,17 @@ def _seed(tensor: Tensor | GradientEdge, weight: Tensor | None) -> Tensor:
                 f"grad can be implicitly created only for real scalar outputs but got {layout.dtype}; take its .real or .abs(), or pass its gradient"
             )
         weight = apply(table.fill, (1,), (layout.dtype, layout.device, layout.shape))
-        return weight if layout.batch is None else layout.batch.alike(weight)
-    if weight.shape != layout.shape:
+    elif weight.shape != layout.shape:
         raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {weight.shape} and output[0] has a shape of {layout.shape}.")
-    return weight
+    return _known_to(layout, weight)
+
+
+def _known_to(layout: Layout, gradient: Tensor) -> Tensor:
+    """The gradient of what stands for examples (`func.examples`) as one that does too: ops on it that draw random numbers then take each example's."""
+    batch, own = layout.batch, gradient._layout.batch
+    if batch is None or own is not None and own.depth >= batch.depth:
+        return gradient
+    return gradient * batch.wrap(apply(table.fill, (1,), (layout.dtype, layout.device, ())), each=False)
 
 
 class _Walk:
@@ -317,7 +324,7 @@ def _fitted(gradient: Tensor | None, layout: Layout) -> Tensor | None:
         gradient = gradient.real  # the rest of it would lead where the input cannot go
     if own.dtype is not layout.dtype or own.device is not layout.device:
         gradient = gradient.to(device=layout.device, dtype=layout.dtype)
-    return gradient
+    return gradient if layout.batch is None else _known_to(layout, gradient)
 
 
 def _before(node: Node, grads: list[Tensor | None]) -> list[Tensor | None]:
@@ -361,7 +368,7 @@ def _replaced(result: Tensor | None, gradient: Tensor) -> Tensor:
         raise TypeError(f"expected a hook to return None or a Tensor, got {type(result).__name__}")
     if result.shape != gradient.shape:
         raise RuntimeError(f"hook has changed the size of value: {tuple(gradient.shape)} to {tuple(result.shape)}")
-    return result
+    return _known_to(gradient._layout, result)
 
 
 def accumulate(leaf: Tensor, gradient: Tensor, given: set[int]) -> None:

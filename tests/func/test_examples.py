@@ -344,6 +344,32 @@ def test_gradients_of_dropout_take_the_numbers_of_the_result(randomness: str) ->
         assert (slopes[0] != 0).equal(slopes[1] != 0) == (randomness == "same")
 
 
+class Doubled(Function):
+    @staticmethod
+    def forward(ctx: object, x: numod.Tensor) -> numod.Tensor:
+        return 2.0 * x
+
+    @staticmethod
+    def backward(ctx: object, gradient: numod.Tensor) -> numod.Tensor:
+        return numod.ones(64)
+
+
+def _hooked(x: numod.Tensor) -> numod.Tensor:
+    x.register_hook(lambda gradient: numod.ones(64))
+    return x * 2.0
+
+
+@pytest.mark.parametrize("after", [numod.Tensor.clone, Doubled.apply, _hooked], ids=["seed", "function", "hook"])
+def test_gradients_of_dropout_of_what_is_the_same_for_all_take_the_numbers_of_the_result(after: Callable) -> None:
+    def value_and_slope(x: numod.Tensor) -> tuple:
+        _, pull_back, dropped = vjp(lambda x: (lambda dropped: (after(dropped), dropped))(F.dropout(x)), x, has_aux=True)
+        return dropped, pull_back(numod.ones(64))[0]
+
+    values, slopes = vmap(value_and_slope, randomness="different")(numod.ones(SIZE, 64))
+    numod.testing.assert_close(slopes, values)
+    assert not values[0].equal(values[1])
+
+
 def test_a_generator_of_the_caller() -> None:
     x, generator = numod.ones(SIZE, 64), numod.Generator().manual_seed(0)
     for draw in (lambda x: numod.rand(64, generator=generator) + x, lambda x: x.clone().normal_(generator=generator)):
