@@ -45,7 +45,8 @@ def load(
     `map_location` says on which device: None where it was saved, or a device, a dict from saved devices to others, or a function of a flat tensor and
     the name of its device. `mmap=True` leaves the bytes in the file until they are used. Only data is read, with `weights_only=False` as well: no
     code in a file is imported or run. Raises FileNotFoundError, and CheckpointError (a RuntimeError and an UnpicklingError) naming file and reason
-    where the file is damaged, cut short, or holds what is no data or no dtype of numod.
+    where the file is damaged, cut short, or holds what is no data or no dtype of numod. A file object is left behind the checkpoint that was read: several
+    that were saved into one file load one after another.
     """
     refuse_pickle_module(pickle_module)
     with opened(f, bool(mmap)) as source:

@@ -37,6 +37,10 @@ class Source:
             refuse(self.name, "the file ended before its data did; was it changed while it was read?")
         return array
 
+    def leave_at(self, position: int) -> None:
+        """Put a file object behind what was read, so that the next `load` reads what was saved next."""
+        self.file.seek(position)
+
     def _fill(self, target: memoryview) -> int:
         """Read into `target`, in several pieces if need be; returns the number of bytes read."""
         filled = 0
@@ -47,6 +51,23 @@ class Source:
             target[filled : filled + len(piece)] = piece
             filled += len(piece)
         return filled
+
+
+class Front:
+    """The readable file that consists of a file's first `size` bytes."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self.file, self.size = file, size
+        self.tell = file.tell
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """The new position, of `offset` from the beginning, the position or the end (`whence` 0, 1, 2)."""
+        return self.file.seek(self.size + offset if whence == io.SEEK_END else offset, io.SEEK_CUR if whence == io.SEEK_CUR else io.SEEK_SET)
+
+    def read(self, count: int = -1) -> bytes:
+        """At most `count` bytes."""
+        left = max(self.size - self.tell(), 0)
+        return self.file.read(left if count is None or count < 0 else min(count, left))
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from ..core.tensor import Tensor
 from .pickle_reader import Call, PickleReader
 from .placement import Placement, flat_tensor
 from .refusal import refuse, shorten
-from .source import Source
+from .source import Front, Source
 from .torch_objects import TENSOR_FUNCTIONS, Stored, StorageType, build, find_global, is_index
 
 ZIP_START = b"PK\x03\x04"
@@ -31,17 +31,23 @@ class Archive:
     """A zip file whose members are read in place: nothing is extracted, and no path in it is opened."""
 
     def __init__(self, source: Source) -> None:
-        self.source = source
-        try:
-            members = zipfile.ZipFile(source.file).infolist()
-        except _ZIP_ERRORS as error:
-            refuse(source.name, f"it begins like a zip archive and is none: {error}; the file is damaged or cut short")
+        self.source, self.end = source, source.end
+        members = self._list()
+        while members and source.start < (begin := min(member.header_offset for member in members)) < self.end:  # the list of a later archive
+            self.end, members = begin, self._list(begin)
         self.members = {member.filename: member for member in members}
         if len(self.members) < len(members):
             refuse(source.name, "two members of the archive have one name")
         if sum(member.file_size for member in members) > source.end:
             refuse(source.name, "its members would take more bytes than the file has; compressed and overlapping archives are not read")
         self.root = self._root()
+
+    def _list(self, end: int | None = None) -> list[zipfile.ZipInfo]:
+        """The members of the archive that ends at byte `end` of the file, or with the file."""
+        try:
+            return zipfile.ZipFile(self.source.file if end is None else Front(self.source.file, end)).infolist()
+        except _ZIP_ERRORS as error:
+            refuse(self.source.name, f"it begins like a zip archive and is none: {error}; the file is damaged or cut short")
 
     def _root(self) -> str:
         """The folder that contains all records, whose name is arbitrary."""
@@ -85,7 +91,9 @@ def read_archive(source: Source, place: Placement) -> Any:
             raise ValueError(f"its storage has {len(raw)} bytes, where {stored.count} elements of {stored.kind.name} are announced")
         return place(flat_tensor(raw, stored.kind.kind, byte_order), stored.location)
 
-    return _read_pickle(archive.read("data.pkl").tobytes(), 0, _Storages(read), source)[0]
+    value = _read_pickle(archive.read("data.pkl").tobytes(), 0, _Storages(read), source)[0]
+    source.leave_at(archive.end)
+    return value
 
 
 def read_legacy(source: Source, place: Placement) -> Any:
@@ -101,18 +109,20 @@ def read_legacy(source: Source, place: Placement) -> Any:
             refuse(source.name, "it has an unknown version of the format from before PyTorch 1.6")
     _, keys_begin = _read_pickle(data, position, types, source, _find_all_but_tensors)
     keys, storages_begin = _read_pickle(data, keys_begin, types, source)
-    places = _legacy_places(keys, data, storages_begin, types.known, source)
+    places, end = _legacy_places(keys, data, storages_begin, types.known, source)
 
     def read(key: str, stored: Stored) -> Tensor:
         if key not in places:
             raise ValueError(f"the file has no storage {shorten(key)}")
         return place(flat_tensor(places[key].copy(), stored.kind.kind), stored.location)
 
-    return _read_pickle(data, position, _Storages(read), source)[0]
+    value = _read_pickle(data, position, _Storages(read), source)[0]
+    source.leave_at(source.start + end)
+    return value
 
 
-def _legacy_places(keys: object, data: bytearray, position: int, known: dict[str, Stored], source: Source) -> dict[str, np.ndarray]:
-    """The position of each storage's bytes after the pickles: a count of elements, then the elements."""
+def _legacy_places(keys: object, data: bytearray, position: int, known: dict[str, Stored], source: Source) -> tuple[dict[str, np.ndarray], int]:
+    """(each storage's bytes, their end). After the pickles stand, for each, a count of elements and the elements."""
     places: dict[str, np.ndarray] = {}
     for key in keys if type(keys) is list else refuse(source.name, "the list of storages is no list"):
         stored = known.get(key) if type(key) is str else None
@@ -123,7 +133,7 @@ def _legacy_places(keys: object, data: bytearray, position: int, known: dict[str
             refuse(source.name, f"the storage {shorten(key)} has not the {stored.count} elements that are announced; the file is cut short or damaged")
         places[key] = np.frombuffer(data, np.uint8, size, begin)
         position = begin + size
-    return places
+    return places, position
 
 
 def _find_all_but_tensors(module: str, name: str) -> object:

@@ -228,6 +228,17 @@ def test_a_file_that_begins_within_another(name):
     assert numod.load(file)["a"].tolist() == [1, 1]
 
 
+def test_several_checkpoints_in_one_file_load_one_after_another():
+    file = io.BytesIO(b"before")
+    file.seek(6)
+    for number in range(3):
+        numod.save({"a": numod.full((2,), number)}, file)
+    file.seek(6)
+    assert [numod.load(file)["a"].tolist() for _ in range(3)] == [[0, 0], [1, 1], [2, 2]]
+    with pytest.raises(CheckpointError, match="stands at its end"):
+        numod.load(file)
+
+
 @both
 def test_mapped_files_are_left_as_they_are(tmp_path, name):
     numod.save({"a": numod.ones(2, 3), "flags": numod.tensor([True]), "none": numod.ones(0)}, tmp_path / name)

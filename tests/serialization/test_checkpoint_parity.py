@@ -48,6 +48,15 @@ def network(library):
 
 
 @formats
+def test_several_objects_saved_into_one_file_load_one_after_another(modern):
+    file = io.BytesIO()
+    for number in range(3):
+        torch.save(torch.full((2,), number), file, _use_new_zipfile_serialization=modern)
+    file.seek(0)
+    assert [numod.load(file).tolist() for _ in range(3)] == [[0, 0], [1, 1], [2, 2]]
+
+
+@formats
 def test_state_dict_goes_over(modern):
     theirs, ours = network(torch.nn), network(nn)
     state = from_torch(theirs.state_dict(), modern)
