@@ -58,7 +58,7 @@ def attempt(function: Callable, check_errors: bool, *tensors: Tensor) -> tuple[T
         if check_errors:
             raise
         if first.ndim == 2:
-            return full(last.shape, float("nan"), dtype=last.dtype), full((), error.info, dtype=dtypes.int32)
+            return full(last.shape, float("nan"), dtype=last.dtype, device=last.device), full((), error.info, dtype=dtypes.int32, device=last.device)
         results, infos = zip(*(attempt(function, False, *parts) for parts in zip(*(each.unbind(0) for each in tensors))))
         return stack(results), stack(infos)
 

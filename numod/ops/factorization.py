@@ -1,4 +1,5 @@
-"""Factorisations of matrices by NumPy's LAPACK, on the CPU. Batches (..., M, N); float32 stays float32. The gradients are in `factorization_gradients`."""
+"""Factorisations of matrices, on the CPU by NumPy's LAPACK, on a GPU as `factorization_device` says. Batches (..., M, N); float32 stays float32. The
+gradients are in `factorization_gradients`."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from ..device import blas, device
 from ..device.layout import layout
 from ..dtypes import dtype as DType
 from ..errors import LinAlgError, OutOfMemoryError
-from . import elimination
-from .op import Op, Plan
+from . import elimination, factorization_device
+from .op import Op, Plan, single_device
 from .substitution import solve_triangular
 
 _KINDS = {  # results that hold counts and indices, and those that are real, or complex, whatever the matrix
@@ -41,11 +42,12 @@ class Factorization(Op):
 
     def prepare(self, arguments: tuple, parameters: tuple) -> Plan:
         first = arguments[0]
-        if any(each.device.type != "cpu" for each in arguments):
-            raise NotImplementedError(f"linalg.{self.name}: there is no kernel for {first.device}; move the matrix with .cpu() first")
+        device = single_device(f"linalg.{self.name}", arguments)
         made = self.shapes(*(tuple(each.shape) for each in arguments), *parameters)
         made = dict(zip(self.outputs, made)) if self.outputs else {self.name: made}
-        results = tuple(layout(shape, _KINDS.get(f"{self.name}.{name}", lambda dtype: dtype)(first.dtype), first.device) for name, shape in made.items())
+        results = tuple(layout(shape, _KINDS.get(f"{self.name}.{name}", lambda dtype: dtype)(first.dtype), device) for name, shape in made.items())
+        if device.type != "cpu":
+            return Plan(results if self.outputs else results[0], self._on_device(arguments, results, parameters))
 
         def launch(*buffers: np.ndarray) -> None:
             arrays = [data[: each.size].reshape(each.shape) for each, data in zip(arguments, buffers)]
@@ -55,26 +57,49 @@ class Factorization(Op):
 
         return Plan(results if self.outputs else results[0], launch)
 
+    def _on_device(self, arguments: tuple, results: tuple, parameters: tuple) -> Callable:
+        """The launch on a GPU: it waits for the result where a matrix may be refused, as PyTorch's does. Raises NotImplementedError if there is none."""
+        device = results[0].device
+        run = factorization_device.launch(self.name, arguments, results, parameters) if device.type == "cuda" and arguments[0].size else None
+        if run is None and arguments[0].size:
+            raise NotImplementedError(f"linalg.{self.name}: there is no kernel for {device}; move the matrix with .cpu() first")
+
+        def launch(*buffers: object) -> None:
+            buffers[0].dtype  # noqa: B018  the graph compiler's placeholders have none: it calls this as it is, since it waits
+            if run is None:  # of an empty matrix nothing is read
+                found = self.run([np.empty(each.shape, each.storage) for each in arguments], parameters)
+                for each, data, value in zip(results, buffers[len(arguments) :], found if self.outputs else (found,)):
+                    if each.size:
+                        data.copy_to_device(np.ascontiguousarray(value, each.storage).reshape(-1))
+                return
+            if (infos := run(*buffers)) is not None and (infos := device.backend.download(infos)).any():
+                number = int(infos.nonzero()[0][0])
+                raise self.refusal(number if arguments[0].ndim > 2 else None, int(infos[number]))
+
+        return launch
+
     def run(self, arrays: list[np.ndarray], parameters: tuple) -> object:
         """Run the factorisation. If LAPACK fails, raises LinAlgError with the position as `info`."""
         try:
             with np.errstate(all="ignore"):
                 return blas.limited(self.compute, arrays, parameters)
         except np.linalg.LinAlgError:
-            raise self.refusal(arrays, parameters) from None
+            raise self._found(arrays, parameters) from None
         except MemoryError as error:
             raise OutOfMemoryError(f"linalg.{self.name}: {error}") from None
 
-    def refusal(self, arrays: list[np.ndarray], parameters: tuple) -> LinAlgError:
+    def _found(self, arrays: list[np.ndarray], parameters: tuple) -> LinAlgError:
         """The error for the first matrix of the batch for which LAPACK fails."""
         for number, place in enumerate(np.ndindex(*arrays[0].shape[:-2])):  # noqa: B007  used below
             try:
                 blas.limited(self.compute, [each[place] for each in arrays], parameters)
             except np.linalg.LinAlgError:
                 break
-        text, count = self.why
-        info = blas.limited(count, [arrays[0][place]])
-        error = LinAlgError(f"linalg.{self.name}: {f'(Batch element {number}): ' if place else ''}{text.format(info)}")
+        return self.refusal(number if place else None, blas.limited(self.why[1], [arrays[0][place]]))
+
+    def refusal(self, number: int | None, info: int) -> LinAlgError:
+        """The error for a matrix, with its number in its batch if it has one, and where in it the algorithm failed."""
+        error = LinAlgError(f"linalg.{self.name}: {f'(Batch element {number}): ' if number is not None else ''}{self.why[0].format(info)}")
         error.info = info
         return error
 

@@ -19,7 +19,7 @@ from numod import config, dtypes
 from numod.device.layout import layout
 from numod.graph.fuse import Fused
 from numod.kernel import tensor_cores, writer
-from numod.ops import complexes, convolution, cross, ctc, distance, extremum, flip, grid_sample, group_norm, indexing, join, matmul, normalization, pad, patches, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
+from numod.ops import complexes, convolution, cross, ctc, distance, extremum, factorization, flip, grid_sample, group_norm, indexing, join, matmul, normalization, pad, patches, pointwise, reduction, resample, runs, sampling, scan, scatter_reduce, search, select, softmax, sort, substitution, triangle, update
 
 pytest.importorskip("numba_cuda", reason="needs the extra: pip install -e '.[cuda]'")
 pytestmark = [
@@ -239,6 +239,20 @@ def test_structured_ops(compiled: list[str]) -> None:
     extremum.max_.prepare((on_gpu(7, 5),), (1, False))
     join.cat.prepare((on_gpu(7, 5), on_gpu(2, 5)), (0,))
     check(compiled)
+
+
+@pytest.mark.parametrize("kind", [dtypes.float32, dtypes.float64, dtypes.complex64], ids=str)
+def test_factorizations(kind: dtypes.dtype, compiled: list[str]) -> None:
+    a, b, pivots = on_gpu(2, 300, 300, dtype=kind), on_gpu(2, 300, 5, dtype=kind), on_gpu(2, 300, dtype=dtypes.int32)
+    for op in (factorization.cholesky, factorization.inv, factorization.det, factorization.slogdet):
+        op.prepare((a,), ())
+    factorization.lu.prepare((b,), (True,))
+    factorization.solve.prepare((a, b), ())
+    factorization.order.prepare((pivots,), (300,))
+    check(compiled)
+    assert not any("ld.local" in text for text in compiled)
+    if shutil.which("ptxas"):
+        assert all(spilled(text) == 0 for text in compiled)
 
 
 def test_padding_and_bags(compiled: list[str]) -> None:

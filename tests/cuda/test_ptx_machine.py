@@ -579,3 +579,16 @@ def test_sums_read_four_elements_at_once(machine: Machine) -> None:
         for start in (0, 1, 2):
             check(lambda x: (x.sum(), x.amax(), (x * x).sum(), (x > 1).any()), x[start:n].cpu(), gradients=False)
     check(lambda x: (x.sum(1), x[:, 1:].prod(1), x[:, 2:2000].mean(1), x.sum((0, 1))), made(5, 2049) * 0.01 + 1, gradients=False)
+
+
+@pytest.mark.parametrize("dtype", [numod.float32, numod.complex64], ids=str)
+def test_factorizations(dtype: numod.dtype) -> None:
+    a, b = made(2, 19, 19).to(dtype), made(2, 19, 3).to(dtype)
+    a = a + 1j * made(2, 19, 19).tril() if dtype.is_complex else a
+    p = a @ a.mH + 19 * numod.eye(19)
+    smooth = not dtype.is_complex
+    check(numod.linalg.cholesky, p, tolerance=1e-3, gradients=smooth)
+    check(numod.linalg.solve, p, b, tolerance=1e-3, gradients=smooth)
+    check(lambda a: numod.linalg.lu(a[0, :, :17]), a, tolerance=1e-3, gradients=False)
+    check(lambda a: numod.linalg.slogdet(a), a, tolerance=1e-3, gradients=False)
+    check(lambda a, b: numod.linalg.lu_solve(*numod.linalg.lu_factor(a), b), p, b, tolerance=1e-3, gradients=False)

@@ -341,3 +341,39 @@ def test_folds_by_index(dtype: numod.dtype) -> None:
     same(moved[0].scatter_add(0, at, moved[1]), x.scatter_add(0, places, y))
     for how in ("prod", "amax", "amin") if not dtype.is_complex else ():
         same(moved[0].scatter_reduce(0, at, moved[1], how), x.scatter_reduce(0, places, y, how))
+
+
+FACTORS = {  # of a (2, 5, 5), p positive definite, b (2, 5, 3)
+    "cholesky": lambda a, p, b: numod.linalg.cholesky(p), "lu": lambda a, p, b: numod.linalg.lu(a), "solve": lambda a, p, b: numod.linalg.solve(a, b),
+    "inv": lambda a, p, b: numod.linalg.inv(a[0]), "det": lambda a, p, b: numod.linalg.det(a), "slogdet": lambda a, p, b: numod.linalg.slogdet(a),
+    "lu_solve": lambda a, p, b: numod.linalg.lu_solve(*numod.linalg.lu_factor(a), b),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [numod.float64, numod.complex128], ids=str)
+@pytest.mark.parametrize("name", FACTORS)
+def test_factorizations(name: str, dtype: numod.dtype) -> None:
+    numod.manual_seed(0)
+    a, b = numod.randn(2, 5, 5, dtype=dtype), numod.randn(2, 5, 3, dtype=dtype)
+    results = []
+    for device in ("cuda", "cpu"):
+        given = [each.to(device).requires_grad_(dtype is numod.float64 and name in ("cholesky", "solve")) for each in (a, a @ a.mH + numod.eye(5, dtype=dtype), b)]
+        found = FACTORS[name](*given)
+        found = [*found] if isinstance(found, tuple) else [found]
+        if found[0].requires_grad:
+            found += [each for each in numod.autograd.grad(found[0].square().sum(), given, allow_unused=True) if each is not None]
+        results.append(found)
+    for found, expected in zip(*results):
+        same(found, expected, 1e-8)
+
+
+def test_matrices_that_are_refused() -> None:
+    for function, x in ((numod.linalg.cholesky, numod.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, -1]])), (numod.linalg.inv, numod.eye(3)[[0, 1, 1]].expand(2, 3, 3))):
+        errors = []
+        for each in (x, x.cuda()):
+            with pytest.raises(numod.linalg.LinAlgError) as caught:
+                function(each)
+            errors.append(str(caught.value))
+        assert errors[0] == errors[1]
+    assert numod.linalg.cholesky_ex(-numod.eye(2).cuda()).info.item() == 1
+    same(numod.linalg.det(numod.zeros(2, 0, 0).cuda()), numod.ones(2))
